@@ -58,8 +58,8 @@ def slices(node: int) -> list[dict[str, Any]]:
     ]
 
 
-def asking(name: str, class_: str, **exactly: Any) -> b.Workload:
-    return b.Workload(name, ({"name": "r", "exactly": {"deviceClassName": class_, **exactly}},))
+def asking(name: str, class_: str, **exactly: Any) -> b.BenchmarkWorkload:
+    return b.BenchmarkWorkload(name, ({"name": "r", "exactly": {"deviceClassName": class_, **exactly}},))
 
 
 SMALL = {"cel": {"expression": f'device.attributes["{PARTITIONED}"].profile == "small"'}}

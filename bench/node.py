@@ -25,14 +25,13 @@ import grpc.aio
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Container, ExecAction, Node, Pod, Probe, TCPSocketAction
 from dray.api.types.resource import ResourceClaim
-from dray.apiserver.assembly import Running
-from dray.apiserver.assembly import Settings as ServerSettings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess, SystemClock
-from dray.node.agent import Agent, Settings
+from dray.node.agent import Agent, AgentSettings
 from dray.node.checkpoint import Checkpoint
-from dray.node.claims import Claims
+from dray.node.claims import ClaimsOnNode
 from dray.node.drivers import ClaimId
 from dray.node.handlers import Handlers
 from dray.node.images.unpack import Unpacking
@@ -119,7 +118,7 @@ async def _prepare(root: Path) -> None:
         await _until(lambda: (found := plugins.find(DRIVER)) is not None and found.connected)
         driver = plugins.find(DRIVER)
         assert driver is not None
-        claims = Claims(client, Checkpoint(root / "claims.json"), plugins, Sharing())
+        claims = ClaimsOnNode(client, Checkpoint(root / "claims.json"), plugins, Sharing())
         pods = [await _pod(client, number, claim=True) for number in range(CLAIMS)]
         bare = [await _timed(driver.prepare([ClaimId("default", "c", str(n))])) for n in range(CLAIMS)]
         agent = [await _timed(claims.prepare(pod)) for pod in pods]
@@ -133,7 +132,7 @@ async def _prepare(root: Path) -> None:
 async def _pods(root: Path, runtime: str) -> None:
     count = PODS[runtime]
     async with _client() as client:
-        agent = Agent(client, Settings(NODE, root, runtime=runtime, outlived=False))
+        agent = Agent(client, AgentSettings(NODE, root, runtime=runtime, outlived=False))
         task = asyncio.create_task(agent.run())
         await agent.started.wait()
         begun = time.perf_counter()
@@ -264,7 +263,7 @@ async def _registered(client: Client) -> bool:
 
 
 async def _begun(client: Client, root: Path, name: str) -> asyncio.Task[None]:
-    agent = Agent(client, Settings(name, root, runtime="fake"))
+    agent = Agent(client, AgentSettings(name, root, runtime="fake"))
     task = asyncio.create_task(agent.run())
     await agent.started.wait()
     return task

@@ -17,7 +17,7 @@ import uvloop
 
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourcePoolStatusRequest, ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, SharedInformers
 from dray.controllers import ControllerManager
@@ -36,7 +36,7 @@ PODS = 3000
 @asynccontextmanager
 async def cluster(*, nodes: int = 0) -> AsyncIterator[tuple[Running, InProcess, SharedInformers]]:
     """The API server and the controllers; with nodes, also a scheduler."""
-    running = await Running.open(Settings(gates=GATES))
+    running = await Running.open(ServerSettings(gates=GATES))
     client = InProcess(running.api, ADMIN)
     informers = SharedInformers(client)
 

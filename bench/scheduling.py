@@ -22,7 +22,7 @@ async def figures() -> None:
     for workload in (b.SELECTOR, b.FIVE, b.NO_CLAIMS):
         print(f"steady, {workload.name}: {await b.steady_state(500, 10, 1000, workload):.0f} pods/s", flush=True)
     for number in (1, 2, 4, 8):
-        workload = b.Workload(f"alternatives-{number}", (b.alternatives(number),))
+        workload = b.BenchmarkWorkload(f"alternatives-{number}", (b.alternatives(number),))
         print(
             f"{number} alternatives, the last one fits: {await b.burst_of(500, 10, 1000, workload):.0f} pods/s",
             flush=True,

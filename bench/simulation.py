@@ -18,7 +18,7 @@ from dray.sim.history import History, HistoryFile
 from dray.sim.replay import Replay
 from dray.sim.timeline import timeline_of
 from dray.sim.traces import TraceNode, TracePod, events_of, recording_of
-from dray.sim.traces.generator import Shape, generate
+from dray.sim.traces.generator import LoadShape, generate
 
 CLASS = "gpu.example.com"
 DEVICES = 8
@@ -33,7 +33,7 @@ def machines(count: int) -> list[TraceNode]:
 def day(nodes: int, pods: int) -> list[TracePod]:
     mean = sum(size * weight for size, weight in SIZES.items()) / sum(SIZES.values())
     runtime = LOAD * nodes * DEVICES * 86400.0 / (pods * mean)
-    return generate(Shape(pods, mean_runtime=runtime, sizes=SIZES, seed=1))
+    return generate(LoadShape(pods, mean_runtime=runtime, sizes=SIZES, seed=1))
 
 
 def live_through(nodes: int, pods: int) -> None:

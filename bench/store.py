@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dray.store import Cache, Event, Log, MemoryLog, Op, SqliteLog, StoreError
+from dray.store import Cache, Log, MemoryLog, Op, SqliteLog, StoreError, StoreEvent
 
 OBJECT = b"x" * 2600  # a pod
 WRITERS = 64
@@ -39,7 +39,7 @@ async def _commit_and_watch() -> None:
     cache = await Cache.open(MemoryLog())
     told = 0
 
-    def deliver(events: Sequence[Event]) -> None:
+    def deliver(events: Sequence[StoreEvent]) -> None:
         nonlocal told
         told += len(events)
 
@@ -102,7 +102,7 @@ async def _fan_out() -> None:
     cache = await Cache.open(MemoryLog())
     told = 0
 
-    def deliver(events: Sequence[Event]) -> None:
+    def deliver(events: Sequence[StoreEvent]) -> None:
         nonlocal told
         told += len(events)
 

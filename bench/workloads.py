@@ -20,7 +20,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess, SharedInformers
 from dray.controllers import ControllerManager
@@ -153,7 +153,7 @@ async def _churn() -> None:
 
 @asynccontextmanager
 async def _cluster(nodes: int) -> AsyncIterator[tuple[InProcess, SharedInformers]]:
-    running = await Running.open(Settings(gates=GATES))
+    running = await Running.open(ServerSettings(gates=GATES))
     client = InProcess(running.api, ADMIN)
     informers = SharedInformers(client)
     simulated = SimulatedNodes(client, informers, nodes, 0, gates=GATES)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from dray.api.types.core import Event, Node, Pod, PodResourceClaimStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.sim import benchmark
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 async def _requests() -> None:
-    running = await Running.open(Settings(authenticate=False))
+    running = await Running.open(ServerSettings(authenticate=False))
     try:
         client = InProcess(running.api, ADMIN)
         for what, step in [*_in_process(client), *_over_http(running.http)]:

@@ -6,7 +6,7 @@ import pytest
 
 from dray.allocator import Allocated, Failed, Features, Outcome, Unallocatable, allocate
 from dray.allocator.content import content_of
-from dray.allocator.layout import Layout, View
+from dray.allocator.layout import Layout, NodeView
 from dray.allocator.pools import reaches, view
 from dray.api.pools import by_pool
 from dray.api.reasons.devices import InputCode, InputProblem, PoolState
@@ -14,7 +14,7 @@ from dray.api.types.resource import ResourceSlice
 from tests.allocator.building import ANY, claim, counters, device, drawing, node, request, slice_
 
 
-def seen(*slices: ResourceSlice) -> View:
+def seen(*slices: ResourceSlice) -> NodeView:
     return view(node("n"), by_pool(slices), content_of, Layout, Features())
 
 

@@ -12,12 +12,12 @@ import aiohttp
 
 from dray.api.resources import BY_NAME, Resource
 from dray.api.wire import Tree
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.core import ApiServer
-from dray.apiserver.request import Answer, Options, Request
+from dray.apiserver.request import Answer, Request, RequestOptions
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.user import ADMIN, User
-from dray.apiserver.wire.serving import HttpServer, Tls, listen
+from dray.apiserver.wire.serving import HttpServer, ServingTls, listen
 from tests import objects
 from tests.waiting import SECONDS
 
@@ -48,7 +48,13 @@ class Asker:
         fields = {key: options.pop(key) for key in ("version", "subresource", "namespace") if key in options}
         fields.setdefault("namespace", "ns" if resource.namespaced else "")
         return Request(
-            user=self.user, verb=verb, resource=resource, name=name, body=body, options=Options(**options), **fields
+            user=self.user,
+            verb=verb,
+            resource=resource,
+            name=name,
+            body=body,
+            options=RequestOptions(**options),
+            **fields,
         )
 
     async def __call__(self, verb: str, resource: Resource, name: str = "", body: Any = None, **options: Any) -> Answer:
@@ -112,9 +118,9 @@ async def created(asker: HttpAsker, path: str, tree: Tree) -> Tree:
 @asynccontextmanager
 async def serving(keys: Keys, *, secure: bool = True, **settings: Any) -> AsyncIterator[HttpAsker]:
     """A whole server on a free port of this machine."""
-    running = await Running.open(Settings(keys, authenticate=secure, **settings))
+    running = await Running.open(ServerSettings(keys, authenticate=secure, **settings))
     sock = listen("127.0.0.1", 0)
-    tls = Tls(keys.certificate_file, keys.key_file, keys.authority_file) if secure else None
+    tls = ServingTls(keys.certificate_file, keys.key_file, keys.authority_file) if secure else None
     server = HttpServer(running.http, sock, tls, settings.get("limits"))
     await server.start()
     context = ssl.create_default_context(cafile=str(keys.authority_file)) if secure else False

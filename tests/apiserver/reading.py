@@ -9,7 +9,7 @@ from dray.api.resources import BY_KIND, BY_TYPE, Resource
 from dray.api.types.rbac import PolicyRule
 from dray.api.wire import Tree, Wire
 from dray.apiserver.security.authorization.escalation import uncovered
-from dray.apiserver.security.authorization.rbac import Grant, Table
+from dray.apiserver.security.authorization.rbac import GrantTable, RoleGrant
 from tests import objects
 
 
@@ -136,7 +136,7 @@ def account_subject(name: str, namespace: str) -> Tree:
 
 def not_held(owned: Sequence[PolicyRule], wanted: PolicyRule, beside: Sequence[PolicyRule] = ()) -> list[PolicyRule]:
     """What of a rule somebody lacks who owns rules in the whole cluster, and others `beside` in the namespace."""
-    work = uncovered([Table([Grant(tuple(rules), "")]) for rules in (owned, beside)], [wanted])
+    work = uncovered([GrantTable([RoleGrant(tuple(rules), "")]) for rules in (owned, beside)], [wanted])
     while True:
         try:
             next(work)

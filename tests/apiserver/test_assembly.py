@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.store import StoreError
 from tests.apiserver.asking import CLAIMS, NAMESPACES, Asker, claim
 from tests.store.etcd_process import Etcd
@@ -15,7 +15,7 @@ from tests.waiting import within
 
 
 async def test_a_server_finds_what_it_left(tmp_path: Path) -> None:
-    settings = Settings(store=f"sqlite:{tmp_path / 'state.db'}")
+    settings = ServerSettings(store=f"sqlite:{tmp_path / 'state.db'}")
     first = await Running.open(settings)
     created = await Asker(first.api).create(CLAIMS, claim("a"), namespace="default")
     revision = first.api.storage.cache.revision
@@ -30,7 +30,7 @@ async def test_two_servers_on_one_etcd_see_each_other(tmp_path: Path) -> None:
     etcd = Etcd(tmp_path)
     etcd.start()
     try:
-        settings = Settings(store=f"etcd://{etcd.endpoint}")
+        settings = ServerSettings(store=f"etcd://{etcd.endpoint}")
         one, two = await asyncio.gather(Running.open(settings), Running.open(settings))
         first, second = Asker(one.api), Asker(two.api)
         assert set(await first.names(NAMESPACES)) == set(await second.names(NAMESPACES))
@@ -55,4 +55,4 @@ async def test_two_servers_on_one_etcd_see_each_other(tmp_path: Path) -> None:
 
 async def test_a_store_that_cannot_be_opened_says_so() -> None:
     with pytest.raises(StoreError):
-        await Running.open(Settings(store="nowhere"))
+        await Running.open(ServerSettings(store="nowhere"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Forbidden, MethodNotAllowed, NotFound, ServiceUnavailable
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.request import make_request
 from dray.apiserver.security.user import ADMIN, User
 from dray.store import Cache
@@ -18,7 +18,7 @@ JANE = User("jane", groups=("system:authenticated",))
 
 
 async def test_only_who_may_gets_an_answer() -> None:
-    running = await Running.open(Settings())
+    running = await Running.open(ServerSettings())
     jane = Asker(running.api, JANE)
     for verb, name, body in (("get", "a", None), ("list", "", None), ("create", "", claim("a")), ("delete", "a", None)):
         with pytest.raises(Forbidden, match=f'User "jane" cannot {verb} resource "resourceclaims"'):
@@ -30,7 +30,7 @@ async def test_only_who_may_gets_an_answer() -> None:
 
 
 async def test_a_namespace_must_be_there_for_what_is_in_it() -> None:
-    running = await Running.open(Settings())
+    running = await Running.open(ServerSettings())
     ask = Asker(running.api)
     with pytest.raises(NotFound, match='namespaces "ns" not found'):
         await ask.create(CLAIMS, claim("a"))

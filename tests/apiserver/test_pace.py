@@ -9,7 +9,7 @@ import pytest
 from dray.api.pace import Pace
 from dray.api.types.resource import ResourceSlice
 from dray.apiserver import core
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 
@@ -21,7 +21,7 @@ def tree(name: str, node: str, driver: str = "d.example.com") -> dict[str, objec
 
 async def test_the_slices_of_one_driver_on_one_node_share_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "Pace", lambda rate, burst: Pace(0.01, 1))
-    running = await Running.open(Settings())
+    running = await Running.open(ServerSettings())
     client = InProcess(running.api, ADMIN)
     everywhere = tree("everywhere", "")
     del everywhere["spec"]["nodeName"]  # type: ignore[attr-defined]  # it is a dict

@@ -11,7 +11,7 @@ from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Use
 from dray.cel.errors import Interrupted
 from dray.cel.library.times import parse_timestamp
 from dray.cel.limits import at
-from dray.cel.values import Authorizer, Decision, Question, ResourceCheck
+from dray.cel.values import AuthorizerCheck, CelAuthorizer, CelDecision, ResourceCheck
 
 USER = {"username": "jane", "groups": ["devs"], "extra": {"example.com/node": ["n1"]}}
 REQUEST = {"operation": "CREATE", "userInfo": USER, "name": "x", "dryRun": False, "options": {"kind": "CreateOptions"}}
@@ -178,22 +178,22 @@ def test_an_evaluation_that_takes_too_long_is_interrupted() -> None:
     assert time.process_time() - began < 2
 
 
-def authorizing(*allowed: Question) -> Asking:
-    def answer(question: Question) -> Decision:
-        return Decision(question in allowed, "rule" if question in allowed else "")
+def authorizing(*allowed: AuthorizerCheck) -> Asking:
+    def answer(question: AuthorizerCheck) -> CelDecision:
+        return CelDecision(question in allowed, "rule" if question in allowed else "")
 
     ask = Asking()
-    ask.values["authorizer"] = Authorizer(answer)
-    ask.values["authorizer.requestResource"] = ResourceCheck(answer, Question(group="g", resource="r", name="x"))
+    ask.values["authorizer"] = CelAuthorizer(answer)
+    ask.values["authorizer.requestResource"] = ResourceCheck(answer, AuthorizerCheck(group="g", resource="r", name="x"))
     return ask
 
 
 def test_expressions_ask_the_authorizer() -> None:
     ask = authorizing(
-        Question("get", resource="pods", subresource="log", namespace="ns", name="p"),
-        Question("get", path="/healthz"),
-        Question("approve", group="g", resource="r", name="x"),
-        Question("list", resource="pods", account=("ns", "robot"), field_selector="spec.nodeName=n"),
+        AuthorizerCheck("get", resource="pods", subresource="log", namespace="ns", name="p"),
+        AuthorizerCheck("get", path="/healthz"),
+        AuthorizerCheck("approve", group="g", resource="r", name="x"),
+        AuthorizerCheck("list", resource="pods", account=("ns", "robot"), field_selector="spec.nodeName=n"),
     )
     pod_log = "authorizer.group('').resource('pods').subresource('log').namespace('ns').name('p')"
     assert ask(f"{pod_log}.check('get').allowed()") is True

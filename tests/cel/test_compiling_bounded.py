@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dray.cel import MAX_LENGTH, CompileError, Selector, check_selector
 from dray.cel.admission import Compiler
-from dray.cel.errors import Problem, Problems
+from dray.cel.errors import CelIssue, Problems
 from dray.cel.lexer import tokenize
 from dray.cel.parser import parse
 from dray.cel.stack import deep_stack
@@ -173,7 +173,7 @@ def test_lexer_and_parser_raise_problems_or_nothing(text: str) -> None:
     assert all(0 <= (problem.offset or 0) <= len(text) for problem in _problems(text))
 
 
-def _problems(text: str) -> tuple[Problem, ...]:
+def _problems(text: str) -> tuple[CelIssue, ...]:
     with deep_stack():
         try:
             parse(text)

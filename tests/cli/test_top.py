@@ -14,7 +14,7 @@ import yaml
 
 from dray.api.types.resource import ResourcePoolStatusRequest
 from dray.cli import main
-from dray.cli._table import Share, bar
+from dray.cli._table import ShareBar, bar
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.clusters import DRIVER, Cluster, cluster, furnish
@@ -140,15 +140,15 @@ def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("share", "full"), [(0.0, 0), (0.5, 10), (1.0, 20)])
 def test_a_bar_is_as_full_as_its_share(share: float, full: int) -> None:
-    assert bar(Share(share)).plain.count("█") == full
+    assert bar(ShareBar(share)).plain.count("█") == full
 
 
 def test_a_bar_shows_what_nobody_can_have_and_what_is_not_healthy() -> None:
-    drawn = bar(Share(0.5, lost=0.01, unhealthy=0.25))
+    drawn = bar(ShareBar(0.5, lost=0.01, unhealthy=0.25))
     assert drawn.plain.startswith("██████████▒░")
     styles = {str(span.style): drawn.plain[span.start : span.end] for span in drawn.spans}
     assert styles["red"] == "█████"
-    assert not any("red" in str(style) for style in (bar(Share(1.0)).style, *bar(Share(1.0)).spans))
+    assert not any("red" in str(style) for style in (bar(ShareBar(1.0)).style, *bar(ShareBar(1.0)).spans))
 
 
 def test_nodes(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

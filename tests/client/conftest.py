@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.read.storage import decode
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
@@ -24,7 +24,7 @@ async def server() -> AsyncIterator[Running]:
     log = MemoryLog()
     cache = await Cache.open(log, decode, retention=Retention(events=HISTORY))
     running = Running(
-        log, cache, Settings(authenticate=False, disabled_plugins=("NamespaceDefaults", "ServiceAccount"))
+        log, cache, ServerSettings(authenticate=False, disabled_plugins=("NamespaceDefaults", "ServiceAccount"))
     )
     yield running
     await running.close()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from dray.api.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
 from dray.api.types import core, resource, scheduling
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, Deltas, Informer, PatchKind, WatchEvent, change_status, with_conditions, with_fields
 from dray.client.config import Config
@@ -384,7 +384,7 @@ async def _random_writes(client: Client, chance: random.Random, alive: set[str])
 async def test_a_server_without_v1_is_served_in_v1beta1(server: Running, near: Client) -> None:
     """The same claims, written and read through a server that speaks only the oldest version over HTTP."""
     off = {"resource.k8s.io/v1": False, "resource.k8s.io/v1beta2": False}
-    old = Running(MemoryLog(), server.api.storage.cache, Settings(authenticate=False, runtime_config=off))
+    old = Running(MemoryLog(), server.api.storage.cache, ServerSettings(authenticate=False, runtime_config=off))
     sock = listen("127.0.0.1", 0)
     http = HttpServer(old.http, sock, None)
     await http.start()

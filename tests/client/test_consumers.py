@@ -9,7 +9,7 @@ import pytest
 from dray.api.types.core import Pod
 from dray.api.types.scheduling import PodGroup
 from dray.client import SharedInformers
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from tests.waiting import eventually
 from tests.workloads.cluster import Cluster
 
@@ -29,14 +29,14 @@ async def informers(idle: Cluster) -> AsyncIterator[SharedInformers]:
     await informers.stop()
 
 
-async def started(informers: SharedInformers, *, groups: bool = True) -> Consumers:
-    consumers = Consumers(informers, groups=groups)
+async def started(informers: SharedInformers, *, groups: bool = True) -> ClaimConsumers:
+    consumers = ClaimConsumers(informers, groups=groups)
     await informers.start()
     await informers.synced()
     return consumers
 
 
-def users(consumers: Consumers, claim: str = "c") -> list[str]:
+def users(consumers: ClaimConsumers, claim: str = "c") -> list[str]:
     return sorted(pod.metadata.name for pod in consumers.of("ns", claim))
 
 

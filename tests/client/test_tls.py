@@ -19,9 +19,9 @@ from cryptography.x509.oid import NameOID
 from dray.api.errors import Forbidden, ServiceUnavailable, Unauthorized
 from dray.api.types.authentication import SelfSubjectReview, TokenRequest
 from dray.api.types.core import ConfigMap, ServiceAccount
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.wire.serving import HttpServer, Tls, listen
+from dray.apiserver.wire.serving import HttpServer, ServingTls, listen
 from dray.client.config import Config
 from dray.client.credentials import Fixed
 from dray.client.http import Http
@@ -37,9 +37,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 
 @pytest.fixture
 async def address(keys: Keys) -> AsyncIterator[str]:
-    running = await Running.open(Settings(keys=keys))
+    running = await Running.open(ServerSettings(keys=keys))
     sock = listen("127.0.0.1", 0)
-    http = HttpServer(running.http, sock, Tls(keys.certificate_file, keys.key_file, keys.authority_file))
+    http = HttpServer(running.http, sock, ServingTls(keys.certificate_file, keys.key_file, keys.authority_file))
     await http.start()
     yield f"https://127.0.0.1:{sock.getsockname()[1]}"
     await http.stop()
@@ -103,7 +103,7 @@ async def test_a_wrong_token_is_refused(address: str, keys: Keys) -> None:
         await who(Config(address, ca=keys.authority, credentials=Fixed.token("wrong")))
 
 
-def bare_certificates(directory: Path) -> Tls:
+def bare_certificates(directory: Path) -> ServingTls:
     """An authority and a server's certificate with no more in them than must be: no identifiers of keys."""
     now, (authority_key, key) = datetime.now(UTC), (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
 
@@ -115,7 +115,7 @@ def bare_certificates(directory: Path) -> Tls:
     authority = signed("bare", authority_key.public_key(), x509.BasicConstraints(ca=True, path_length=None))
     address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    tls = Tls(directory / "server.crt", directory / "server.key", directory / "ca.crt")
+    tls = ServingTls(directory / "server.crt", directory / "server.key", directory / "ca.crt")
     tls.certificate.write_bytes(signed("server", key.public_key(), address).public_bytes(Encoding.PEM))
     tls.key.write_bytes(private)
     tls.authority.write_bytes(authority.public_bytes(Encoding.PEM))
@@ -124,7 +124,7 @@ def bare_certificates(directory: Path) -> Tls:
 
 async def test_an_authority_without_identifiers_of_keys_is_believed_by_every_python(tmp_path: Path) -> None:
     tls = bare_certificates(tmp_path)
-    running = await Running.open(Settings(authenticate=False))
+    running = await Running.open(ServerSettings(authenticate=False))
     sock = listen("127.0.0.1", 0)
     http = HttpServer(running.http, sock, tls)
     await http.start()

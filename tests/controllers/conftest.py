@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from dray.api.errors import NotFound
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, Clock, EventRecorder, InProcess, Object, SharedInformers
 from dray.controllers import ControllerContext, Runnable
@@ -21,7 +21,9 @@ Start = Callable[..., AbstractAsyncContextManager[ControllerContext]]
 
 @pytest.fixture
 async def server() -> AsyncIterator[Running]:
-    running = await Running.open(Settings(authenticate=False, disabled_plugins=("ServiceAccount", "NamespaceDefaults")))
+    running = await Running.open(
+        ServerSettings(authenticate=False, disabled_plugins=("ServiceAccount", "NamespaceDefaults"))
+    )
     yield running
     await running.close()
 

@@ -8,7 +8,7 @@ import pytest
 from dray.api.types.core import Pod
 from dray.api.types.meta import Condition
 from dray.api.types.resource import DeviceTaintRule
-from dray.controllers.evictions import EvictionCounts, Evictions, Reach, condition
+from dray.controllers.evictions import EvictionCounts, Evictions, TaintedDevices, condition
 from tests import objects
 
 NOW = "2026-01-01T00:00:00Z"
@@ -62,13 +62,13 @@ def rule(effect: str, told: Condition | None = None, generation: int = 1) -> Dev
 
 
 def test_the_condition_keeps_its_time_while_its_status_does() -> None:
-    first = condition(rule("NoExecute"), EvictionCounts(3, 1, 0), Reach(), "then")
+    first = condition(rule("NoExecute"), EvictionCounts(3, 1, 0), TaintedDevices(), "then")
     assert first is not None
-    told = condition(rule("NoExecute", first), EvictionCounts(1, 1, 2), Reach(), NOW)
+    told = condition(rule("NoExecute", first), EvictionCounts(1, 1, 2), TaintedDevices(), NOW)
     assert told is not None
     assert told.lastTransitionTime == "then"
     assert told.message == ("1 pod needs to be evicted in 1 namespace. 2 pods evicted since starting the controller.")
-    done = condition(rule("NoExecute", told), EvictionCounts(0, 0, 3), Reach(), NOW)
+    done = condition(rule("NoExecute", told), EvictionCounts(0, 0, 3), TaintedDevices(), NOW)
     assert done is not None
     assert (done.status, done.lastTransitionTime) == ("False", NOW)
 
@@ -98,20 +98,20 @@ def test_the_condition_keeps_its_time_while_its_status_does() -> None:
 def test_the_condition_tells_how_far_eviction_has_come(
     effect: str, counts: EvictionCounts, reason: str, message: str
 ) -> None:
-    told = condition(rule(effect), counts, Reach(published=2, allocated=1), NOW)
+    told = condition(rule(effect), counts, TaintedDevices(published=2, allocated=1), NOW)
     assert told is not None
     assert (told.reason, told.message) == (reason, message)
 
 
 def test_a_condition_that_is_right_is_not_written_again() -> None:
-    told = condition(rule("NoExecute"), EvictionCounts(0, 0, 0), Reach(), NOW)
+    told = condition(rule("NoExecute"), EvictionCounts(0, 0, 0), TaintedDevices(), NOW)
     assert told is not None
-    assert condition(rule("NoExecute", told), EvictionCounts(0, 0, 0), Reach(), NOW) is None
+    assert condition(rule("NoExecute", told), EvictionCounts(0, 0, 0), TaintedDevices(), NOW) is None
 
 
 def test_a_condition_follows_the_generation_of_its_rule() -> None:
-    told = condition(rule("None"), EvictionCounts(0, 0, 0), Reach(), NOW)
+    told = condition(rule("None"), EvictionCounts(0, 0, 0), TaintedDevices(), NOW)
     assert told is not None
-    again = condition(rule("None", told, generation=2), EvictionCounts(0, 0, 0), Reach(), NOW)
+    again = condition(rule("None", told, generation=2), EvictionCounts(0, 0, 0), TaintedDevices(), NOW)
     assert again is not None
     assert again.observedGeneration == 2

@@ -12,7 +12,7 @@ from dray.api.errors import NotFound
 from dray.api.gates import FeatureGates
 from dray.api.types.core import ConfigMap, Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess, Object
 from dray.controllers import ControllerManager
@@ -200,7 +200,7 @@ async def test_claims_are_collected_also_while_their_api_is_off(server: Running,
         ResourceClaim, {"metadata": metadata, "spec": {"devices": {"requests": [request]}}}, namespace="ns"
     )
     gates = FeatureGates.parse("DynamicResourceAllocation=false")
-    off = Running(MemoryLog(), server.api.storage.cache, Settings(authenticate=False, gates=gates))
+    off = Running(MemoryLog(), server.api.storage.cache, ServerSettings(authenticate=False, gates=gates))
     manager = ControllerManager(InProcess(off.api, ADMIN), gates=gates)
     running = asyncio.create_task(manager.run())
     await within(manager.ready.wait())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dray.api.reasons.devices import PoolCode
 from dray.web.questions import Desk
-from dray.web.rights import FOLLOWED, Scope
+from dray.web.rights import FOLLOWED, VisibleScope
 from dray.web.rows.claims import PodState
 from dray.web.rows.devices import DeviceFlag, DeviceState
 from dray.web.streaming import MOST_BYTES
@@ -38,7 +38,7 @@ def test_states_and_flags_are_those_of_the_page() -> None:
     for pod in PodState:
         assert f"{pod.value} `{pod.name.lower()}`" in FLAT
     assert [flag.value for flag in DeviceFlag] == [1, 2, 4, 8]
-    for scope in Scope:
+    for scope in VisibleScope:
         assert f"`{scope.value}`" in PAGE
     for code in PoolCode:
         assert f"`{code.value}`" in PAGE

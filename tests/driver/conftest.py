@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dray.api.types.core import Node
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from tests.driver.places import Places
@@ -20,7 +20,7 @@ NODE = "node-1"
 
 @pytest.fixture
 async def server() -> AsyncIterator[Running]:
-    running = await Running.open(Settings(authenticate=False))
+    running = await Running.open(ServerSettings(authenticate=False))
     yield running
     await running.close()
 

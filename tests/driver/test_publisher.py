@@ -12,7 +12,7 @@ from dray.api.errors import ApiError, Invalid, ServiceUnavailable
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN, User
 from dray.client import Client, InProcess
 from dray.driver import Pool, Publisher, device
@@ -251,7 +251,7 @@ async def test_a_node_that_does_not_exist_yet_is_waited_for(server: Running) -> 
 
 
 async def test_fields_that_the_server_drops_are_told_once_and_not_written_again() -> None:
-    running = await Running.open(Settings(authenticate=False, gates=FeatureGates.parse("DRADeviceTaints=false")))
+    running = await Running.open(ServerSettings(authenticate=False, gates=FeatureGates.parse("DRADeviceTaints=false")))
     client = Counting(running.api, ADMIN)
     await client.create(Node, {"metadata": {"name": NODE}})
     client.writes = 0

@@ -18,7 +18,7 @@ from dray.api.errors import NotFound
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, Object, SharedInformers
 from dray.controllers import ControllerManager
@@ -215,7 +215,7 @@ async def cluster(
 ) -> AsyncIterator[Cluster]:
     """A cluster until the block ends; then everything that was found is told."""
     chosen = FeatureGates.parse(gates)
-    running = await Running.open(Settings(gates=chosen, **settings))
+    running = await Running.open(ServerSettings(gates=chosen, **settings))
     made = Cluster(running, nodes, devices, gates=chosen)
     complaints = Complaints(made.audit.findings)
     logging.getLogger("dray").addHandler(complaints)

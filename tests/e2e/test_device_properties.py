@@ -20,7 +20,7 @@ from dray.allocator import Features
 from dray.allocator.verify import overcommitted
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.configuration import Configuration, SchedulerProfile
 from tests.e2e.cluster import SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.objects import alternatives, device_class, pod, request, slice_of, template
 
@@ -173,7 +173,7 @@ async def judged(c: Cluster) -> AsyncIterator[Judged]:
 
 async def run(seed: int) -> None:
     async with cluster(nodes=2, devices=1) as c:
-        c.configurations[SECOND_SCHEDULER] = Configuration({"second": Profile("second")})
+        c.configurations[SECOND_SCHEDULER] = Configuration({"second": SchedulerProfile("second")})
         await c.start(SECOND_SCHEDULER)
         schedule = Schedule(c, Random(seed))
         await schedule.begin()

@@ -9,7 +9,7 @@ from dray.allocator.verify import overcommitted
 from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaimTemplate, ResourceSlice
-from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.configuration import Configuration, SchedulerProfile
 from tests.e2e.cluster import SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.objects import device_class, pod, request, slice_of, template
 from tests.saying import refused
@@ -96,7 +96,7 @@ async def test_pods_share_a_device_and_a_restarted_scheduler_knows_it() -> None:
 async def test_two_schedulers_never_give_away_more_than_there_is() -> None:
     async with cluster(nodes=1, devices=1) as c:
         await publish(c)
-        c.configurations[SECOND_SCHEDULER] = Configuration({"second": Profile("second")})
+        c.configurations[SECOND_SCHEDULER] = Configuration({"second": SchedulerProfile("second")})
         await c.start(SECOND_SCHEDULER)
         names = ["default-scheduler", "second"]
         wanted = [

@@ -14,7 +14,7 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import say
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.configuration import Configuration, SchedulerProfile
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write, in_turn
@@ -41,7 +41,7 @@ async def held(cluster: Cluster, about: Any, name: str = SCHEDULER) -> Hold:
 
 def second_profile(cluster: Cluster) -> str:
     """Give the second scheduler pods of its own; the name that they must ask for."""
-    cluster.configurations[SECOND_SCHEDULER] = Configuration({"second": Profile("second")})
+    cluster.configurations[SECOND_SCHEDULER] = Configuration({"second": SchedulerProfile("second")})
     return "second"
 
 

@@ -15,7 +15,7 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import Phrase, say
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.configuration import Configuration, SchedulerProfile
 from dray.sim.hardware import CLASS, DRIVER, slice_trees
 from tests.allocator.building import slowly
 from tests.e2e.audit import devices_of
@@ -130,7 +130,7 @@ async def hard_to_pack(c: Cluster) -> list[str]:
 
 async def test_a_search_that_takes_too_long_is_told_and_does_not_stop_the_scheduler() -> None:
     async with cluster(nodes=1, devices=0, parts=(NODES, CONTROLLERS)) as c:
-        c.configurations[SCHEDULER] = Configuration({"default-scheduler": Profile(filter_timeout=0.5)})
+        c.configurations[SCHEDULER] = Configuration({"default-scheduler": SchedulerProfile(filter_timeout=0.5)})
         await c.start(SCHEDULER)
         await c.create(Pod, pod("p", claims=await hard_to_pack(c)))
         message = await c.waits("p", refused(NodeCode.DEVICES_TIMED_OUT))
@@ -154,7 +154,7 @@ async def test_no_part_of_an_attempt_holds_the_event_loop(kind: str, monkeypatch
 
     monkeypatch.setattr(asyncio.Handle, "_run", measured)
     async with cluster(nodes=1, devices=0, parts=(NODES, CONTROLLERS)) as c:
-        c.configurations[SCHEDULER] = Configuration({"default-scheduler": Profile(filter_timeout=0.5)})
+        c.configurations[SCHEDULER] = Configuration({"default-scheduler": SchedulerProfile(filter_timeout=0.5)})
         if kind == "packing":
             claims = await hard_to_pack(c)
         else:
@@ -180,7 +180,7 @@ async def slow_devices(c: Cluster, rounds: int, **numbers: int) -> None:
 
 async def test_a_node_that_takes_too_long_does_not_keep_a_pod_from_the_others() -> None:
     async with cluster(nodes=2, devices=0, parts=(NODES, CONTROLLERS)) as c:
-        c.configurations[SCHEDULER] = Configuration({"default-scheduler": Profile(filter_timeout=5.0)})
+        c.configurations[SCHEDULER] = Configuration({"default-scheduler": SchedulerProfile(filter_timeout=5.0)})
         await c.start(SCHEDULER)
         await slow_devices(c, 80, node_0=128, node_1=1)
         await c.create(Pod, pod("p", claims=["slow"]))

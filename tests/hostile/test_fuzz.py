@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api import protobuf
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from tests.apiserver.asking import claim, pod
 
 NAMESPACE = "/api/v1/namespaces/default"
@@ -29,7 +29,7 @@ class Edge:
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
-        self._running = self._runner.run(Running.open(Settings(authenticate=False)))
+        self._running = self._runner.run(Running.open(ServerSettings(authenticate=False)))
 
     def ask(self, method: str, path: str, body: bytes = b"", content_type: str = "", accept: str = "") -> int:
         return self._runner.run(self._ask(method, path, body, content_type, accept))

@@ -16,7 +16,7 @@ import yaml
 
 from dray.apiserver.limits import Limits
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.wire.http import Call
+from dray.apiserver.wire.http import HttpCall
 from tests.hostile.attackers import CONFIG, Attacked, attacked, closed, head, measured, posted
 from tests.waiting import eventually, within
 
@@ -61,7 +61,7 @@ async def test_what_a_reader_who_left_had_is_freed_without_a_collection(keys: Ke
         metrics = server.admin.running.http.metrics
 
         def calls() -> int:
-            return sum(isinstance(found, Call) for found in gc.get_objects())
+            return sum(isinstance(found, HttpCall) for found in gc.get_objects())
 
         await eventually(lambda: metrics.in_flight == 0)
         gc.collect()

@@ -33,13 +33,13 @@ from dray.client.informer import key_of
 from dray.client.interface import Page, WatchEvent
 from dray.inspect import placement
 from dray.inspect.explain import explain_pod
-from dray.inspect.explanation import Explanation
+from dray.inspect.explanation import WaitExplanation
 from dray.inspect.snapshot import Snapshot
 from dray.scheduler import Scheduler
 from dray.scheduler import attempt as scheduling
 from dray.scheduler import scheduler as wiring
 from dray.scheduler.attempt import Attempt, Promise, Refused, Unfinished
-from dray.scheduler.configuration import Profile
+from dray.scheduler.configuration import SchedulerProfile
 from dray.verdicts.demand import Candidate
 from dray.verdicts.rules import Judgement, Rules
 from tests.inspect.clusters import GATES, Objects, cluster, device_cluster
@@ -123,7 +123,7 @@ def _waiting(objects: Objects) -> list[Pod]:
 
 
 def judged(scheduler: Scheduler, pod: Pod) -> Said:
-    attempt = Attempt(Candidate(pod), PodClaims(pod), Profile())
+    attempt = Attempt(Candidate(pod), PodClaims(pod), SchedulerProfile())
     decision = decided(scheduler, attempt)
     if isinstance(decision, Refused) and decision.why.problem is not None:
         return Said({}, decision)
@@ -161,7 +161,7 @@ def disagreement(seed: int, other: int, made: Made = cluster) -> str:
     return ""
 
 
-def _differing(said: Said, told: Explanation) -> str:
+def _differing(said: Said, told: WaitExplanation) -> str:
     decision, verdicts = said.decision, {verdict.node: verdict for verdict in told.nodes}
     if isinstance(decision, Refused) and decision.why.problem is not None:
         return "" if told.cause.code == CAUSES[decision.why.problem.code] else "another problem of a claim"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.types.core import Node, Pod, Secret
 from dray.api.types.rbac import RoleBinding
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
 from dray.client import InProcess
 from dray.client.config import Config
@@ -15,7 +15,7 @@ from tests.client.conftest import listening
 
 
 async def test_a_user_of_one_namespace_gets_what_is_there() -> None:
-    running = await Running.open(Settings(disabled_plugins=("ServiceAccount",)))
+    running = await Running.open(ServerSettings(disabled_plugins=("ServiceAccount",)))
     admin = InProcess(running.api, ADMIN)
     for namespace in ("default", "kube-system"):
         tree = {
@@ -44,7 +44,7 @@ async def test_a_user_of_one_namespace_gets_what_is_there() -> None:
 
 
 async def test_what_a_cluster_does_not_serve_is_noted() -> None:
-    running = await Running.open(Settings(authenticate=False))
+    running = await Running.open(ServerSettings(authenticate=False))
     async with listening(running) as address, Http(Config(address)) as client:
         snapshot = await fetch(client, "default", (ResourcePoolStatusRequest,))
         assert ResourcePoolStatusRequest in snapshot.unserved

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
 from dray.client import Client, Clock, InProcess
 from dray.node import agent
@@ -31,7 +31,7 @@ def root() -> Iterator[Path]:
 
 @pytest.fixture
 async def server() -> AsyncIterator[Running]:
-    running = await Running.open(Settings(authenticate=False, disabled_plugins=("ServiceAccount",)))
+    running = await Running.open(ServerSettings(authenticate=False, disabled_plugins=("ServiceAccount",)))
     yield running
     await running.close()
 
@@ -59,10 +59,10 @@ async def driver(root: Path) -> AsyncIterator[Driver]:
     await driver.stop()
 
 
-def settings(root: Path, **more: object) -> agent.Settings:
+def settings(root: Path, **more: object) -> agent.AgentSettings:
     quick = RestartDelays(first=0.2, last=0.4)
     defaults: dict[str, object] = {"runtime": "process", "cdi_directories": (root / "cdi",), "delays": quick}
-    return agent.Settings(NODE, root, **(defaults | more))  # type: ignore[arg-type]  # fields by name
+    return agent.AgentSettings(NODE, root, **(defaults | more))  # type: ignore[arg-type]  # fields by name
 
 
 @asynccontextmanager

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from dray.client.config import Config
 from dray.client.http import Http
-from dray.node.agent import Agent, Settings
+from dray.node.agent import Agent, AgentSettings
 from dray.node.lifecycle import RestartDelays
 
 NODE = "node-a"
 
 
 async def live(server: str, root: Path) -> None:
-    settings = Settings(
+    settings = AgentSettings(
         NODE, root, runtime="process", cdi_directories=(root / "cdi",), delays=RestartDelays(first=0.2, last=0.4)
     )
     async with Http(Config(server)) as client:

@@ -17,8 +17,7 @@ from dray.api.reasons.wording import say
 from dray.api.types.coordination import Lease
 from dray.api.types.core import ConfigMap, ContainerStateWaiting, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
-from dray.apiserver.assembly import Running
-from dray.apiserver.assembly import Settings as ServerSettings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess, ManualClock

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.node.checkpoint import Checkpoint, DriverShare, PreparedClaim, PreparedDevice
+from dray.node.checkpoint import Checkpoint, CheckpointedDevice, DriverShare, PreparedClaim
 
-DEVICE = PreparedDevice(("gpu", "other/sub"), "pool", "gpu-0", ("vendor/class=a",))
+DEVICE = CheckpointedDevice(("gpu", "other/sub"), "pool", "gpu-0", ("vendor/class=a",))
 CLAIM = PreparedClaim("u1", "default", "c", {"p1": ("entry",)}, (DriverShare("d", (DEVICE,)),))
 
 
@@ -48,7 +48,7 @@ def test_a_claim_is_prepared_when_every_driver_is_done() -> None:
     ],
 )
 def test_a_device_serves_the_requests_it_names(requests: tuple[str, ...], request_: str, serves: bool) -> None:
-    assert PreparedDevice(requests, "p", "d").serves(request_) is serves
+    assert CheckpointedDevice(requests, "p", "d").serves(request_) is serves
 
 
 @settings(max_examples=40)  # each writes to disk, and waits for it

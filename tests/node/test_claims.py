@@ -17,11 +17,11 @@ from dray.api.reasons.wording import say
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess, SystemClock
 from dray.node.checkpoint import Checkpoint
-from dray.node.claims import Claims, ClaimsError
+from dray.node.claims import ClaimsError, ClaimsOnNode
 from dray.node.plugins import Plugins
 from tests.node.cluster import NAMESPACE, Cluster
 from tests.node.driver import NAME, Driver
@@ -44,7 +44,7 @@ class Place:
             self._root / "plugins_registry", clock=SystemClock(), changed=lambda name: None, remove_slices=ignore
         )
         self.checkpoint, _ = Checkpoint.open(self._root / "claims.json")
-        self.claims = Claims(self._client, self.checkpoint, self.plugins, Sharing(), skips=self._skips)
+        self.claims = ClaimsOnNode(self._client, self.checkpoint, self.plugins, Sharing(), skips=self._skips)
         self._task = asyncio.create_task(self.plugins.run())
 
     async def end(self) -> None:
@@ -68,18 +68,18 @@ async def place(client: Client, root: Path) -> AsyncIterator[Place]:
 
 
 @pytest.fixture
-async def claims(place: Place, driver: Driver) -> Claims:
+async def claims(place: Place, driver: Driver) -> ClaimsOnNode:
     """Claims with the driver registered."""
     await driver.start()
     await place.knows(NAME)
     return place.claims
 
 
-def cdi(claims: Claims, pod: Pod) -> list[str]:
+def cdi(claims: ClaimsOnNode, pod: Pod) -> list[str]:
     return [cdi for grant in claims.granted(pod, pod.spec.containers[0]) for cdi in grant.device.cdi]
 
 
-async def test_a_claim_is_prepared_once_for_two_pods(cluster: Cluster, claims: Claims, driver: Driver) -> None:
+async def test_a_claim_is_prepared_once_for_two_pods(cluster: Cluster, claims: ClaimsOnNode, driver: Driver) -> None:
     claim = await cluster.claim("c")
     first, second = await cluster.pod("a", claims=("c",)), await cluster.pod("b", claims=("c",))
     await asyncio.gather(claims.prepare(first), claims.prepare(second))
@@ -96,7 +96,7 @@ async def test_a_claim_is_prepared_once_for_two_pods(cluster: Cluster, claims: C
 
 
 async def test_the_claims_of_a_pod_go_in_one_call_a_driver(
-    cluster: Cluster, claims: Claims, driver: Driver, place: Place, root: Path
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, place: Place, root: Path
 ) -> None:
     other = await Driver(root, "nic.test.example").start()
     await place.knows("nic.test.example")
@@ -113,7 +113,7 @@ async def test_the_claims_of_a_pod_go_in_one_call_a_driver(
 
 
 async def test_a_container_gets_the_devices_of_the_requests_it_names(
-    cluster: Cluster, claims: Claims, driver: Driver
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver
 ) -> None:
     def device(name: str, *requests: str, ids: tuple[str, ...]) -> dict[str, Any]:
         return {"request_names": requests, "pool_name": "pool", "device_name": name, "cdi_device_ids": ids}
@@ -148,30 +148,32 @@ async def test_a_container_gets_the_devices_of_the_requests_it_names(
 # Refusals
 
 
-async def refused(claims: Claims, pod: Pod) -> str:
+async def refused(claims: ClaimsOnNode, pod: Pod) -> str:
     with pytest.raises(ClaimsError) as error:
         await claims.prepare(pod)
     return str(error.value)
 
 
-async def test_a_claim_that_does_not_exist_is_named(cluster: Cluster, claims: Claims) -> None:
+async def test_a_claim_that_does_not_exist_is_named(cluster: Cluster, claims: ClaimsOnNode) -> None:
     pod = await cluster.pod("p", claims=("nope",), reserve=False)
     assert await refused(claims, pod) == say(ClaimCode.NOT_FOUND, claim="nope")
 
 
-async def test_a_claim_from_a_template_that_is_not_there_yet_is_waited_for(cluster: Cluster, claims: Claims) -> None:
+async def test_a_claim_from_a_template_that_is_not_there_yet_is_waited_for(
+    cluster: Cluster, claims: ClaimsOnNode
+) -> None:
     pod = await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
     assert await refused(claims, pod) == say(ClaimCode.NOT_CREATED, entry="gpu")
 
 
-async def test_a_claim_that_is_not_allocated_is_refused(cluster: Cluster, claims: Claims) -> None:
+async def test_a_claim_that_is_not_allocated_is_refused(cluster: Cluster, claims: ClaimsOnNode) -> None:
     await cluster.claim("c", allocate=False)
     pod = await cluster.pod("p", claims=("c",), reserve=False)
     assert await refused(claims, pod) == say(ClaimCode.NOT_ALLOCATED, claim="c")
 
 
 async def test_a_claim_that_is_reserved_for_another_pod_is_refused(
-    cluster: Cluster, claims: Claims, driver: Driver
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver
 ) -> None:
     claim = await cluster.claim("c")
     await cluster.pod("other", claims=("c",))
@@ -181,7 +183,7 @@ async def test_a_claim_that_is_reserved_for_another_pod_is_refused(
     assert driver.calls == []
 
 
-async def test_a_generated_claim_of_another_pod_is_refused(cluster: Cluster, claims: Claims) -> None:
+async def test_a_generated_claim_of_another_pod_is_refused(cluster: Cluster, claims: ClaimsOnNode) -> None:
     await cluster.claim("p-gpu-abcde")
     pod = await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
     await cluster.reserve("p-gpu-abcde", pod)
@@ -189,7 +191,7 @@ async def test_a_generated_claim_of_another_pod_is_refused(cluster: Cluster, cla
     assert await refused(claims, await cluster.get("p")) == say(ClaimCode.NOT_FOR_POD, claim="p-gpu-abcde", pod="p")
 
 
-async def test_an_entry_that_needs_no_claim_needs_nothing(cluster: Cluster, claims: Claims) -> None:
+async def test_an_entry_that_needs_no_claim_needs_nothing(cluster: Cluster, claims: ClaimsOnNode) -> None:
     await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
     await cluster.status("p", {"resourceClaimStatuses": [{"name": "gpu"}]})
     pod = await cluster.get("p")
@@ -198,7 +200,7 @@ async def test_an_entry_that_needs_no_claim_needs_nothing(cluster: Cluster, clai
 
 
 async def test_another_incarnation_of_a_claim_waits_for_the_old_one(
-    cluster: Cluster, claims: Claims, client: Client
+    cluster: Cluster, claims: ClaimsOnNode, client: Client
 ) -> None:
     old = await cluster.claim("c")
     first = await cluster.pod("a", claims=("c",))
@@ -221,12 +223,12 @@ class TestShared:
     async def server(self) -> AsyncIterator[Running]:
         gates = "DRAReservedForWorkloads=true,GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true"
         running = await Running.open(
-            Settings(authenticate=False, disabled_plugins=("ServiceAccount",), gates=FeatureGates.parse(gates))
+            ServerSettings(authenticate=False, disabled_plugins=("ServiceAccount",), gates=FeatureGates.parse(gates))
         )
         yield running
         await running.close()
 
-    async def test_a_claim_for_any_pod(self, cluster: Cluster, claims: Claims, client: Client) -> None:
+    async def test_a_claim_for_any_pod(self, cluster: Cluster, claims: ClaimsOnNode, client: Client) -> None:
         claim = await cluster.claim("c")
         pod = await cluster.pod("p", claims=("c",), reserve=False)
         assert await refused(claims, pod) == not_reserved(pod, claim)
@@ -234,7 +236,7 @@ class TestShared:
         await client.patch(ResourceClaim, "c", patch, NAMESPACE, subresource="status")
         await claims.prepare(pod)
 
-    async def test_a_claim_for_the_pods_group(self, cluster: Cluster, claims: Claims, client: Client) -> None:
+    async def test_a_claim_for_the_pods_group(self, cluster: Cluster, claims: ClaimsOnNode, client: Client) -> None:
         spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
         group = await client.create(PodGroup, {"metadata": {"name": "g"}, "spec": spec}, namespace=NAMESPACE)
         claim = await cluster.claim("c")
@@ -259,7 +261,7 @@ async def test_a_driver_that_is_not_registered_leaves_nothing_behind(cluster: Cl
 
 
 async def test_an_error_of_one_claim_leaves_the_others_prepared(
-    cluster: Cluster, claims: Claims, driver: Driver
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver
 ) -> None:
     bad = await cluster.claim("bad")
     good = await cluster.claim("good")
@@ -272,7 +274,7 @@ async def test_an_error_of_one_claim_leaves_the_others_prepared(
 
 
 async def test_a_claim_that_an_answer_leaves_out_is_asked_for_again(
-    cluster: Cluster, claims: Claims, driver: Driver
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver
 ) -> None:
     claim = await cluster.claim("c")
     driver.omit = {claim.metadata.uid}
@@ -290,7 +292,7 @@ async def test_a_claim_that_an_answer_leaves_out_is_asked_for_again(
 
 
 async def test_after_not_found_the_claim_is_read_again(
-    cluster: Cluster, claims: Claims, driver: Driver, client: Client
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, client: Client
 ) -> None:
     await cluster.claim("c")
     pod = await cluster.pod("p", claims=("c",))
@@ -307,7 +309,7 @@ async def test_after_not_found_the_claim_is_read_again(
 
 
 async def test_what_neither_driver_nor_server_knows_is_unprepared(
-    cluster: Cluster, claims: Claims, driver: Driver, client: Client
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, client: Client
 ) -> None:
     await cluster.claim("c")
     pod = await cluster.pod("p", claims=("c",))
@@ -329,7 +331,7 @@ async def test_what_neither_driver_nor_server_knows_is_unprepared(
 
 
 async def test_a_restart_repeats_no_call_and_unprepare_needs_no_claim(
-    cluster: Cluster, claims: Claims, driver: Driver, place: Place, client: Client
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, place: Place, client: Client
 ) -> None:
     claim = await cluster.claim("c")
     pod = await cluster.pod("p", claims=("c",))
@@ -348,7 +350,7 @@ async def test_a_restart_repeats_no_call_and_unprepare_needs_no_claim(
 
 
 async def test_calls_are_counted_by_the_codes_that_dashboards_know(
-    cluster: Cluster, claims: Claims, driver: Driver
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver
 ) -> None:
     def counted(code: str) -> float:
         path = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
@@ -368,7 +370,7 @@ async def test_calls_are_counted_by_the_codes_that_dashboards_know(
     assert (counted("NotFound"), counted("OK")) == (before[0] + 1, before[1] + 1)
 
 
-async def test_claims_in_use_are_counted(cluster: Cluster, claims: Claims) -> None:
+async def test_claims_in_use_are_counted(cluster: Cluster, claims: ClaimsOnNode) -> None:
     def shown(driver: str) -> float:
         return REGISTRY.get_sample_value("dra_resource_claims_in_use", {"driver_name": driver}) or 0
 
@@ -384,7 +386,7 @@ async def test_claims_in_use_are_counted(cluster: Cluster, claims: Claims) -> No
 @pytest.mark.parametrize("skips", [True, False])
 async def test_calls_that_a_driver_does_not_need_are_left_out(root: Path, driver: Driver, skips: bool) -> None:
     gates = FeatureGates.parse("DRAOptionalNodeOperations=true")
-    running = await Running.open(Settings(gates=gates, authenticate=False, disabled_plugins=("ServiceAccount",)))
+    running = await Running.open(ServerSettings(gates=gates, authenticate=False, disabled_plugins=("ServiceAccount",)))
     cluster = Cluster(InProcess(running.api, ADMIN))
     place = Place(cluster.client, root, skips=skips)
     await place.begin()

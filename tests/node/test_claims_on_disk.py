@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dray.node.checkpoint import Checkpoint, DriverShare, PreparedClaim
-from dray.node.claims import Claims
+from dray.node.claims import ClaimsOnNode
 from tests.node.cluster import Cluster
 from tests.node.driver import Driver
 from tests.node.test_claims import Place, claims, place
@@ -14,7 +14,7 @@ __all__ = ["claims", "place"]  # fixtures
 
 
 async def test_a_claim_is_on_the_disk_from_before_prepare_until_after_unprepare(
-    cluster: Cluster, place: Place, claims: Claims, driver: Driver, root: Path
+    cluster: Cluster, place: Place, claims: ClaimsOnNode, driver: Driver, root: Path
 ) -> None:
     seen: list[tuple[str, bool, bool]] = []
 

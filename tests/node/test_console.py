@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.runtime import ExecError, ExecSession, Key, Runtime, StartError, Task
-from dray.node.security import Security
+from dray.node.runtime import ContainerStartError, ExecError, ExecSession, Key, Runtime, Task
+from dray.node.security import ContainerSecurity
 from tests.node.test_execution import everything
 from tests.node.test_runtimes import EXECUTING, end, finished, opened, shell, written
 from tests.waiting import eventually, quiet, within
@@ -92,15 +92,17 @@ async def test_a_container_without_input_reads_nothing(runtime: Runtime) -> None
     assert written(runtime, KEY) == ["end"]
 
 
-AGENTS_OWN = Security()
+AGENTS_OWN = ContainerSecurity()
 ANOTHER = pytest.param(
-    Security(user=1234, group=2345),
+    ContainerSecurity(user=1234, group=2345),
     marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a container another user everywhere"),
 )
 
 
 @pytest.mark.parametrize("security", [AGENTS_OWN, ANOTHER], ids=["own user", "another user"])
-async def test_a_terminal_echoes_has_a_size_and_survives_who_left(runtime: Runtime, security: Security) -> None:
+async def test_a_terminal_echoes_has_a_size_and_survives_who_left(
+    runtime: Runtime, security: ContainerSecurity
+) -> None:
     script = "test -t 0 && echo terminal; while read word; do stty size; done"
     await runtime.start(shell(script, stdin=True, tty=True, security=security))
     await eventually(lambda: [line.strip() for line in written(runtime, KEY)] == ["terminal"])
@@ -163,7 +165,9 @@ async def test_nobody_attaches_to_what_has_ended(runtime: Runtime) -> None:
 
 @pytest.mark.parametrize("tty", [False, True], ids=["", "terminal"])
 @pytest.mark.parametrize("security", [AGENTS_OWN, ANOTHER], ids=["own user", "another user"])
-async def test_a_container_sees_the_processes_of_its_target(runtime: Runtime, security: Security, tty: bool) -> None:
+async def test_a_container_sees_the_processes_of_its_target(
+    runtime: Runtime, security: ContainerSecurity, tty: bool
+) -> None:
     await runtime.start(shell("echo here; exec sleep 4321", security=security))
     await eventually(lambda: written(runtime, KEY) == ["here"])
     other = Key("pod-1", "debugger", 0)
@@ -180,5 +184,5 @@ async def test_a_container_sees_the_processes_of_its_target(runtime: Runtime, se
 
 
 async def test_a_target_that_does_not_run_is_named(runtime: Runtime) -> None:
-    with pytest.raises(StartError, match="container main, whose processes are to be seen, is not running"):
+    with pytest.raises(ContainerStartError, match="container main, whose processes are to be seen, is not running"):
         await runtime.start(Task(Key("pod-1", "debugger", 0), ("true",), target="main"))

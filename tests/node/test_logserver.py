@@ -13,7 +13,7 @@ import pytest
 from dray.api.errors import ApiError, BadRequest, ServiceUnavailable
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Node, Pod
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.request import Request
 from dray.apiserver.security.certificates import KeyPair, Keys
 from dray.apiserver.security.user import ADMIN
@@ -125,7 +125,7 @@ class TestGuarded:
 
     @pytest.fixture
     async def server(self, keys: Keys) -> AsyncIterator[Running]:
-        running = await Running.open(Settings(keys=keys, disabled_plugins=("ServiceAccount",)))
+        running = await Running.open(ServerSettings(keys=keys, disabled_plugins=("ServiceAccount",)))
         yield running
         await running.close()
 

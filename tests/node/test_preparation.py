@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.node import preparation
-from dray.node.checkpoint import PreparedClaim, PreparedDevice
+from dray.node.checkpoint import CheckpointedDevice, PreparedClaim
 from dray.node.drivers import ClaimId
 from dray.node.preparation import TRANSITIONS, PreparationEvent, PreparationState, state_of
 
 CLAIM = ClaimId("ns", "c", "u")
 DRIVERS = {"d": False, "e": False}
-DEVICES = (PreparedDevice((), "p", "0"),)
+DEVICES = (CheckpointedDevice((), "p", "0"),)
 
 
 def after(event: PreparationEvent, claim: PreparedClaim | None, pod: str) -> PreparedClaim | None:

@@ -11,7 +11,7 @@ from dray.api.times import timestamp
 from dray.api.types.authentication import TokenRequest
 from dray.api.types.core import Pod, ServiceAccountTokenProjection
 from dray.client import ManualClock
-from dray.node.projections import Tokens
+from dray.node.projections import ProjectedTokens
 
 POD = msgspec.convert(
     {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"serviceAccountName": "sa"}}, Pod
@@ -39,7 +39,7 @@ class Issuer:
 async def test_a_token_is_renewed_after_four_fifths_of_its_life() -> None:
     clock = ManualClock()
     issuer = Issuer(clock)
-    tokens = Tokens(issuer, clock, jitter=lambda: 0.0)  # type: ignore[arg-type]  # all that is asked of a client
+    tokens = ProjectedTokens(issuer, clock, jitter=lambda: 0.0)  # type: ignore[arg-type]  # all that is asked of a client
     projection = ServiceAccountTokenProjection(path="token", expirationSeconds=1000, audience="a")
     assert tokens.renewal is None
     assert await tokens.get(POD, projection) == "t1"
@@ -55,7 +55,7 @@ async def test_a_token_is_renewed_after_four_fifths_of_its_life() -> None:
 async def test_a_token_that_cannot_be_renewed_is_used_on_and_tried_again_later() -> None:
     clock = ManualClock()
     issuer = Issuer(clock)
-    tokens = Tokens(issuer, clock, jitter=lambda: 0.0)  # type: ignore[arg-type]
+    tokens = ProjectedTokens(issuer, clock, jitter=lambda: 0.0)  # type: ignore[arg-type]
     projection = ServiceAccountTokenProjection(path="token", expirationSeconds=1000)
     await tokens.get(POD, projection)
     issuer.down = True
@@ -69,6 +69,6 @@ async def test_a_token_that_cannot_be_renewed_is_used_on_and_tried_again_later()
 
 async def test_a_token_lives_no_longer_than_a_day() -> None:
     clock = ManualClock()
-    tokens = Tokens(Issuer(clock), clock, jitter=lambda: 0.0)  # type: ignore[arg-type]
+    tokens = ProjectedTokens(Issuer(clock), clock, jitter=lambda: 0.0)  # type: ignore[arg-type]
     await tokens.get(POD, ServiceAccountTokenProjection(path="token", expirationSeconds=10_000_000))
     assert tokens.renewal == clock.time() + 24 * 3600

@@ -24,8 +24,7 @@ from dray.node.fake import FakeRuntime
 from dray.node.oci import OciWrapper
 from dray.node.played import EXIT_CODE, SECONDS
 from dray.node.process import ProcessWrapper
-from dray.node.runtime import ContainerAttempt, Key, Runtime, StartError, Task
-from dray.node.runtime import Mount as Volume
+from dray.node.runtime import BindMount, ContainerAttempt, ContainerStartError, Key, Runtime, Task
 from dray.node.supervised import Supervised
 from tests.waiting import eventually, within
 
@@ -306,7 +305,7 @@ async def test_mounts_appear_wherever_they_should(isolating: Runtime, tmp_path: 
 
 async def test_volumes_are_written_to(isolating: Runtime, tmp_path: Path) -> None:
     (tmp_path / "volume").mkdir()
-    task = shell("echo kept > /cache/file", mounts=(Volume(str(tmp_path / "volume"), "/cache"),))
+    task = shell("echo kept > /cache/file", mounts=(BindMount(str(tmp_path / "volume"), "/cache"),))
     await output(isolating, task)
     assert (tmp_path / "volume" / "file").read_text() == "kept\n"
 
@@ -318,9 +317,9 @@ async def test_a_part_of_a_volume_is_mounted_and_nothing_else(isolating: Runtime
     (volume / "file").write_text("alone\n")
     (volume / "link").symlink_to("deep/part")
     mounts = (
-        Volume(str(volume), "/part", subpath="link"),
-        Volume(str(volume), "/etc/alone", readonly=True, subpath="file"),
-        Volume(str(volume), "/whole"),
+        BindMount(str(volume), "/part", subpath="link"),
+        BindMount(str(volume), "/etc/alone", readonly=True, subpath="file"),
+        BindMount(str(volume), "/whole"),
     )
     script = "cat /part/in /etc/alone; touch /part/new; echo x 2>/dev/null >/etc/alone || echo kept; ls /whole"
     assert await output(isolating, shell(script, mounts=mounts)) == ["part", "alone", "kept", "deep", "file", "link"]
@@ -331,7 +330,7 @@ async def test_a_part_that_became_a_link_to_the_host_is_not_mounted(isolating: R
     """What was a directory when the agent looked may be a link when it is mounted."""
     (tmp_path / "volume").mkdir()
     (tmp_path / "volume" / "part").symlink_to("/etc")
-    task = shell("ls /part", mounts=(Volume(str(tmp_path / "volume"), "/part", subpath="part"),))
+    task = shell("ls /part", mounts=(BindMount(str(tmp_path / "volume"), "/part", subpath="part"),))
     await isolating.start(task)
     attempt = await finished(isolating, task.key)
     assert attempt.exit_code
@@ -340,8 +339,8 @@ async def test_a_part_that_became_a_link_to_the_host_is_not_mounted(isolating: R
 
 async def test_process_does_not_start_what_it_cannot_mount(tmp_path: Path) -> None:
     runtime = runtimes.open_runtime("process", tmp_path)
-    mounts = (Volume("/usr", "/usr"), Volume(str(tmp_path), "/data"))
-    with pytest.raises(StartError, match=r"the runtime process cannot apply: volume at /data$"):
+    mounts = (BindMount("/usr", "/usr"), BindMount(str(tmp_path), "/data"))
+    with pytest.raises(ContainerStartError, match=r"the runtime process cannot apply: volume at /data$"):
         await runtime.start(shell("touch /data/x", mounts=mounts))
     assert runtime.attempts("pod-1") == []
 
@@ -378,7 +377,7 @@ async def test_processes_of_the_host_are_out_of_sight(isolating: Runtime) -> Non
 
 async def test_a_mount_of_nothing_is_refused(isolating: Runtime) -> None:
     edits = CdiEdits(mounts=(CdiMount("/no/such/directory", "/data"),))
-    with pytest.raises(StartError, match="/no/such/directory"):
+    with pytest.raises(ContainerStartError, match="/no/such/directory"):
         await isolating.start(shell("true", edits=edits))
     assert isolating.attempts("pod-1") == []
 

@@ -13,8 +13,8 @@ import pytest
 from dray.api.types.core import Pod
 from dray.client import Client
 from dray.node.environment import ConfigProblem
-from dray.node.runtime import Mount, Runtime, StartError
-from dray.node.security import ALL_CAPABILITIES, Security, check_non_root, profiles, security_of
+from dray.node.runtime import BindMount, ContainerStartError, Runtime
+from dray.node.security import ALL_CAPABILITIES, ContainerSecurity, check_non_root, profiles, security_of
 from tests.node.cluster import Cluster
 from tests.node.conftest import running_agent
 from tests.node.test_agent import container
@@ -28,7 +28,7 @@ def pod_with(pod: dict[str, Any], own: dict[str, Any]) -> Pod:
     return msgspec.convert({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec}, Pod)
 
 
-def security(pod: dict[str, Any], own: dict[str, Any]) -> Security:
+def security(pod: dict[str, Any], own: dict[str, Any]) -> ContainerSecurity:
     typed = pod_with(pod, own)
     return security_of(typed, typed.spec.containers[0])
 
@@ -84,15 +84,15 @@ async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 @as_root
 async def test_the_user_is_the_one_asked_for(runtime: Runtime) -> None:
     script = "id -u; id -g; touch /etc/dray-test 2>/dev/null || echo kept"
-    found = await output(runtime, shell(script, security=Security(user=1234, group=2345)))
+    found = await output(runtime, shell(script, security=ContainerSecurity(user=1234, group=2345)))
     assert found == ["1234", "2345", "kept"]
 
 
 @as_root
 async def test_groups_are_given_or_refused(runtime: Runtime) -> None:
-    task = shell("id -G", security=Security(user=1234, group=2345, groups=(3456, 4567)))
+    task = shell("id -G", security=ContainerSecurity(user=1234, group=2345, groups=(3456, 4567)))
     if runtime.name == "bwrap":
-        with pytest.raises(StartError, match="the runtime bwrap cannot apply: groups 3456, 4567"):
+        with pytest.raises(ContainerStartError, match="the runtime bwrap cannot apply: groups 3456, 4567"):
             await runtime.start(task)
     else:
         assert await output(runtime, task) == ["2345 3456 4567"]
@@ -107,36 +107,38 @@ async def test_rights_are_limited_unless_privileged(runtime: Runtime, tmp_path: 
         return
     plain = await output(runtime, shell(script + "; true"))
     assert len(plain) == 1
-    few = await output(runtime, shell("grep CapEff /proc/self/status", 1, security=Security(drop=("ALL",))))
+    few = await output(runtime, shell("grep CapEff /proc/self/status", 1, security=ContainerSecurity(drop=("ALL",))))
     assert few == ["CapEff:\t0000000000000000"]
-    whole = await output(runtime, shell(script, 2, security=Security(privileged=True)))
+    whole = await output(runtime, shell(script, 2, security=ContainerSecurity(privileged=True)))
     assert whole[0] == "mounts"
     assert whole[1] > plain[0]
 
 
 async def test_no_rights_are_gained_where_that_is_asked_for(runtime: Runtime) -> None:
-    found = await output(runtime, shell("grep NoNewPrivs /proc/self/status", security=Security(no_new_privileges=True)))
+    found = await output(
+        runtime, shell("grep NoNewPrivs /proc/self/status", security=ContainerSecurity(no_new_privileges=True))
+    )
     assert found == ["NoNewPrivs:\t1"]
 
 
 async def test_a_root_file_system_is_read_only_where_that_is_asked_for(runtime: Runtime, tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     script = "touch /tmp/x 2>/dev/null && echo writes; touch /tmp/v/x && echo volume"
-    mounts = (Mount(str(tmp_path / "v"), "/tmp/v"),)
+    mounts = (BindMount(str(tmp_path / "v"), "/tmp/v"),)
     if runtime.name == "process":
-        with pytest.raises(StartError, match="cannot apply: readOnlyRootFilesystem"):
-            await runtime.start(shell(script, security=Security(readonly_root=True)))
+        with pytest.raises(ContainerStartError, match="cannot apply: readOnlyRootFilesystem"):
+            await runtime.start(shell(script, security=ContainerSecurity(readonly_root=True)))
         return
     assert await output(runtime, shell(script, mounts=mounts)) == ["writes", "volume"]
-    task = shell(script, 1, mounts=mounts, security=Security(readonly_root=True))
+    task = shell(script, 1, mounts=mounts, security=ContainerSecurity(readonly_root=True))
     assert await output(runtime, task) == ["volume"]
 
 
 async def test_mounts_that_must_reach_the_host_are_refused_where_they_cannot(runtime: Runtime, tmp_path: Path) -> None:
     if runtime.name != "bwrap":
         pytest.skip("process mounts nothing; oci can")
-    mounts = (Mount(str(tmp_path), "/data", propagation="Bidirectional"),)
-    with pytest.raises(StartError, match="mountPropagation Bidirectional at /data"):
+    mounts = (BindMount(str(tmp_path), "/data", propagation="Bidirectional"),)
+    with pytest.raises(ContainerStartError, match="mountPropagation Bidirectional at /data"):
         await runtime.start(shell("true", mounts=mounts))
 
 

@@ -9,7 +9,7 @@ import msgspec
 from dray.api.types.core import Pod, PodStatus
 from dray.node.lifecycle import ContainerWaits
 from dray.node.runtime import ContainerAttempt, Key
-from dray.node.status import EDITS_APPLIED, Report, status_tree
+from dray.node.status import EDITS_APPLIED, PodReport, status_tree
 from tests import objects
 
 NOW = 1_800_000_000.0
@@ -30,7 +30,7 @@ def reported(pod_: Pod, phase: str, *attempts: ContainerAttempt, **more: Any) ->
     histories: dict[str, list[ContainerAttempt]] = {}
     for attempt in attempts:
         histories.setdefault(attempt.key.container, []).append(attempt)
-    report = Report(phase, histories, host_address="1.2.3.4", runtime="process", **more)
+    report = PodReport(phase, histories, host_address="1.2.3.4", runtime="process", **more)
     tree = status_tree(pod_, report, NOW)
     for condition in tree["conditions"]:  # nulls delete in a patch; a struct has none
         for name in ("reason", "message"):

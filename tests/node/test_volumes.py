@@ -13,12 +13,12 @@ from dray.api.types.core import ConfigMap, PersistentVolume, PersistentVolumeCla
 from dray.client import Client, SystemClock
 from dray.node.environment import ConfigProblem, Sources, VariablePlace
 from dray.node.hostpaths import HostPaths
-from dray.node.projections import Tokens
-from dray.node.runtime import Mount
+from dray.node.projections import ProjectedTokens
+from dray.node.runtime import BindMount
 from dray.node.volumes import Volumes
 
 
-async def mounted(client: Client, directory: Path, volume: dict[str, Any], **mount: Any) -> Mount:
+async def mounted(client: Client, directory: Path, volume: dict[str, Any], **mount: Any) -> BindMount:
     tree = {
         "metadata": {"name": "p", "namespace": "default", "uid": "u"},
         "spec": {
@@ -32,13 +32,13 @@ async def mounted(client: Client, directory: Path, volume: dict[str, Any], **mou
 
 
 def volumes_of(client: Client, directory: Path) -> Volumes:
-    tokens = Tokens(client, SystemClock())
+    tokens = ProjectedTokens(client, SystemClock())
     return Volumes(
         directory, Sources(client, "default"), VariablePlace("n", "h", "p"), HostPaths(directory / "root"), tokens
     )
 
 
-def files(mount: Mount) -> dict[str, str]:
+def files(mount: BindMount) -> dict[str, str]:
     where = Path(mount.source)
     names = [name for name in os.listdir(where) if not name.startswith("..")]
     found = [file for name in names for file in (where / name, *(where / name).rglob("*"))]
@@ -47,13 +47,13 @@ def files(mount: Mount) -> dict[str, str]:
 
 async def test_an_empty_directory(client: Client, tmp_path: Path) -> None:
     mount = await mounted(client, tmp_path, {"emptyDir": {}}, readOnly=True)
-    assert mount == Mount(str(tmp_path / "v"), "/data", True)
+    assert mount == BindMount(str(tmp_path / "v"), "/data", True)
     assert files(mount) == {}
 
 
 async def test_a_path_of_the_host(client: Client, tmp_path: Path) -> None:
     for part in ({"subPath": "bin"}, {"subPathExpr": "$(PART)"}):
-        assert await mounted(client, tmp_path, {"hostPath": {"path": "/usr"}}, **part) == Mount(
+        assert await mounted(client, tmp_path, {"hostPath": {"path": "/usr"}}, **part) == BindMount(
             "/usr", "/data", subpath="bin"
         )
     new = tmp_path / "new"
@@ -173,7 +173,7 @@ async def bound(client: Client, directory: Path, uid: str) -> None:
 async def test_a_claim_leads_to_the_volume_that_is_bound_to_it(client: Client, tmp_path: Path) -> None:
     await bound(client, tmp_path / "data", "")
     mount = await mounted(client, tmp_path / "d", {"persistentVolumeClaim": {"claimName": "c", "readOnly": True}})
-    assert mount == Mount(str(tmp_path / "data"), "/data", True)
+    assert mount == BindMount(str(tmp_path / "data"), "/data", True)
 
 
 async def test_a_volume_of_another_claim_is_refused(client: Client, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dray.api.reasons.nodes import NodeCode, SchedulingRule, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.scheduler.attempt import COMPARED, Attempt, Placement, Promise, Refused, Unfinished
-from dray.scheduler.configuration import Profile
+from dray.scheduler.configuration import SchedulerProfile
 from dray.scheduler.devices import Devices
 from dray.sim.hardware import class_tree, node_name, slice_trees
 from dray.verdicts.demand import Candidate
@@ -45,20 +45,20 @@ class Scene:
         self.index.upsert_node(made)
         self.table.upsert(made, self.index.number(made.metadata.name))
 
-    def attempt(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Attempt:
+    def attempt(self, wanted: Pod, *claims: ResourceClaim, profile: SchedulerProfile | None = None) -> Attempt:
         uses = [ClaimUse(used, False) for used in claims]
         pending = [used for used in claims if used.status.allocation is None]
         allocated = [used for used in claims if used.status.allocation is not None]
         state = PodClaims(wanted, uses=uses, pending=pending, allocated=allocated)
-        return Attempt(Candidate(wanted), state, profile or Profile())
+        return Attempt(Candidate(wanted), state, profile or SchedulerProfile())
 
-    def decide(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Promise:
+    def decide(self, wanted: Pod, *claims: ResourceClaim, profile: SchedulerProfile | None = None) -> Promise:
         promise = self.placement.decide(self.attempt(wanted, *claims, profile=profile))
         assert isinstance(promise, Promise)
         self.table.place(wanted, promise.node)
         return promise
 
-    def refusal(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Refused:
+    def refusal(self, wanted: Pod, *claims: ResourceClaim, profile: SchedulerProfile | None = None) -> Refused:
         refused = self.placement.decide(self.attempt(wanted, *claims, profile=profile))
         assert isinstance(refused, Refused)
         return refused
@@ -97,7 +97,7 @@ def test_a_profile_can_leave_filters_out() -> None:
     scene = Scene(1)
     wanted = pod("p", nodeSelector={"zone": "x"})
     scene.refusal(wanted)
-    assert scene.decide(wanted, profile=Profile(disabled_filters=frozenset({"NodeAffinity"}))).node == "node-0"
+    assert scene.decide(wanted, profile=SchedulerProfile(disabled_filters=frozenset({"NodeAffinity"}))).node == "node-0"
 
 
 def test_pods_spread_over_equal_nodes() -> None:
@@ -230,7 +230,7 @@ def test_the_better_alternative_wins_among_all_nodes_unless_a_profile_wants_fewe
     for number in (COMPARED * 2, COMPARED * 3 - 1):
         for tree in slice_trees(number, 4, "uid"):
             scene.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
-    profile = Profile(percentage_to_score=percentage)
+    profile = SchedulerProfile(percentage_to_score=percentage)
     promise = scene.decide(pod("p"), known_claim("a", BIG_OR_ANY), profile=profile)
     assert promise.outcome is not None
     assert promise.outcome.alternatives == (((0,) if found else (1,)),)
@@ -266,7 +266,7 @@ def test_nodes_share_the_filter_timeout_or_have_one_each() -> None:
     scene = Scene(nodes=3, devices=1)
     wanted = msgspec.convert(objects.claim("c", request(), namespace="default"), ResourceClaim)
     for per_node, seconds in ((False, 2.0), (True, 6.0)):
-        profile = Profile(filter_timeout=2.0, timeout_per_node=per_node)
+        profile = SchedulerProfile(filter_timeout=2.0, timeout_per_node=per_node)
         attempt = scene.attempt(pod("p", nodeSelector={}), wanted, profile=profile)
         assert scene.devices.seconds_left(attempt) == seconds
         attempt.seconds = 0.5

@@ -15,7 +15,7 @@ from dray.api.gates import FeatureGates
 from dray.api.podclaims import CLAIM_FINALIZER, Sharing
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from dray.scheduler.attempt import Promise
@@ -29,7 +29,7 @@ WORKLOAD = {"resource": "jobs", "apiGroup": "batch", "name": "j", "uid": "1"}
 @pytest.fixture(params=[True, False], ids=["gate", "server without gate"])
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     gates = FeatureGates.parse(f"DRAReservedForWorkloads={str(request.param).lower()}")
-    settings = Settings(authenticate=False, gates=gates, disabled_plugins=("ServiceAccount", "NamespaceDefaults"))
+    settings = ServerSettings(authenticate=False, gates=gates, disabled_plugins=("ServiceAccount", "NamespaceDefaults"))
     running = await Running.open(settings)
     client = InProcess(running.api, ADMIN)
     await client.create(Namespace, {"metadata": {"name": "ns"}})

@@ -15,7 +15,7 @@ from dray.api.reasons.wording import Phrase, say
 from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.configuration import Configuration, SchedulerProfile
 from dray.sim.hardware import DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, device, on_node, pod, request
@@ -24,7 +24,7 @@ from tests.waiting import eventually
 
 READY, FAILED = f"{DRIVER}/attached", f"{DRIVER}/broken"
 CONDITIONS = {"bindingConditions": [READY], "bindingFailureConditions": [FAILED]}
-HASTY = Configuration({"default-scheduler": Profile(binding_timeout=1.0)})
+HASTY = Configuration({"default-scheduler": SchedulerProfile(binding_timeout=1.0)})
 OFF = "DRADeviceBindingConditions=false"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.scheduler.configuration import DEFAULT_WEIGHTS, ConfigurationError, Profile, read
+from dray.scheduler.configuration import DEFAULT_WEIGHTS, ConfigurationError, SchedulerProfile, read
 
 
 def configured(**fields: Any) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def test_bad_input_is_refused_with_the_field(tree: Any, text: str) -> None:
 
 
 def test_the_filter_timeout_is_for_an_attempt_or_for_each_node() -> None:
-    def profile(**args: str) -> Profile:
+    def profile(**args: str) -> SchedulerProfile:
         config = [{"name": "DynamicResources", "args": {"filterTimeout": "2s", **args}}]
         return read(configured(profiles=[{"pluginConfig": config}])).profiles["default-scheduler"]
 

@@ -11,7 +11,7 @@ from dray.api.claim_access import PodClaims
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim
 from dray.scheduler.attempt import Attempt
-from dray.scheduler.configuration import Profile
+from dray.scheduler.configuration import SchedulerProfile
 from dray.scheduler.devices import Devices
 from dray.scheduler.ledger import DeviceLedger
 from dray.verdicts.demand import Candidate
@@ -63,7 +63,7 @@ def test_only_a_claim_that_nobody_else_can_be_using_is_in_the_way(
     devices: Devices, held: ResourceClaim, expendable: bool
 ) -> None:
     wanted = pod("p")
-    attempt = Attempt(Candidate(wanted), PodClaims(wanted), Profile(), devices=DeviceVerdict(elsewhere=[held]))
+    attempt = Attempt(Candidate(wanted), PodClaims(wanted), SchedulerProfile(), devices=DeviceVerdict(elsewhere=[held]))
     found = devices.expendable(attempt)
     assert (found is held) is expendable
 
@@ -71,7 +71,7 @@ def test_only_a_claim_that_nobody_else_can_be_using_is_in_the_way(
 @pytest.mark.parametrize("any_pod", [True, None])
 def test_a_claim_that_lists_nobody_is_not_in_the_way_while_a_pod_uses_it(any_pod: bool | None) -> None:
     wanted, held = pod("p"), allocated_claim(any_pod=any_pod)
-    attempt = Attempt(Candidate(wanted), PodClaims(wanted), Profile(), devices=DeviceVerdict(elsewhere=[held]))
+    attempt = Attempt(Candidate(wanted), PodClaims(wanted), SchedulerProfile(), devices=DeviceVerdict(elsewhere=[held]))
     assert devices_of(is_in_use=True).expendable(attempt) is None
 
 

@@ -12,7 +12,7 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import Phrase, say
 from dray.api.types.core import Node, Pod, ResourceQuota
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.configuration import Configuration, SchedulerProfile
 from dray.sim.hardware import CLASS, DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Write
@@ -181,7 +181,7 @@ async def test_a_binding_that_fails_takes_the_claim_along() -> None:
 async def test_devices_that_must_be_made_ready_and_fail_are_given_back_with_their_claim() -> None:
     conditions = {"bindingConditions": ["a.b/ready"], "bindingFailureConditions": ["a.b/failed"]}
     async with cluster(nodes=1, devices=1, parts=(CONTROLLERS, NODES)) as c:
-        c.configurations[SCHEDULER] = Configuration({"default-scheduler": Profile(binding_timeout=1.0)})
+        c.configurations[SCHEDULER] = Configuration({"default-scheduler": SchedulerProfile(binding_timeout=1.0)})
         await serve(c)
         await c.start(SCHEDULER)
         devices = [device("gpu-0") | conditions]
@@ -288,7 +288,7 @@ async def test_a_quota_counts_what_is_asked_for_in_either_way() -> None:
 
 async def test_a_resource_that_nothing_serves_keeps_a_pod_out_whatever_serves_its_others() -> None:
     async with cluster(nodes=1, devices=1, parts=(CONTROLLERS, NODES)) as c:
-        profile = Profile(disabled_filters=frozenset({"NodeResourcesFit"}))
+        profile = SchedulerProfile(disabled_filters=frozenset({"NodeResourcesFit"}))
         c.configurations[SCHEDULER] = Configuration({"default-scheduler": profile})
         await serve(c)
         await c.start(SCHEDULER)

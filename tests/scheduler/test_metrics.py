@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
-from dray.scheduler.metrics import Figures
+from dray.scheduler.metrics import SchedulerFigures
 from dray.scheduler.queue import SchedulingQueue
 from tests.scheduler.objects import pod
 
@@ -15,7 +15,7 @@ def value(name: str, **labels: str) -> float | None:
 
 def test_pods_are_counted_by_place_and_by_who_refused_them_whenever_somebody_asks() -> None:
     queue = SchedulingQueue(lambda: 100.0)
-    Figures(queue)
+    SchedulerFigures(queue)
     queue.add(pod("a", schedulerName="mine"))
     queue.add(pod("b", schedulerName="mine"), gated=True)
     queue.add(pod("c", schedulerName="mine", schedulingGates=[{"name": "later"}]), gated=True)
@@ -35,7 +35,7 @@ def test_pods_are_counted_by_place_and_by_who_refused_them_whenever_somebody_ask
 
 
 def test_attempts_steps_and_alternatives_are_counted() -> None:
-    figures = Figures(SchedulingQueue(lambda: 0.0))
+    figures = SchedulerFigures(SchedulingQueue(lambda: 0.0))
     figures.attempted("scheduled", "counted", 0.001)
     figures.passed("Filter", "counted", 0.001)
 

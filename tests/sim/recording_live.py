@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dray.api.types.core import Pod
 from dray.sim.following import Follower
-from dray.sim.history import Event, History, HistoryFile, history_from_bytes
+from dray.sim.history import History, HistoryFile, RecordedEvent, history_from_bytes
 from dray.sim.recording import Recording
 from dray.testing import Cluster
 from tests.waiting import SECONDS, wait_until
@@ -37,7 +37,7 @@ def recorded(cluster: Cluster, path: Path, *, anonymous: bool = False) -> Iterat
     begun, stop = threading.Event(), asyncio.Event()
     files: list[HistoryFile] = []
 
-    def write_to(made: Recording) -> Callable[[Iterable[Event]], None]:
+    def write_to(made: Recording) -> Callable[[Iterable[RecordedEvent]], None]:
         files.append(HistoryFile(str(path), made))
         return files[0].write
 

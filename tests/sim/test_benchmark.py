@@ -8,7 +8,7 @@ from dray.sim import benchmark as b
 
 
 @pytest.mark.parametrize("workload", [b.PLAIN, b.SELECTOR, b.FIVE, b.NO_CLAIMS], ids=lambda w: w.name)
-async def test_every_workload_runs_in_the_steady_state(workload: b.Workload) -> None:
+async def test_every_workload_runs_in_the_steady_state(workload: b.BenchmarkWorkload) -> None:
     assert await b.steady_state(3, 8, 8, workload) > 0
 
 
@@ -17,7 +17,7 @@ async def test_a_burst_fills_the_second_half() -> None:
 
 
 async def test_alternatives_take_the_last_one() -> None:
-    workload = b.Workload("alternatives", (b.alternatives(4),))
+    workload = b.BenchmarkWorkload("alternatives", (b.alternatives(4),))
     assert await b.burst_of(2, 4, 8, workload) > 0
 
 

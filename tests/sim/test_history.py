@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 
 from dray.api.types.core import Pod
-from dray.sim.history import Event, Gone, HistoryFile, history_from_bytes
+from dray.sim.history import DeletedObject, HistoryFile, RecordedEvent, history_from_bytes
 from dray.sim.recording import RecordingError, record, to_bytes
 from tests.sim.test_cluster import machines, pod
 from tests.sim.test_recording import TIME, busy, objects_of
 
-GONE = Gone("v1", "Pod", "first", "default")
+GONE = DeletedObject("v1", "Pod", "first", "default")
 
 
 def written(path: Path, events: int = 4) -> bytes:
     file = HistoryFile(str(path), record(objects_of(busy()), time=TIME, source="test"))
-    file.write([Event(0.5, 7, put=pod("new", 1)), Event(1.25, 9, gone=GONE)])
-    file.write([Event(float(number), 10 - number, put=machines(1, first=number)[1]) for number in range(2, events)])
+    file.write([RecordedEvent(0.5, 7, put=pod("new", 1)), RecordedEvent(1.25, 9, gone=GONE)])
+    file.write(
+        [RecordedEvent(float(number), 10 - number, put=machines(1, first=number)[1]) for number in range(2, events)]
+    )
     file.close()
     return path.read_bytes()
 
@@ -39,7 +41,7 @@ def test_a_file_is_whole_at_every_moment(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     file = HistoryFile(str(path), record(objects_of(busy()), time=TIME, source="test"))
     assert history_from_bytes(path.read_bytes()).events == ()
-    file.write([Event(0.5, 7, gone=GONE)])
+    file.write([RecordedEvent(0.5, 7, gone=GONE)])
     found = history_from_bytes(path.read_bytes())
     assert [event.at for event in found.events] == [0.5]
     assert not found.is_cut

@@ -15,20 +15,20 @@ from dray.sim.comparison import compare
 from dray.sim.measures import Prices
 from dray.sim.page import page_of
 from dray.sim.replay import Replay
-from dray.sim.report import Report, Run
+from dray.sim.report import Run, SimulationReport
 from tests.sim.test_replay import comes, story
 
 pytestmark = pytest.mark.skipif(shutil.which(CHROMIUM) is None, reason="needs Chromium")
 
 
-def report() -> Report:
+def report() -> SimulationReport:
     timeline = story(*(comes(float(number), f"<p{number:02}>", 1 + number % 2, 30.0) for number in range(20)))
     prices = Prices([("", "", 2.0)])
     before = Replay(timeline, is_free=True, prices=prices).run()
     more = Setup(prepare=lambda cluster: changes.add_nodes(cluster, 2, "node-0"))
     after = Replay(timeline, more, is_free=True, prices=prices).run()
     runs = Run("as it was", before.figures), Run("with the change", after.figures)
-    return Report("a <b>file</b>", runs, compare(before.placements, after.placements))
+    return SimulationReport("a <b>file</b>", runs, compare(before.placements, after.placements))
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])

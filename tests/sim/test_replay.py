@@ -18,7 +18,7 @@ from dray.scheduler import configuration
 from dray.sim import changes, hardware
 from dray.sim.anonymous import Aliases, names_in, renamed
 from dray.sim.comparison import compare, recorded_placements
-from dray.sim.history import Event, Gone, History
+from dray.sim.history import DeletedObject, History, RecordedEvent
 from dray.sim.recording import record, typed_object
 from dray.sim.replay import Replay, Setup
 from dray.sim.timeline import Decide, Timeline, timeline_of
@@ -171,7 +171,7 @@ def hidden(history: History) -> History:
         elif event.gone is not None:
             gone = event.gone
             namespace = gone.namespace if gone.namespace in ("", "default") else aliases(gone.namespace)
-            events.append(replace(event, gone=Gone(gone.apiVersion, gone.kind, aliases(gone.name), namespace)))
+            events.append(replace(event, gone=DeletedObject(gone.apiVersion, gone.kind, aliases(gone.name), namespace)))
     made = record([renamed(one, aliases) for one in objects], time="2026-01-01T00:00:00Z", source="")
     return History(made, tuple(events))
 
@@ -185,16 +185,16 @@ def test_a_recording_without_names_gives_the_same_figures(live: Cluster, tmp_pat
         assert anonymous == named
 
 
-def story(*events: Event, nodes: int = 2, devices: int = 2) -> Timeline:
+def story(*events: RecordedEvent, nodes: int = 2, devices: int = 2) -> Timeline:
     """What happens in a small cluster, without any scheduler."""
     objects = [object_of(tree, GATES) for tree in (*machines(nodes, devices), *TEMPLATES)]
     return timeline_of(History(record(objects, time="2026-01-01T00:00:00Z", source="test"), events))
 
 
-def comes(at: float, name: str, gpus: int, runs: float) -> Event:
+def comes(at: float, name: str, gpus: int, runs: float) -> RecordedEvent:
     tree = pod(name, gpus)
     tree["metadata"]["uid"] = name
-    return Event(at, int(at * 1000) + 1, put=msgspec.to_builtins(object_of(tree, GATES)), runs=runs)
+    return RecordedEvent(at, int(at * 1000) + 1, put=msgspec.to_builtins(object_of(tree, GATES)), runs=runs)
 
 
 def test_a_pod_waits_as_long_as_others_hold_what_it_needs() -> None:
@@ -212,7 +212,7 @@ def test_a_pod_waits_as_long_as_others_hold_what_it_needs() -> None:
 
 def test_nodes_that_come_count_from_then_on_though_nothing_else_happens() -> None:
     new = [object_of(tree, GATES) for tree in machines(1, devices=4, first=2)]
-    events = [Event(10.0, 1 + number, put=msgspec.to_builtins(one)) for number, one in enumerate(new)]
+    events = [RecordedEvent(10.0, 1 + number, put=msgspec.to_builtins(one)) for number, one in enumerate(new)]
     figures = Replay(story(*events, comes(100, "late", 1, 5)), is_free=False).run().figures
     largest = figures.fragmentation[hardware.CLASS]
     assert {value for at, value in largest if at < 10} == {2}
@@ -249,7 +249,7 @@ def test_another_gate_gives_other_placements() -> None:
     tree = pod("a", 1)
     tree["metadata"]["uid"] = "a"
     tree["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "either"}]
-    timeline = story(Event(0, 1, put=msgspec.to_builtins(object_of(tree, GATES)), runs=5), devices=4)
+    timeline = story(RecordedEvent(0, 1, put=msgspec.to_builtins(object_of(tree, GATES)), runs=5), devices=4)
     assert [*Replay(timeline, is_free=True).run().placements] == ["a"]
     without = Setup(gates=FeatureGates.parse("DRAPrioritizedList=false"))
     assert not Replay(timeline, without, is_free=True).run().placements
@@ -289,7 +289,10 @@ def test_a_binding_that_came_to_nothing_is_no_decision() -> None:
     bound = {**came.put, "spec": {**came.put["spec"], "nodeName": "node-1"}}
     timeline = story(
         replace(came, runs=None),
-        *(Event(float(at), 10 + at, put=tree) for at, tree in enumerate([bare, reserved, bare, reserved, bound], 1)),
+        *(
+            RecordedEvent(float(at), 10 + at, put=tree)
+            for at, tree in enumerate([bare, reserved, bare, reserved, bound], 1)
+        ),
     )
     assert [step.at for step in timeline.steps if isinstance(step, Decide)] == [4.0]
     assert timeline.stories["a"].node == "node-1"

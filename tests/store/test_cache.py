@@ -14,15 +14,15 @@ from dray.store import (
     Cache,
     Closed,
     Compacted,
-    Conflict,
-    Event,
-    Expired,
     Lagged,
     Log,
     MemoryLog,
     Op,
     Retention,
+    RevisionConflict,
+    RevisionExpired,
     StoreError,
+    StoreEvent,
 )
 from tests.waiting import SECONDS, within
 
@@ -37,7 +37,7 @@ def keys(cache: Cache, prefix: str, revision: int | None = None) -> list[str]:
     return [version.key for version in cache.list(prefix, revision=revision).versions]
 
 
-def told(events: Sequence[Event]) -> list[tuple[str, str, bytes | None, bytes | None]]:
+def told(events: Sequence[StoreEvent]) -> list[tuple[str, str, bytes | None, bytes | None]]:
     return [(e.type, e.key, e.version.value, e.previous.value if e.previous else None) for e in events]
 
 
@@ -45,10 +45,10 @@ class Recorder:
     """A subscriber that remembers what it was told."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.lost: StoreError | None = None
 
-    def deliver(self, events: Sequence[Event]) -> None:
+    def deliver(self, events: Sequence[StoreEvent]) -> None:
         self.events += events
 
     def lose(self, reason: StoreError) -> None:
@@ -78,7 +78,7 @@ async def test_a_commit_is_visible_when_it_returns(cache: Cache) -> None:
 
 async def test_conflicts_come_through(cache: Cache) -> None:
     revision = await put(cache, "pods/a")
-    with pytest.raises(Conflict) as conflict:
+    with pytest.raises(RevisionConflict) as conflict:
         await put(cache, "pods/a", expected=0)
     assert conflict.value.actual == revision
 
@@ -91,7 +91,7 @@ async def test_after_a_conflict_the_cache_has_what_was_in_the_way(cache: Cache) 
         await asyncio.sleep(0)
         try:
             await cache.commit([Op("pods/a", b"3", expected)])
-        except Conflict:
+        except RevisionConflict:
             break
     found = cache.get("pods/a")
     assert found is not None
@@ -264,7 +264,7 @@ async def test_events_carry_the_states_before_and_after(cache: Cache) -> None:
     await put(cache, "nodes/n", b"1")
     await put(cache, "pods/a", b"2")
     await cache.commit([Op("pods/a", None)])
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     while len(events) < 3:
         events += await watch.next(timeout=SECONDS)
     assert told(events) == [
@@ -335,10 +335,10 @@ async def test_too_old_a_revision_is_expired(open_cache: OpenCache) -> None:
         await put(cache, "pods/a", str(n).encode())
     assert cache.oldest >= 39
     cache.watch("pods/", cache.oldest)
-    with pytest.raises(Expired) as expired:
+    with pytest.raises(RevisionExpired) as expired:
         cache.watch("pods/", cache.oldest - 1)
     assert expired.value.oldest == cache.oldest
-    with pytest.raises(Expired):
+    with pytest.raises(RevisionExpired):
         cache.list("pods/", revision=cache.oldest - 1)
     assert keys(cache, "pods/", cache.oldest) == ["pods/a"]
 
@@ -365,7 +365,7 @@ async def test_history_is_bounded_by_age_here_and_in_the_log(log: Log, open_cach
     assert cache.oldest == first
     clock.now = 700
     await cache.upkeep()
-    with pytest.raises(Expired):
+    with pytest.raises(RevisionExpired):
         cache.watch("pods/", first)
     page = await log.load()
     with pytest.raises(Compacted):
@@ -401,7 +401,7 @@ async def test_what_was_missed_before_the_start_is_no_lag(open_cache: OpenCache)
 async def test_a_subscriber_that_fails_is_dropped_and_the_commit_stands(
     cache: Cache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(events: Sequence[Event]) -> None:
+    def fail(events: Sequence[StoreEvent]) -> None:
         raise RuntimeError("broken consumer")
 
     failing, sound = Recorder(), Recorder()

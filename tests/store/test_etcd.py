@@ -14,7 +14,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dray.store import Cache, Conflict, EtcdLog, Expired, Op, StoreError, Tls, TooLarge, Unavailable, open_log
+from dray.store import (
+    Cache,
+    CommitTooLarge,
+    EtcdLog,
+    EtcdTls,
+    Op,
+    RevisionConflict,
+    RevisionExpired,
+    StoreError,
+    Unavailable,
+    open_log,
+)
 from dray.store import etcd_pb2 as pb
 from dray.store.etcd_client import PUT, TXN, EtcdClient
 from dray.store.log import Batch
@@ -55,7 +66,7 @@ async def test_two_caches_see_each_others_writes(logs: list[EtcdLog], open_cache
     assert version is not None
     assert (version.value, version.revision) == (b"1", revision)
     await two.commit([Op("pods/a", b"2", revision)])
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         await one.commit([Op("pods/a", b"3", revision)])
     await one.read(timeout=SECONDS)
     seen = one.get("pods/a")
@@ -156,7 +167,7 @@ async def test_a_cache_that_was_away_too_long_starts_anew(etcd: Etcd, prefix: st
         await cache.read(timeout=0.1)
     await other.compact(await other.commit([Op("pods/d", b"1")]))
     log.back.set()
-    with pytest.raises(Expired):
+    with pytest.raises(RevisionExpired):
         await watch.next(timeout=SECONDS)
     assert [version.key for version in cache.list("pods/").versions] == ["pods/b", "pods/c", "pods/d"]
     await cache.commit([Op("pods/e", b"1")])
@@ -237,7 +248,7 @@ async def test_a_lost_answer_is_recognised_as_our_own_work(etcd: Etcd, prefix: s
 
 
 async def test_too_large_a_commit_is_refused_with_etcds_reason(logs: list[EtcdLog]) -> None:
-    with pytest.raises(TooLarge, match="too many operations"):
+    with pytest.raises(CommitTooLarge, match="too many operations"):
         await logs[0].commit([Op(f"pods/{n}", b"") for n in range(200)])
 
 
@@ -332,8 +343,8 @@ async def test_tls_with_client_certificates(tmp_path: Path) -> None:
         assert len((await log.load()).versions) == 1
         await log.close()
         with pytest.raises(Unavailable):
-            await EtcdLog.open([server.endpoint], tls=Tls(authority.file), patience=0.5)
+            await EtcdLog.open([server.endpoint], tls=EtcdTls(authority.file), patience=0.5)
         with pytest.raises(StoreError, match="cannot read"):
-            await EtcdLog.open([server.endpoint], tls=Tls(tmp_path / "missing.pem"))
+            await EtcdLog.open([server.endpoint], tls=EtcdTls(tmp_path / "missing.pem"))
     finally:
         server.kill()

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dray.store import Closed, Compacted, Conflict, Log, Op, Version
+from dray.store import Closed, Compacted, KeyVersion, Log, Op, RevisionConflict
 from tests.waiting import SECONDS, within
 
 
@@ -17,9 +17,9 @@ async def contents(log: Log, revision: int | None = None) -> dict[str, bytes | N
     return {version.key: version.value for version in (await log.load(revision)).versions}
 
 
-async def follow(log: Log, after: int, until: int) -> list[Version]:
+async def follow(log: Log, after: int, until: int) -> list[KeyVersion]:
     """The versions that a tail gives up to a revision."""
-    versions: list[Version] = []
+    versions: list[KeyVersion] = []
     async with asyncio.timeout(SECONDS):
         async for batch in log.tail(after):
             versions += batch.versions
@@ -30,7 +30,7 @@ async def follow(log: Log, after: int, until: int) -> list[Version]:
 
 async def test_create_needs_the_key_to_be_absent(log: Log) -> None:
     revision = await put(log, "pods/a", expected=0)
-    with pytest.raises(Conflict) as conflict:
+    with pytest.raises(RevisionConflict) as conflict:
         await put(log, "pods/a", b"other", expected=0)
     assert (conflict.value.key, conflict.value.expected, conflict.value.actual) == ("pods/a", 0, revision)
     assert await contents(log) == {"pods/a": b"v"}
@@ -40,17 +40,17 @@ async def test_update_needs_the_expected_revision(log: Log) -> None:
     first = await put(log, "pods/a", b"1")
     second = await put(log, "pods/a", b"2", expected=first)
     assert second > first
-    with pytest.raises(Conflict) as conflict:
+    with pytest.raises(RevisionConflict) as conflict:
         await put(log, "pods/a", b"3", expected=first)
     assert conflict.value.actual == second
-    with pytest.raises(Conflict) as conflict:
+    with pytest.raises(RevisionConflict) as conflict:
         await put(log, "pods/missing", b"3", expected=first)
     assert conflict.value.actual == 0
 
 
 async def test_delete_needs_the_expected_revision(log: Log) -> None:
     revision = await put(log, "pods/a")
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         await log.commit([Op("pods/a", None, revision + 1)])
     await log.commit([Op("pods/a", None, revision)])
     assert await contents(log) == {}
@@ -64,7 +64,7 @@ async def test_no_expectation_takes_any_state(log: Log) -> None:
 
 async def test_a_commit_is_done_whole_or_not_at_all(log: Log) -> None:
     revision = await put(log, "pods/a", b"1")
-    with pytest.raises(Conflict) as conflict:
+    with pytest.raises(RevisionConflict) as conflict:
         await log.commit([Op("pods/b", b"2"), Op("pods/a", None, revision), Op("pods/c", b"3", 99_999_999)])
     assert conflict.value.key == "pods/c"
     assert await contents(log) == {"pods/a": b"1"}
@@ -204,7 +204,7 @@ async def test_concurrent_compare_and_swap_loses_no_update(log: Log) -> None:
             try:
                 await put(log, "counter", str(int(version.value) + 1).encode(), version.revision)
                 done += 1
-            except Conflict:
+            except RevisionConflict:
                 await asyncio.sleep(0)
 
     await asyncio.gather(*[increment() for _ in range(5)])

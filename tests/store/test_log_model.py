@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dray.store import Cache, Compacted, Conflict, Expired, Log, MemoryLog, Op, SqliteLog, Version
+from dray.store import Cache, Compacted, KeyVersion, Log, MemoryLog, Op, RevisionConflict, RevisionExpired, SqliteLog
 
 KEYS = ["a/1", "a/2", "a/n/1", "b/1", "b/2"]
 State = dict[str, tuple[bytes, int, int]]
@@ -29,7 +29,7 @@ writes = st.lists(
 )
 
 
-def shown(versions: list[Version]) -> State:
+def shown(versions: list[KeyVersion]) -> State:
     return {v.key: (v.value or b"", v.revision, v.created) for v in versions}
 
 
@@ -76,7 +76,7 @@ class LogMachine(RuleBasedStateMachine):
         for op in ops:
             _, actual, created = state.get(op.key, (b"", 0, revision))
             if op.expected not in (None, actual):
-                with pytest.raises(Conflict) as conflict:
+                with pytest.raises(RevisionConflict) as conflict:
                     self.run(self.cache.commit(ops))
                 assert (conflict.value.key, conflict.value.actual) == (op.key, actual)
                 return
@@ -98,7 +98,7 @@ class LogMachine(RuleBasedStateMachine):
             with pytest.raises(Compacted):
                 self.run(self.log.load(revision))
             return
-        found: list[Version] = []
+        found: list[KeyVersion] = []
         while True:
             page = self.run(self.log.load(revision, found[-1].key if found else "", limit))
             found += page.versions
@@ -111,7 +111,7 @@ class LogMachine(RuleBasedStateMachine):
     def follow(self, data: st.DataObject) -> None:
         after = data.draw(st.integers(0, self.head))
 
-        async def tail() -> list[Version]:
+        async def tail() -> list[KeyVersion]:
             async for batch in self.log.tail(after):
                 return list(batch.versions)
             return []
@@ -127,10 +127,10 @@ class LogMachine(RuleBasedStateMachine):
     def list_from_the_cache(self, data: st.DataObject, prefix: str, limit: int | None) -> None:
         revision = data.draw(st.integers(0, self.head))
         if revision < self.cache.oldest:
-            with pytest.raises(Expired):
+            with pytest.raises(RevisionExpired):
                 self.cache.list(prefix, revision=revision)
             return
-        found: list[Version] = []
+        found: list[KeyVersion] = []
         while True:
             page = self.cache.list(prefix, revision=revision, after=found[-1].key if found else "", limit=limit)
             found += page.versions

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.store import Conflict, Op, SqliteLog, Unreadable, snapshot
+from dray.store import Op, RevisionConflict, SqliteLog, Unreadable, snapshot
 from dray.store.journal import create
 from dray.store.salvage import salvage
 from dray.store.scribe import POSITION_BITS, Row, Writer, number
@@ -36,7 +36,7 @@ async def test_a_copy_of_a_database_in_use_has_its_latest_state_and_goes_on_from
         ("pods/a", b"2", second, first),
     ]
     assert await copy.head() == head
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         await copy.commit([Op("pods/a", b"3", first)])
     assert await copy.commit([Op("pods/a", b"3", second)]) == head + 1
     await copy.close()

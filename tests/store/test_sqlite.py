@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.store import AWAITED, Cache, Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable, scribe
+from dray.store import AWAITED, Cache, Compacted, Op, RevisionConflict, SqliteLog, Unavailable, Unreadable, scribe
 from dray.store.journal import SCHEMA_VERSION
 from tests.waiting import eventually, within
 
@@ -88,7 +88,7 @@ async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     [version] = (await log.load()).versions
     assert (version.key, version.value, version.revision, version.created) == ("pods/a", b"2", second, first)
     assert [v.key for v in (await log.load(first)).versions] == ["pods/a", "pods/b"]
-    with pytest.raises(Conflict):
+    with pytest.raises(RevisionConflict):
         await log.commit([Op("pods/a", b"3", first)])
     assert await log.commit([Op("pods/a", b"3", second)]) == third + 1
     await log.close()
@@ -158,7 +158,7 @@ async def test_a_check_sees_commits_that_are_not_on_the_disk_yet(tmp_path: Path)
     log = await SqliteLog.open(tmp_path / "store.db")
     results = await asyncio.gather(*[log.commit([Op("pods/a", b"", 0)]) for _ in range(20)], return_exceptions=True)
     assert sum(isinstance(result, int) for result in results) == 1
-    assert sum(isinstance(result, Conflict) for result in results) == 19
+    assert sum(isinstance(result, RevisionConflict) for result in results) == 19
     await log.close()
 
 
@@ -209,7 +209,7 @@ async def test_who_writes_the_same_key_without_a_pause_does_not_keep_others_out(
 
     async def hammer() -> None:
         while True:
-            with suppress(Conflict):
+            with suppress(RevisionConflict):
                 await write(b"x")
 
     hammering = asyncio.create_task(hammer())
@@ -221,7 +221,7 @@ async def test_who_writes_the_same_key_without_a_pause_does_not_keep_others_out(
             try:
                 await write(None)
                 break
-            except Conflict:
+            except RevisionConflict:
                 assert attempts < 8
     hammering.cancel()
     await asyncio.gather(hammering, return_exceptions=True)

@@ -16,13 +16,13 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.cli._dashboard import Mounted, mount
 from dray.client import Client, InProcess
-from dray.web.picture import Picture
+from dray.web.picture import DashboardPicture
 from tests import objects
 from tests.waiting import within
 
@@ -43,7 +43,7 @@ class Served:
     def code(self) -> str:
         return self.mounted.address("").partition("#code=")[2]
 
-    def picture(self) -> Picture:
+    def picture(self) -> DashboardPicture:
         """The one picture that is kept."""
         dashboard = self.mounted._dashboard
         assert dashboard is not None
@@ -55,7 +55,7 @@ class Served:
 async def served(directory: Path, keys: Keys, port: int = 0, gates: str = "") -> AsyncIterator[Served]:
     users = directory / "users.csv"
     users.write_text(USERS)
-    running = await Running.open(Settings(keys=keys, token_file=users, gates=FeatureGates.parse(gates)))
+    running = await Running.open(ServerSettings(keys=keys, token_file=users, gates=FeatureGates.parse(gates)))
     sock = listen("127.0.0.1", port)
     mounted = mount(running, argparse.Namespace(dir=directory, insecure=False, host="127.0.0.1"))
     keeping = asyncio.ensure_future(mounted.run())

@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.web import history as module
-from dray.web.history import ABSENT, History, Was
+from dray.web.history import ABSENT, DashboardHistory, Was
 from tests.web.serving import Browser, Served, allocate, device, publish
 
 
@@ -17,7 +17,7 @@ def _row(state: int, *claims: int) -> tuple[object, ...]:
     return (0, 0, 0, state, 0, claims, None, None)
 
 
-def _at(history: History, at: int) -> dict[int, Was]:
+def _at(history: DashboardHistory, at: int) -> dict[int, Was]:
     found: dict[int, Was] = {}
     for _ in history.back_to(at, found):
         pass
@@ -25,7 +25,7 @@ def _at(history: History, at: int) -> dict[int, Was]:
 
 
 def test_going_back_finds_what_each_device_was() -> None:
-    history = History(100.0)
+    history = DashboardHistory(100.0)
     history.changed(1, None, 101.2)
     history.changed(1, _row(0), 103.5)
     history.changed(1, _row(1, 7), 103.9)
@@ -37,7 +37,7 @@ def test_going_back_finds_what_each_device_was() -> None:
 
 
 def test_what_is_older_than_an_hour_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History(1000.0)
+    history = DashboardHistory(1000.0)
     history.changed(1, _row(0), 1001.0)
     history.claim_gone(7, "default/a", 1001.0)
     history.changed(2, _row(0), 5000.0)

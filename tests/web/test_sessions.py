@@ -12,7 +12,7 @@ from dray.api.errors import Unauthorized
 from dray.api.types.core import ServiceAccount
 from dray.apiserver.security.certificates import Keys
 from dray.cli._access import ServerAccess
-from dray.web.access import Offer
+from dray.web.access import SignInCredentials
 from dray.web.sessions import CODE_SECONDS, SESSION_SECONDS, Sessions, new_key
 from tests.waiting import eventually
 from tests.web.serving import Browser, Served, browser, served
@@ -79,7 +79,7 @@ def test_cookies_that_stand_for_no_session_are_not_remembered() -> None:
 async def test_a_session_ends_with_the_certificate_that_it_came_from(server: Served) -> None:
     access = ServerAccess(server.running, "")
     jane = {"subject": ((("commonName", "jane"),),), "notAfter": "Jan  1 00:00:00 2100 GMT"}
-    identity = await access.admit(Offer(certificate=jane))
+    identity = await access.admit(SignInCredentials(certificate=jane))
     assert (await access.restore(identity.credential)).name == "jane"
     with pytest.raises(Unauthorized):
         await access.restore(identity.credential | {"until": time.time() - 1})

@@ -7,17 +7,17 @@ import json
 import socket
 
 from dray.api.types.core import Node
-from dray.web.streaming import MOST_BYTES, Page, event
+from dray.web.streaming import MOST_BYTES, OpenPage, event
 from tests.waiting import eventually
 from tests.web.serving import Browser, Served, device, publish
 
 
-async def _rest(page: Page) -> list[bytes]:
+async def _rest(page: OpenPage) -> list[bytes]:
     return [message async for message in page.messages()]
 
 
 async def test_messages_come_in_order_and_end_with_a_reason() -> None:
-    page = Page()
+    page = OpenPage()
     page.put(event("rows", {"seq": 1}))
     messages = page.messages()
     assert await anext(messages) == b'event: rows\ndata: {"seq":1}\n\n'
@@ -28,7 +28,7 @@ async def test_messages_come_in_order_and_end_with_a_reason() -> None:
 
 
 async def test_a_page_that_is_too_far_behind_is_told_to_start_again() -> None:
-    page = Page()
+    page = OpenPage()
     piece = b"x" * (1 << 20)
     for _ in range(MOST_BYTES // len(piece)):
         page.put(piece)
@@ -61,7 +61,7 @@ async def test_a_silent_page_over_a_socket_is_dropped_and_the_others_go_on(serve
         await eventually(lambda: picture.pages == {reads})
 
 
-def _flood(page: Page) -> bool:
+def _flood(page: OpenPage) -> bool:
     """What a busy picture puts for a page that takes nothing."""
     page.put(event("sample", "x" * (1 << 20)))
     return page.ended

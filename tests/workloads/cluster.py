@@ -11,7 +11,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Event, Namespace, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.read.storage import decode
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, Clock, InProcess, SharedInformers
@@ -61,7 +61,9 @@ class Cluster:
 
     async def serve(self, gates: FeatureGates) -> None:
         """Run the API server with these gates, from now on, for parts that are started afterwards."""
-        settings = Settings(authenticate=False, gates=gates, disabled_plugins=("ServiceAccount", "NamespaceDefaults"))
+        settings = ServerSettings(
+            authenticate=False, gates=gates, disabled_plugins=("ServiceAccount", "NamespaceDefaults")
+        )
         self.server = Running(self._log, self._cache, settings)
         self.client = InProcess(self.server.api, ADMIN)
 

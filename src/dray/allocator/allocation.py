@@ -14,14 +14,14 @@ from dray.allocator.capacity import nanos
 from dray.allocator.content import content_of
 from dray.allocator.diagnosis import diagnose
 from dray.allocator.faults import INVALID_POOLS, Fault
-from dray.allocator.feasibility import Grant
+from dray.allocator.feasibility import DemandGrant
 from dray.allocator.identity import Features
-from dray.allocator.layout import Layout, View
+from dray.allocator.layout import Layout, NodeView
 from dray.allocator.outcome import Failed, GaveUp, Outcome, Unallocatable
-from dray.allocator.packing import NOTHING_SPENT, Usage
-from dray.allocator.plan import Plan, plan
+from dray.allocator.packing import NOTHING_SPENT, NodeUsage
+from dray.allocator.plan import AllocationPlan, plan
 from dray.allocator.pools import view
-from dray.allocator.problem import Problem, pose
+from dray.allocator.problem import AllocationProblem, pose
 from dray.allocator.result import UnsupportedTerms, allocated
 from dray.allocator.search import Solution, Stuck, search
 from dray.allocator.work import Work
@@ -63,7 +63,7 @@ def allocate(
     return conclude(decide(problem, usage, expiry(deadline)), problem, usage, seen, names)
 
 
-def used(seen: View, taken: Collection[DeviceId], shares: Iterable[Share]) -> Usage:
+def used(seen: NodeView, taken: Collection[DeviceId], shares: Iterable[Share]) -> NodeUsage:
     """What devices and shares in use leave on a node."""
     layout, held = seen.layout, consumed(shares)
     bits = sum(1 << place for device in taken if (place := seen.places.get(device)) is not None)
@@ -87,7 +87,7 @@ INTERRUPTED = GaveUp(TimedOut(TimeoutCode.SELECTORS))
 Decision = Solution | Fault | Stuck | None
 
 
-def decide(problem: Problem, usage: Usage, interrupt: Interrupt) -> Decision:
+def decide(problem: AllocationProblem, usage: NodeUsage, interrupt: Interrupt) -> Decision:
     """The first event of the search, with a short cut for the most common question."""
     simple = problem.simple
     if simple is not None:
@@ -95,7 +95,7 @@ def decide(problem: Problem, usage: Usage, interrupt: Interrupt) -> Decision:
         if free & problem.layout.packing.packed:
             free = problem.layout.packing.room(usage).fitting(simple.takes, free, NOTHING_SPENT)
         if free.bit_count() >= simple.wanted:
-            return Solution((Grant(0, first(free, simple.wanted)),))
+            return Solution((DemandGrant(0, first(free, simple.wanted)),))
         event: Decision = None
     else:
         event = search(problem, usage, interrupt)
@@ -107,7 +107,7 @@ def decide(problem: Problem, usage: Usage, interrupt: Interrupt) -> Decision:
 class Searching(Work):
     """The search for the answer to one question."""
 
-    def __init__(self, problem: Problem, usage: Usage) -> None:
+    def __init__(self, problem: AllocationProblem, usage: NodeUsage) -> None:
         self._problem = problem
         self._usage = usage
         self.decision: Decision = Stuck(0, 0)
@@ -123,7 +123,9 @@ class Searching(Work):
         self.decision = found
 
 
-def conclude(decision: Decision, problem: Problem, usage: Usage, seen: View, names: Sequence[str]) -> Outcome:
+def conclude(
+    decision: Decision, problem: AllocationProblem, usage: NodeUsage, seen: NodeView, names: Sequence[str]
+) -> Outcome:
     """Put a decision into the names of one node and its claims."""
     match decision:
         case Solution(grants):
@@ -139,7 +141,7 @@ def conclude(decision: Decision, problem: Problem, usage: Usage, seen: View, nam
             return Unallocatable(lambda: diagnose(problem, usage, seen, names))
 
 
-def progress(asked: Plan, item: int, got: int, names: Sequence[str]) -> TimedOut:
+def progress(asked: AllocationPlan, item: int, got: int, names: Sequence[str]) -> TimedOut:
     """How far a search had come when its time was up."""
     request = asked.requests[item]
     return TimedOut(

@@ -35,7 +35,7 @@ class SelectorFailure(Enum):
     MISSING_KEY = "missing key"
 
 
-class SelectorFault(NamedTuple):
+class FailedSelector(NamedTuple):
     """Selector number `selector` could not be evaluated; `text` is what CEL says."""
 
     selector: int
@@ -43,12 +43,12 @@ class SelectorFault(NamedTuple):
     failure: SelectorFailure
 
 
-class Match(NamedTuple):
+class SelectorMatch(NamedTuple):
     """Devices that pass every selector, and devices on which one of them fails with an error."""
 
     devices: int
     errors: int
-    causes: dict[int, SelectorFault]
+    causes: dict[int, FailedSelector]
 
 
 class _Judging(Work):
@@ -57,7 +57,7 @@ class _Judging(Work):
     The selector may take long where it is long to compile, or where the devices can make its evaluation expensive.
     """
 
-    def __init__(self, content: Content, selectors: tuple[str, ...], before: Match) -> None:
+    def __init__(self, content: Content, selectors: tuple[str, ...], before: SelectorMatch) -> None:
         self._content = content
         self._expression = selectors[-1]
         self._number = len(selectors) - 1
@@ -101,18 +101,18 @@ class _Judging(Work):
             if isinstance(error, NoSuchKey):
                 failure = SelectorFailure.MISSING_KEY
             self.failed |= 1 << at
-            self.causes[at] = SelectorFault(self._number, str(error), failure)
+            self.causes[at] = FailedSelector(self._number, str(error), failure)
 
-    def found(self) -> tuple[int, int, int, dict[int, SelectorFault]]:
+    def found(self) -> tuple[int, int, int, dict[int, FailedSelector]]:
         return self.left, self.matched, self.failed, self.causes
 
-    def accept(self, found: tuple[int, int, int, dict[int, SelectorFault]]) -> None:
+    def accept(self, found: tuple[int, int, int, dict[int, FailedSelector]]) -> None:
         self.left, self.matched, self.failed, self.causes = found
 
     @property
-    def match(self) -> Match:
+    def match(self) -> SelectorMatch:
         """What was found, once all are judged."""
-        return Match(self.matched, self.failed, self.causes)
+        return SelectorMatch(self.matched, self.failed, self.causes)
 
 
 class Eligible(NamedTuple):
@@ -173,10 +173,10 @@ class Content:
         self._eligible: dict[tuple[Requests, bool], Eligible] = {}
         self._places: dict[str, int] | None = None
         self._views: list[DeviceView | None] = [None] * len(devices)
-        self._matches: dict[tuple[str, ...], Match] = {}
+        self._matches: dict[tuple[str, ...], SelectorMatch] = {}
         self._begun: dict[tuple[str, ...], _Judging] = {}  # selectors that were interrupted
         self._kept: list[tuple[int, int]] = []  # positions now and before of devices that are as they were
-        self._matched_before: dict[tuple[str, ...], Match] = {}
+        self._matched_before: dict[tuple[str, ...], SelectorMatch] = {}
         self._values: dict[tuple[str, bool], dict[Value, int]] = {}
         self._derived: dict[tuple[str, bool], Deriving] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
@@ -208,7 +208,7 @@ class Content:
             self._places = {device.name: 1 << at for at, device in enumerate(self.devices)}
         return self._places.get(name, 0)
 
-    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> Match:
+    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> SelectorMatch:
         """Run the selectors one after the other, each on the devices that passed those before.
 
         Raises `Interrupted` at the deadline, a reading of `time.monotonic()`; who asks again goes on from there.
@@ -218,9 +218,9 @@ class Content:
             found = self._matches[selectors] = self._evaluate(selectors, deadline)
         return found
 
-    def _evaluate(self, selectors: tuple[str, ...], deadline: float | None) -> Match:
+    def _evaluate(self, selectors: tuple[str, ...], deadline: float | None) -> SelectorMatch:
         if not selectors:
-            return Match(self.everything, 0, {})
+            return SelectorMatch(self.everything, 0, {})
         judging = self._begun.get(selectors)
         if judging is None:
             judging = self._begun[selectors] = self._begin(selectors, deadline)

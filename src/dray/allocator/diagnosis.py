@@ -17,10 +17,10 @@ from dray.allocator.deriving import Value
 from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
 from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
-from dray.allocator.layout import LayoutPart, PoolShape, View
-from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, Takes, Usage
+from dray.allocator.layout import LayoutPart, NodeView, PoolShape
+from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, NodeUsage, Takes
 from dray.allocator.plan import Alternative
-from dray.allocator.problem import Choice, Problem
+from dray.allocator.problem import AllocationProblem, AlternativeBits
 from dray.api.quantity import Quantity
 from dray.api.reasons.devices import (
     AlternativeReasons,
@@ -44,13 +44,13 @@ WITHHELD_SECONDS = 0.01  # what selectors may take on devices of a pool that can
 PATIENCE = 5000  # questions to the oracle before the search for a smallest conflict ends
 
 
-def diagnose(problem: Problem, usage: Usage, view: View, claims: Sequence[str]) -> Reasons:
+def diagnose(problem: AllocationProblem, usage: NodeUsage, view: NodeView, claims: Sequence[str]) -> Reasons:
     """Why the claims of these names cannot be served on the node of the view."""
     return _Diagnosis(problem, usage, view, claims).reasons()
 
 
 class _Diagnosis:
-    def __init__(self, problem: Problem, usage: Usage, view: View, claims: Sequence[str]) -> None:
+    def __init__(self, problem: AllocationProblem, usage: NodeUsage, view: NodeView, claims: Sequence[str]) -> None:
         self.problem = problem
         self.taken = usage.taken
         self.view = view
@@ -110,7 +110,7 @@ class _Diagnosis:
         except Interrupted:
             return False
 
-    def _steps(self, alternative: Alternative, choice: Choice) -> list[DeviceStep]:
+    def _steps(self, alternative: Alternative, choice: AlternativeBits) -> list[DeviceStep]:
         layout = self.problem.layout
         steps = [DeviceStep(StepCode.PUBLISHED, layout.visible.bit_count())]
         of_class = alternative.selectors[: alternative.of_class]
@@ -163,7 +163,7 @@ class _Diagnosis:
             for set_, name in [packing.name_of(number)]
         ]
 
-    def _together(self, choice: Choice, devices: int) -> int:
+    def _together(self, choice: AlternativeBits, devices: int) -> int:
         """How many devices are left, or how many of them fit into the counters together where that is too few."""
         for few in range(min(choice.wanted, RESULTS_LIMIT), 0, -1):
             demand = DeviceDemand(0, 0, (Option(0, few, devices, (), COUNTERS_ONLY),))
@@ -183,7 +183,7 @@ class _Diagnosis:
             if not (self.problem.rules[number].loose and self.problem.rules[number].distinct)
         ]
 
-    def _agreement(self, number: int, choice: Choice, free: int) -> DeviceStep:
+    def _agreement(self, number: int, choice: AlternativeBits, free: int) -> DeviceStep:
         rule = choice.rules[choice.constraints.index(number)]
         attribute = self.problem.plan.constraints[number].attribute
         if rule.distinct:
@@ -191,7 +191,7 @@ class _Diagnosis:
         best = max(((value & free).bit_count() for value in rule.values), default=0)
         return DeviceStep(StepCode.MATCHING, best, attribute)
 
-    def _ignored(self, alternative: Alternative, choice: Choice, free: int) -> list[DeviceStep]:
+    def _ignored(self, alternative: Alternative, choice: AlternativeBits, free: int) -> list[DeviceStep]:
         """Attributes that a request computes are ignored where their gate is off; few devices publish the same."""
         if not alternative.ignored:
             return []
@@ -200,7 +200,7 @@ class _Diagnosis:
             free &= self.problem.rules[number].holders
         return [DeviceStep(StepCode.SUPPORTED, free.bit_count(), GATE_OF["derived_attributes"])] if numbers else []
 
-    def _free(self, choice: Choice) -> int:
+    def _free(self, choice: AlternativeBits) -> int:
         free = choice.devices if choice.admin else choice.devices & ~self.taken
         return self.foresight.room.fitting(choice.takes, free, NOTHING_SPENT)
 

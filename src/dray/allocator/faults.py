@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from dray.allocator.content import SelectorFailure, SelectorFault
-from dray.allocator.layout import View
+from dray.allocator.content import FailedSelector, SelectorFailure
+from dray.allocator.layout import NodeView
 from dray.allocator.outcome import Failed
 from dray.api.reasons.devices import InputCode, InputProblem
 
@@ -31,7 +31,7 @@ class Fault(NamedTuple):
     device: int | None = None
     pool: int | None = None
 
-    def failed(self, view: View, claims: Sequence[str]) -> Failed:
+    def failed(self, view: NodeView, claims: Sequence[str]) -> Failed:
         """The outcome for one node and claims of these names."""
         names = {}
         if self.claim is not None:
@@ -43,7 +43,7 @@ class Fault(NamedTuple):
         return Failed(msgspec.structs.replace(self.problem, **names))
 
 
-def selector_fault(claim: int, class_name: str, of_class: int, device: int, cause: SelectorFault) -> Fault:
+def selector_fault(claim: int, class_name: str, of_class: int, device: int, cause: FailedSelector) -> Fault:
     """A selector failed on a device; the first `of_class` selectors are those of the class."""
     in_class = cause.selector < of_class
     number = cause.selector if in_class else cause.selector - of_class

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from dray.allocator.bipartite import Shortage, Wish, assign
 from dray.allocator.bits import lowest, members, split, union
-from dray.allocator.packing import NOTHING_SPENT, Room, Spent, Takes
-from dray.allocator.problem import Rule
+from dray.allocator.packing import NOTHING_SPENT, NodeRoom, Spent, Takes
+from dray.allocator.problem import ConstraintBits
 
 
 class Option(NamedTuple):
@@ -41,14 +41,14 @@ class DeviceDemand(NamedTuple):
     options: tuple[Option, ...]
 
 
-class Grant(NamedTuple):
+class DemandGrant(NamedTuple):
     """How a demand can be served."""
 
     choice: int
     devices: int
 
 
-Witness = dict[int, Grant]
+Witness = dict[int, DemandGrant]
 
 
 class Standing(NamedTuple):
@@ -75,7 +75,7 @@ class DeadlinePassed(Exception):
 class Oracle:
     """Answers whether demands can be served, for one problem. `pulse` is called often and may raise `DeadlinePassed`."""
 
-    def __init__(self, rules: Sequence[Rule], room: Room, pulse: Callable[[], None]) -> None:
+    def __init__(self, rules: Sequence[ConstraintBits], room: NodeRoom, pulse: Callable[[], None]) -> None:
         self.rules = rules
         self.room = room
         self.shareable = room.packing.shareable
@@ -159,7 +159,7 @@ class Oracle:
                 chosen |= bit
                 spent = self.room.take(option.takes, bit, spent)
             used |= chosen & ~self.shareable
-            witness[demand.item] = Grant(option.choice, chosen)
+            witness[demand.item] = DemandGrant(option.choice, chosen)
         return witness
 
     def _parts(self, demands: Sequence[DeviceDemand], budgets: Container[int]) -> list[list[DeviceDemand]]:
@@ -243,7 +243,7 @@ class Oracle:
 
     def _overpacked(self, demands: Sequence[DeviceDemand], open_rules: Sequence[int], pins: Sequence[int]) -> bool:
         """Whether groups that must each agree on a value cannot all find room: values have so many places for them."""
-        groups: dict[tuple[int, ...], list[_Group]] = {}
+        groups: dict[tuple[int, ...], list[_SharedValueDemands]] = {}
         for number in open_rules:
             if not self.rules[number].distinct:
                 groups.setdefault(self.rules[number].values, []).append(_group(demands, number))
@@ -339,8 +339,8 @@ class Oracle:
                 rest.append(self._beside(demand._replace(options=(left,)), 0, after.spent))
             found = self.solve(rest, after, budgets) if rest else {}
             if found is not None:
-                own = found.get(demand.item, Grant(option.choice, 0))
-                return found | {demand.item: Grant(option.choice, own.devices | bit)}
+                own = found.get(demand.item, DemandGrant(option.choice, 0))
+                return found | {demand.item: DemandGrant(option.choice, own.devices | bit)}
             tried |= kind
         return None
 
@@ -465,14 +465,15 @@ def _difficulty(demand: DeviceDemand) -> tuple[int, int]:
 
 def _granted(demands: Sequence[DeviceDemand], given: Sequence[int]) -> Witness:
     return {
-        demand.item: Grant(demand.options[0].choice, devices) for demand, devices in zip(demands, given, strict=True)
+        demand.item: DemandGrant(demand.options[0].choice, devices)
+        for demand, devices in zip(demands, given, strict=True)
     }
 
 
 def _alone(demand: DeviceDemand) -> Witness | None:
     option = demand.options[0]
     given = assign([Wish(option.wanted, option.devices)])
-    return None if isinstance(given, Shortage) else {demand.item: Grant(option.choice, given[0])}
+    return None if isinstance(given, Shortage) else {demand.item: DemandGrant(option.choice, given[0])}
 
 
 def _by_rule(demands: Sequence[DeviceDemand]) -> dict[int, list[DeviceDemand]]:
@@ -524,7 +525,7 @@ def _least(demand: DeviceDemand) -> Wish:
     return Wish(min(option.wanted for option in demand.options), devices)
 
 
-def _crowded(demands: Sequence[DeviceDemand], group: _Group, value: int) -> bool:
+def _crowded(demands: Sequence[DeviceDemand], group: _SharedValueDemands, value: int) -> bool:
     """Whether a value has no room for a group beside the demands that can only be served by that value."""
     need, devices = group.need, group.devices & value
     for demand in demands:
@@ -535,7 +536,7 @@ def _crowded(demands: Sequence[DeviceDemand], group: _Group, value: int) -> bool
     return devices.bit_count() < need
 
 
-class _Group(NamedTuple):
+class _SharedValueDemands(NamedTuple):
     """Demands that must share a value: how many devices they need at least, out of which."""
 
     need: int
@@ -543,23 +544,23 @@ class _Group(NamedTuple):
     items: frozenset[int]
 
 
-def _group(demands: Sequence[DeviceDemand], number: int) -> _Group:
+def _group(demands: Sequence[DeviceDemand], number: int) -> _SharedValueDemands:
     bound = [demand for demand in demands if _bound(demand, number)]
     wishes = [_least(demand) for demand in bound]
     items = frozenset(demand.item for demand in bound)
-    return _Group(sum(wish.wanted for wish in wishes), union([wish.devices for wish in wishes]), items)
+    return _SharedValueDemands(sum(wish.wanted for wish in wishes), union([wish.devices for wish in wishes]), items)
 
 
-def _disjoint(groups: Sequence[_Group]) -> list[_Group]:
+def _disjoint(groups: Sequence[_SharedValueDemands]) -> list[_SharedValueDemands]:
     """Groups without a demand in common, the larger ones preferred."""
-    kept: list[_Group] = []
+    kept: list[_SharedValueDemands] = []
     for group in sorted(groups, key=lambda group: -group.need):
         if group.need and not any(group.items & other.items for other in kept):
             kept.append(group)
     return kept
 
 
-def _cannot_pack(values: Sequence[int], groups: Sequence[_Group]) -> bool:
+def _cannot_pack(values: Sequence[int], groups: Sequence[_SharedValueDemands]) -> bool:
     """For each size: a value with n usable devices has room for n // size groups of that size or more."""
     for size in sorted({group.need for group in groups}):
         large = [group.devices for group in groups if group.need >= size]

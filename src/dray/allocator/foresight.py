@@ -13,8 +13,8 @@ from typing import NamedTuple
 from dray.allocator.bits import above, lowest, members
 from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Oracle, Standing, Witness
 from dray.allocator.identity import RESULTS_LIMIT
-from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, Spent, Usage
-from dray.allocator.problem import Choice, Item, Problem, Rule
+from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, NodeUsage, Spent
+from dray.allocator.problem import AllocationProblem, AlternativeBits, ConstraintBits, Item
 
 DECIDING = -1
 
@@ -36,12 +36,12 @@ class SearchState(NamedTuple):
     spent: Spent = NOTHING_SPENT
 
 
-def beginning(problem: Problem) -> SearchState:
+def beginning(problem: AllocationProblem) -> SearchState:
     """Nothing decided yet."""
     return SearchState(0, DECIDING, 0, 0, 0, 0, 0, (0,) * len(problem.rules))
 
 
-def available(choice: Choice, current_claim: bool, taken: int, state: SearchState) -> int:
+def available(choice: AlternativeBits, current_claim: bool, taken: int, state: SearchState) -> int:
     """The devices not in use for an alternative: admin access only avoids those of its own claim."""
     if not choice.admin:
         return ~(taken | state.used)
@@ -51,12 +51,12 @@ def available(choice: Choice, current_claim: bool, taken: int, state: SearchStat
 Trigger = tuple[Option, tuple[int, ...]]
 
 
-def _failing(choice: Choice) -> int:
+def _failing(choice: AlternativeBits) -> int:
     """The devices that may end the search with an error of an expression."""
     return choice.errors | choice.underivable & choice.examined
 
 
-def _first_refused(rule: Rule, pin: int, matching: int) -> int:
+def _first_refused(rule: ConstraintBits, pin: int, matching: int) -> int:
     """The devices up to the first that a rule refuses when all are taken in order; none if it admits them all."""
     upto = 0
     for bit in members(matching):
@@ -70,7 +70,7 @@ def _first_refused(rule: Rule, pin: int, matching: int) -> int:
 class Foresight:
     """Looks ahead from states of one search."""
 
-    def __init__(self, problem: Problem, usage: Usage, expired: Callable[[], bool]) -> None:
+    def __init__(self, problem: AllocationProblem, usage: NodeUsage, expired: Callable[[], bool]) -> None:
         self.problem = problem
         self.items = problem.items
         self.taken = usage.taken
@@ -120,7 +120,7 @@ class Foresight:
                     yield from self._refusals(number, place, rule_number, rule, visited, state)
 
     def _refusals(
-        self, number: int, place: int, rule_number: int, rule: Rule, visited: int, state: SearchState
+        self, number: int, place: int, rule_number: int, rule: ConstraintBits, visited: int, state: SearchState
     ) -> Iterator[Trigger]:
         """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose.
 
@@ -175,7 +175,7 @@ class Foresight:
             if choice.wanted <= RESULTS_LIMIT and (choice.wanted or not choice.every)
         )
 
-    def _option(self, place: int, choice: Choice, wanted: int, free: int, state: SearchState) -> Option:
+    def _option(self, place: int, choice: AlternativeBits, wanted: int, free: int, state: SearchState) -> Option:
         devices = self.room.fitting(choice.takes, choice.devices & free, state.spent)
         return Option(place, wanted, devices, choice.firm, choice.takes)
 

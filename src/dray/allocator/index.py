@@ -22,9 +22,9 @@ from dray.allocator.identity import Features
 from dray.allocator.inventory import Inventory, Sight, StockChange
 from dray.allocator.layout import Layout
 from dray.allocator.outcome import Failed, Outcome, score
-from dray.allocator.packing import Usage
-from dray.allocator.plan import Plan, plan
-from dray.allocator.problem import Problem, pose
+from dray.allocator.packing import NodeUsage
+from dray.allocator.plan import AllocationPlan, plan
+from dray.allocator.problem import AllocationProblem, pose
 from dray.allocator.search import Solution, Stuck
 from dray.allocator.work import Deferred, LeftOver, Work
 from dray.api.allocations import DeviceId, Share
@@ -103,7 +103,7 @@ class Fits:
         return 0 if number is None or not self.nodes >> number & 1 else self._score(number)
 
 
-class _Group:
+class _NodeGroup:
     """Nodes to which the same devices matter, and what was decided for them."""
 
     __slots__ = ("key", "nodes", "score", "size", "verdict")
@@ -125,10 +125,10 @@ class _Group:
         self.size -= 1
 
 
-class _Entry:
+class _PlanEntry:
     """All that is known about one plan. On nodes that are `apart`, its claims do not meet and are looked at one by one."""
 
-    def __init__(self, question: Question, plan: Plan, position: int) -> None:
+    def __init__(self, question: Question, plan: AllocationPlan, position: int) -> None:
         self.question = question
         self.plan = plan
         self.position = position  # in the log of changes
@@ -137,12 +137,12 @@ class _Entry:
         self.stale = -1
         self.apart = 0
         self.answer: Fits | None = None  # the last one given
-        self.problems: dict[Layout, Problem | Fault] = {}
-        self.decisions: dict[tuple[Layout, Usage], Decision] = {}
-        self.searches: dict[tuple[Layout, Usage], Searching] = {}  # those that are not over
+        self.problems: dict[Layout, AllocationProblem | Fault] = {}
+        self.decisions: dict[tuple[Layout, NodeUsage], Decision] = {}
+        self.searches: dict[tuple[Layout, NodeUsage], Searching] = {}  # those that are not over
         self.is_hard = False  # a search was not over in time: the next ones are not begun by an index that defers
-        self.groups: dict[int, _Group] = {}
-        self.by_key: dict[tuple[object, ...], _Group] = {}
+        self.groups: dict[int, _NodeGroup] = {}
+        self.by_key: dict[tuple[object, ...], _NodeGroup] = {}
         self._touches: dict[Content, bool] = {}
         self._room = LAYOUTS_KEPT
 
@@ -157,7 +157,7 @@ class _Entry:
         self._touches = {content: known for content, known in self._touches.items() if content in contents}
         self._room = max(LAYOUTS_KEPT, 2 * len(self.problems))
 
-    def keep_search(self, key: tuple[Layout, Usage], searching: Searching) -> None:
+    def keep_search(self, key: tuple[Layout, NodeUsage], searching: Searching) -> None:
         """Keep a search that is not over."""
         if len(self.searches) >= SEARCHES_KEPT:
             del self.searches[next(iter(self.searches))]
@@ -192,7 +192,7 @@ class _Entry:
             if not group.size:
                 del self.by_key[group.key]
 
-    def note(self, group: _Group, fits: bool, fails: bool) -> None:
+    def note(self, group: _NodeGroup, fits: bool, fails: bool) -> None:
         """Note what was decided for the nodes of a group."""
         group.verdict = fits, fails
         self.fitting = self.fitting | group.nodes if fits else without(self.fitting, group.nodes)
@@ -218,7 +218,7 @@ class Index:
         self._is_hurried = False
         self._inventory = Inventory(features, defers=defers)
         self._classes: dict[str, DeviceClass] = {}
-        self._entries: dict[Question, _Entry] = {}
+        self._entries: dict[Question, _PlanEntry] = {}
         self._forgotten = 0  # changes already dropped from the front of the log
 
     # What the cluster has.
@@ -361,7 +361,7 @@ class Index:
         entry.answer = Fits(self._inventory, entry.question, fitting, failing, undecided, score)
         return entry.answer
 
-    def _refresh(self, entry: _Entry, parts: Sequence[_Entry], asked: int, deadline: float | None) -> None:
+    def _refresh(self, entry: _PlanEntry, parts: Sequence[_PlanEntry], asked: int, deadline: float | None) -> None:
         """Settle the nodes among those asked for that something has happened to."""
         self._catch_up(entry)
         everyone = self._inventory.everyone
@@ -379,7 +379,7 @@ class Index:
             entry.failing &= ~entry.apart
 
     def _settle_some(
-        self, entry: _Entry, parts: Sequence[_Entry], waiting: int, deadline: float | None
+        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], waiting: int, deadline: float | None
     ) -> tuple[int, int]:
         """Look at nodes by number, up to one that is settled together with others, or until the time is over.
 
@@ -401,7 +401,7 @@ class Index:
         return self.defers and deadline is not None and time.monotonic() > deadline
 
     def _settle_node(
-        self, entry: _Entry, parts: Sequence[_Entry], number: int, deadline: float | None
+        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], number: int, deadline: float | None
     ) -> tuple[int, bool]:
         """Decide for a node: the set of nodes of its group where there are others in it, and whether there was time."""
         sight, nodes = self._inventory.sight(number), 0
@@ -416,7 +416,7 @@ class Index:
             self._leave_over(interrupted)
             return nodes, False
 
-    def _apart(self, parts: Sequence[_Entry], sight: Sight, deadline: float | None) -> bool:
+    def _apart(self, parts: Sequence[_PlanEntry], sight: Sight, deadline: float | None) -> bool:
         """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
         if any(pool.state is not PoolState.USABLE for pool in sight.view.layout.pools):
             return False
@@ -424,13 +424,13 @@ class Index:
             if sum(any(part.touches(content, deadline) for content in contents) for part in parts) > 1:
                 return False
         problems = (self._problem(part, sight.view.layout, deadline) for part in parts)
-        return all(isinstance(problem, Problem) and not problem.alarming for problem in problems)
+        return all(isinstance(problem, AllocationProblem) and not problem.alarming for problem in problems)
 
-    def _settle(self, entry: _Entry, group: _Group, sight: Sight, deadline: float | None) -> bool:
+    def _settle(self, entry: _PlanEntry, group: _NodeGroup, sight: Sight, deadline: float | None) -> bool:
         """Decide for the nodes of a group, of which `sight` is one; answers False where time ran out."""
-        decision: Decision | Problem
+        decision: Decision | AllocationProblem
         decision = self._problem(entry, sight.view.layout, deadline)
-        if isinstance(decision, Problem):
+        if isinstance(decision, AllocationProblem):
             decision = self._decision(entry, decision, sight.usage(), deadline)
         group.score = _score(entry.plan, decision) if isinstance(decision, Solution) else 0
         verdict = isinstance(decision, Solution), isinstance(decision, Fault)
@@ -438,7 +438,7 @@ class Index:
             entry.note(group, *verdict)
         return not isinstance(decision, Stuck)
 
-    def _group(self, entry: _Entry, sight: Sight, deadline: float | None) -> _Group:
+    def _group(self, entry: _PlanEntry, sight: Sight, deadline: float | None) -> _NodeGroup:
         group = entry.groups.get(sight.number)
         if group is None:
             key: tuple[object, ...] = (sight,)
@@ -446,25 +446,25 @@ class Index:
                 key = sight.concern(lambda content: entry.touches(content, deadline))
             group = entry.by_key.get(key)
             if group is None:
-                group = entry.by_key[key] = _Group(key)
+                group = entry.by_key[key] = _NodeGroup(key)
             group.join(sight.number)
             entry.groups[sight.number] = group
         return group
 
     # Memory.
 
-    def _entry(self, claims: Sequence[ResourceClaim]) -> _Entry:
+    def _entry(self, claims: Sequence[ResourceClaim]) -> _PlanEntry:
         key = tuple([_encode(claim.spec.devices) for claim in claims])
         entry = self._entries.pop(key, None)
         if entry is None:
             asked = plan([claim.spec.devices for claim in claims], self._classes.get, self.features)
-            entry = _Entry(key, asked, self._forgotten + len(self._inventory.log))
+            entry = _PlanEntry(key, asked, self._forgotten + len(self._inventory.log))
             if len(self._entries) >= PLANS_KEPT:
                 del self._entries[next(iter(self._entries))]
         self._entries[key] = entry
         return entry
 
-    def _problem(self, entry: _Entry, layout: Layout, deadline: float | None) -> Problem | Fault:
+    def _problem(self, entry: _PlanEntry, layout: Layout, deadline: float | None) -> AllocationProblem | Fault:
         problem = entry.problems.get(layout)
         if problem is None:
             problem = pose(entry.plan, layout, self.features, deadline)
@@ -472,7 +472,9 @@ class Index:
             entry.problems[layout] = problem
         return problem
 
-    def _decision(self, entry: _Entry, problem: Problem, usage: Usage, deadline: float | None) -> Decision:
+    def _decision(
+        self, entry: _PlanEntry, problem: AllocationProblem, usage: NodeUsage, deadline: float | None
+    ) -> Decision:
         if problem.simple is not None:
             return decide(problem, usage, expiry(None))
         key = (problem.layout, usage._replace(taken=usage.taken & problem.relevant))
@@ -506,7 +508,7 @@ class Index:
         self._left_over, self._is_hurried = {}, False
         return found
 
-    def _catch_up(self, entry: _Entry) -> None:
+    def _catch_up(self, entry: _PlanEntry) -> None:
         """Let a plan take note of what happened; once the log is long, let all of them, and start a new one."""
         log = self._inventory.log
         late = self._entries.values() if len(log) >= LOG_KEPT else (entry,)
@@ -527,6 +529,6 @@ def _share(deadline: float | None, waiting: int) -> float | None:
     return min(deadline, now + max(SHARE_SECONDS, (deadline - now) / waiting))
 
 
-def _score(asked: Plan, solution: Solution) -> int:
+def _score(asked: AllocationPlan, solution: Solution) -> int:
     pairs = zip(asked.requests, solution.grants, strict=True)
     return score((tuple(grant.choice if request.prioritized else None for request, grant in pairs),))

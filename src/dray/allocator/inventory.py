@@ -15,8 +15,8 @@ from dray.allocator.bits import position, positions
 from dray.allocator.capacity import amount
 from dray.allocator.content import Content, key_of
 from dray.allocator.identity import Features
-from dray.allocator.layout import Layout, PoolShape, View
-from dray.allocator.packing import Usage
+from dray.allocator.layout import Layout, NodeView, PoolShape
+from dray.allocator.packing import NodeUsage
 from dray.allocator.pools import view
 from dray.api.allocations import DeviceId, Share
 from dray.api.pools import PoolName
@@ -57,13 +57,13 @@ class Sight:
     def __init__(self, node: Node, number: int) -> None:
         self.node = node
         self.number = number
-        self.looked: View | None = None  # None: must look again
+        self.looked: NodeView | None = None  # None: must look again
         self.stocks: tuple[Stock, ...] = ()
         self.elsewhere: tuple[tuple[int, Stock], ...] = ()  # out of reach, but drawing on the counters of a pool
-        self._used: tuple[tuple[int, ...], Usage] | None = None  # as of these changes
+        self._used: tuple[tuple[int, ...], NodeUsage] | None = None  # as of these changes
 
     @property
-    def view(self) -> View:
+    def view(self) -> NodeView:
         """What the node sees; ask `Inventory.sight` for one that is up to date."""
         if self.looked is None:
             raise LookupError(f"node {self.node.metadata.name} must look again")
@@ -74,7 +74,7 @@ class Sight:
         self.looked, self._used = None, None
         self.stocks, self.elsewhere = (), ()
 
-    def usage(self) -> Usage:
+    def usage(self) -> NodeUsage:
         """What is in use, by the numbers of the view."""
         layout = self.view.layout
         if not layout.packing.size:
@@ -84,7 +84,7 @@ class Sight:
             self._used = changes, self._count(layout)
         return self._used[1]
 
-    def _count(self, layout: Layout) -> Usage:
+    def _count(self, layout: Layout) -> NodeUsage:
         bits = 0
         shares: list[tuple[int, dict[str, int]]] = []
         for (offset, _), stock in zip(layout.parts, self.stocks, strict=True):
@@ -92,7 +92,7 @@ class Sight:
             if stock.shares:
                 shares += [(1 << offset + at, consumed) for at, consumed in stock.shares.items()]
         if not layout.packing.size and not shares:
-            return Usage(bits)
+            return NodeUsage(bits)
         drawn = [(pool, stock.content.devices[at]) for pool, stock in self.elsewhere for at in stock.drawing()]
         return layout.packing.usage(bits, shares, drawn)
 
@@ -120,7 +120,7 @@ class Sight:
         return tuple(found)
 
 
-class _Pool:
+class _PoolSlices:
     """The slices of a pool by name, and the nodes that some of them belong to."""
 
     __slots__ = ("owners", "stocks")
@@ -143,7 +143,7 @@ class Inventory:
         self._taken: set[DeviceId] = set()
         self._shares: dict[DeviceId, dict[str, Share]] = {}
         self._vacant: list[int] = []
-        self._pools: dict[PoolName, _Pool] = {}
+        self._pools: dict[PoolName, _PoolSlices] = {}
         self._pool_of: dict[str, PoolName] = {}
         self._local: dict[str, dict[PoolName, None]] = {}
         self._shared: dict[PoolName, None] = {}
@@ -170,7 +170,7 @@ class Inventory:
                 stock.taken |= 1 << at
             if id_ in self._shares:
                 stock.shares[at] = self._consumed(id_)
-        self._pools.setdefault(name, _Pool()).stocks[slice_.metadata.name] = stock
+        self._pools.setdefault(name, _PoolSlices()).stocks[slice_.metadata.name] = stock
         _mark(self.taking_from_nodes, slice_, any(device.nodeAllocatableResources for device in slice_.spec.devices))
         _mark(self.skipping_operations, slice_, bool(slice_.spec.skipNodeOperations))
         self._pool_of[slice_.metadata.name] = name

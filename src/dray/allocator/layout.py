@@ -1,7 +1,7 @@
 """What a node sees, in the order in which devices are tried: pools by driver and name, slices by name, devices by place.
 
 `Layout` is the shape without names, shared by all nodes with equal hardware; it puts the bit sets of its contents side
-by side. `View` adds the names of one node. A pool that is incomplete or invalid offers no device but is remembered,
+by side. `NodeView` adds the names of one node. A pool that is incomplete or invalid offers no device but is remembered,
 because a request for all devices must not pass it over. Left out: how slices become pools (`pools`).
 """
 
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dray.allocator.capacity import CapacityFault, Consumption, nanos
-from dray.allocator.content import Content, Eligible, Match, Requests
+from dray.allocator.content import Content, Eligible, Requests, SelectorMatch
 from dray.allocator.deriving import Value
 from dray.allocator.identity import Features
 from dray.allocator.packing import Amounts, Packing, Takes
@@ -30,7 +30,7 @@ class LayoutPart(NamedTuple):
     visible: int
 
 
-class Derived(NamedTuple):
+class ComputedAttribute(NamedTuple):
     """An attribute that is computed: the devices of each value, and those on which the expression fails."""
 
     values: dict[Value, int]
@@ -67,18 +67,18 @@ class Layout:
         self.size = size
         self.visible = sum(part.visible << offset for offset, part in self.parts)
         self.invalid = any(pool.state is PoolState.INVALID for pool in pools)
-        self._matches: dict[tuple[str, ...], Match] = {}
+        self._matches: dict[tuple[str, ...], SelectorMatch] = {}
         self._values: dict[str, dict[Value, int]] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
 
-    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> Match:
+    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> SelectorMatch:
         """The devices within reach that pass all selectors; errors count even out of reach, as they come first."""
         found = self._matches.get(selectors)
         if found is None:
             found = self._matches[selectors] = self._match(selectors, deadline)
         return found
 
-    def _match(self, selectors: tuple[str, ...], deadline: float | None) -> Match:
+    def _match(self, selectors: tuple[str, ...], deadline: float | None) -> SelectorMatch:
         devices = errors = 0
         causes = {}
         for offset, part in self.parts:
@@ -87,7 +87,7 @@ class Layout:
             errors |= match.errors << offset
             for at, cause in match.causes.items():
                 causes[at + offset] = cause
-        return Match(devices, errors, causes)
+        return SelectorMatch(devices, errors, causes)
 
     def values(self, attribute: str) -> dict[Value, int]:
         """The devices that have an attribute, by its value, in the order in which values first appear."""
@@ -101,7 +101,7 @@ class Layout:
                     found[own] = found.get(own, 0) | bits << offset
         return found
 
-    def derived(self, expression: str, wanted: int, deadline: float | None = None) -> Derived:
+    def derived(self, expression: str, wanted: int, deadline: float | None = None) -> ComputedAttribute:
         """What an expression makes of these devices. Raises `Interrupted` at the deadline."""
         values: dict[Value, int] = {}
         errors = 0
@@ -116,7 +116,7 @@ class Layout:
                     kind, _ = value
                     named = ("only", (offset, value)) if kind == "only" else value
                     values[named] = values.get(named, 0) | (bits & own) << offset
-        return Derived(values, errors, causes)
+        return ComputedAttribute(values, errors, causes)
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
         """The devices whose taints the tolerations cover."""
@@ -189,7 +189,7 @@ class Layout:
         return part.content.eligible(requests, self.features.fractional_capacity_range)
 
 
-class View:
+class NodeView:
     """One node's layout with the names that go into results and messages."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Both are resources with so much left. A device that consumes counters draws on them once, however many shares it has; a
 share takes capacity of its device each time. `Packing` is the part that all nodes with equal hardware have in common,
-`Usage` what others hold of it, and `Room` answers which devices still fit as a search goes on. Left out: the order in
+`NodeUsage` what others hold of it, and `NodeRoom` answers which devices still fit as a search goes on. Left out: the order in
 which devices are tried (`search`), and what a request takes of a capacity (`capacity`).
 """
 
@@ -30,7 +30,7 @@ _SETS_KEPT = 4096  # of devices, of which the least that they draw is known
 _WEIGHT = 1 << 40  # what a whole counter weighs: devices that draw on different counters are compared by their shares
 
 
-class Usage(NamedTuple):
+class NodeUsage(NamedTuple):
     """What is in use on a node: whole devices, devices with shares, what is left of each resource, groups in common."""
 
     taken: int = 0
@@ -59,14 +59,14 @@ class Packing:
         self.packed = self.counted | shareable
         self._thresholds = [self._threshold(number) for number in range(len(self.counters))]
         self.measures = self._measures()
-        self._room: tuple[Usage, Room] | None = None
+        self._room: tuple[NodeUsage, NodeRoom] | None = None
         self._least: dict[int, tuple[int, ...]] = {}
         self._cheaper: dict[int, int] = {}
 
-    def room(self, usage: Usage) -> Room:
+    def room(self, usage: NodeUsage) -> NodeRoom:
         """The room that a usage leaves; one that was just asked for is at hand."""
         if self._room is None or self._room[0] is not usage:
-            self._room = usage, Room(self, usage)
+            self._room = usage, NodeRoom(self, usage)
         return self._room[1]
 
     def _number_counters(self, pools: Sequence[PoolShape]) -> None:
@@ -214,7 +214,7 @@ class Packing:
 
     def usage(
         self, taken: int, shares: Iterable[tuple[int, Mapping[str, int]]], elsewhere: Iterable[tuple[int, Device]]
-    ) -> Usage:
+    ) -> NodeUsage:
         """What is left when these devices and shares are in use, and others of a pool draw on counters from elsewhere.
 
         A share of a device that cannot be shared (any more) takes all of it.
@@ -237,10 +237,10 @@ class Packing:
         for pool, device in others:
             _draw(left, self._amounts(pool, drawn_by(device)))
         if not self._grouped:
-            return Usage(taken, shared, tuple(left))
+            return NodeUsage(taken, shared, tuple(left))
         belonging = [self.compatibility.of(bit) for bit in drawing]
         belonging += [self.compatibility.read(pool, device) for pool, device in others]
-        return Usage(taken, shared, tuple(left), joined((), belonging))
+        return NodeUsage(taken, shared, tuple(left), joined((), belonging))
 
 
 def _nonzero(amounts: Amounts) -> dict[int, int]:
@@ -266,10 +266,10 @@ class Spent(NamedTuple):
 NOTHING_SPENT = Spent()
 
 
-class Room:
+class NodeRoom:
     """What is left on one node, before and during a search."""
 
-    def __init__(self, packing: Packing, usage: Usage) -> None:
+    def __init__(self, packing: Packing, usage: NodeUsage) -> None:
         self.packing = packing
         self.left = usage.left or packing.totals
         self.shared = usage.shared

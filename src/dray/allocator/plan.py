@@ -71,7 +71,7 @@ class Constraint(NamedTuple):
         return not self.requests or request.name in self.requests or alternative.name in self.requests
 
 
-class Plan(NamedTuple):
+class AllocationPlan(NamedTuple):
     """Everything that some claims ask for, in order."""
 
     claims: tuple[DeviceClaim, ...]
@@ -80,9 +80,11 @@ class Plan(NamedTuple):
     constraints: tuple[Constraint, ...]
 
 
-def plan(claims: Sequence[DeviceClaim], classes: Callable[[str], DeviceClass | None], features: Features) -> Plan:
+def plan(
+    claims: Sequence[DeviceClaim], classes: Callable[[str], DeviceClass | None], features: Features
+) -> AllocationPlan:
     """Read the claims. What is wrong is noted where it stands, since errors come up in the order of the claims."""
-    reader = _Reader(classes, features)
+    reader = _ClaimReader(classes, features)
     requests = [
         reader.request(number, request) for number, claim in enumerate(claims) for request in claim.requests or ()
     ]
@@ -91,7 +93,7 @@ def plan(claims: Sequence[DeviceClaim], classes: Callable[[str], DeviceClass | N
         for number, claim in enumerate(claims)
         for place, constraint in enumerate(claim.constraints)
     ]
-    return Plan(tuple(claims), reader.used, tuple(requests), tuple(constraints))
+    return AllocationPlan(tuple(claims), reader.used, tuple(requests), tuple(constraints))
 
 
 def _constraint(claim: int, place: int, constraint: DeviceConstraint) -> Constraint:
@@ -103,7 +105,7 @@ def _constraint(claim: int, place: int, constraint: DeviceConstraint) -> Constra
     return Constraint(claim, attribute or "", distinct, frozenset(constraint.requests), fault)
 
 
-class _Reader:
+class _ClaimReader:
     def __init__(self, classes: Callable[[str], DeviceClass | None], features: Features) -> None:
         self.classes = classes
         self.features = features

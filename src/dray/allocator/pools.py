@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dray.allocator.capacity import nanos
 from dray.allocator.content import Content
 from dray.allocator.identity import GATE_OF, Features
-from dray.allocator.layout import Layout, LayoutPart, PoolShape, View
+from dray.allocator.layout import Layout, LayoutPart, NodeView, PoolShape
 from dray.api.pools import PoolName, newest, problem_of
 from dray.api.quantity import Quantity
 from dray.api.reasons.devices import PoolState
@@ -25,7 +25,7 @@ ContentOf = Callable[[ResourceSlice], Content]
 LayoutOf = Callable[[tuple[PoolShape, ...]], Layout]
 
 
-class Pool(NamedTuple):
+class PoolOnNode(NamedTuple):
     """A pool as one node sees it; the slices belong to the parts of the shape.
 
     Devices in the slices `elsewhere` are out of reach, but those in use draw on the same counters.
@@ -43,11 +43,11 @@ def view(
     content_of: ContentOf,
     layout_of: LayoutOf,
     features: Features,
-) -> View:
+) -> NodeView:
     """Everything that the node can see, in order; pools with devices that bind late come last."""
     gathered = (gather(name, pools[name], node, content_of, features) for name in sorted(pools))
     found = sorted((pool for pool in gathered if pool is not None), key=lambda pool: pool.shape.binding)
-    return View(
+    return NodeView(
         node.metadata.name,
         layout_of(tuple(pool.shape for pool in found)),
         [pool.name for pool in found],
@@ -58,7 +58,7 @@ def view(
 
 def gather(
     name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_of: ContentOf, features: Features
-) -> Pool | None:
+) -> PoolOnNode | None:
     """One pool as the node sees it; None where no current slice of it reaches the node."""
     reaching = newest(slice_ for slice_ in slices if _understood(slice_, features) and _reaches(slice_, node))
     if not reaching:
@@ -71,16 +71,16 @@ def gather(
     offering = tuple(slice_ for slice_ in reaching if not slice_.spec.sharedCounters)
     parts = tuple(LayoutPart(content_of(slice_), _visible(slice_, node)) for slice_ in offering)
     if problem is not None:
-        return Pool(name, PoolShape(problem.state, withheld=parts))
+        return PoolOnNode(name, PoolShape(problem.state, withheld=parts))
     if not features.compatibility_groups and any(_is_grouped(slice_) for slice_ in every):
         gate = GATE_OF["compatibility_groups"]
-        return Pool(name, PoolShape(PoolState.INCOMPLETE, gate=gate, withheld=parts))
+        return PoolOnNode(name, PoolShape(PoolState.INCOMPLETE, gate=gate, withheld=parts))
     counters = _counters(reaching)
     shape = PoolShape(
         PoolState.USABLE, parts, counters, features.binding_conditions and any(part.content.binding for part in parts)
     )
     elsewhere = tuple(one for one in every if one.spec.devices and one not in offering) if counters else ()
-    return Pool(name, shape, offering, elsewhere)
+    return PoolOnNode(name, shape, offering, elsewhere)
 
 
 def _is_grouped(slice_: ResourceSlice) -> bool:

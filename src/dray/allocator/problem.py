@@ -1,7 +1,7 @@
 """A plan on a layout: which devices may serve which request. All that does not depend on what is taken.
 
 Reading a plan against a layout runs the selectors and the checks that Kubernetes makes before it searches; the first
-thing wrong ends it. The rest is a `Problem` of bit sets, kept for as long as plan and layout live. Left out: which
+thing wrong ends it. The rest is an `AllocationProblem` of bit sets, kept for as long as plan and layout live. Left out: which
 devices are free, and the search itself.
 """
 
@@ -17,13 +17,13 @@ from dray.allocator.faults import Fault, selector_fault
 from dray.allocator.identity import RESULTS_LIMIT, Features
 from dray.allocator.layout import Layout
 from dray.allocator.packing import Takes
-from dray.allocator.plan import Alternative, Plan, PlannedRequest
+from dray.allocator.plan import AllocationPlan, Alternative, PlannedRequest
 from dray.api.reasons.devices import InputCode, InputProblem, PoolState
 
 _POOL_CODES = {PoolState.INCOMPLETE: InputCode.POOL_INCOMPLETE, PoolState.INVALID: InputCode.POOL_INVALID}
 
 
-class Choice(NamedTuple):
+class AlternativeBits(NamedTuple):
     """An alternative as bit sets.
 
     `matching` pass the selectors, `usable` may in addition be used, `devices` also have the capacity, `errors` make a
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
     every: bool
     constraints: tuple[int, ...]
     takes: Takes
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ConstraintBits, ...] = ()
     firm: tuple[int, ...] = ()
 
     @property
@@ -59,10 +59,10 @@ class Item(NamedTuple):
     """A request as bit sets."""
 
     claim: int
-    choices: tuple[Choice, ...]
+    choices: tuple[AlternativeBits, ...]
 
 
-class Rule(NamedTuple):
+class ConstraintBits(NamedTuple):
     """A constraint as bit sets: the devices that have the attribute, split by its value.
 
     Where devices have several values at once, the rule is `loose`: sets overlap, devices match that have a value in
@@ -102,10 +102,12 @@ class Rule(NamedTuple):
         return pin | self.peers(bit) if self.distinct or not pin else pin
 
 
-class Problem:
+class AllocationProblem:
     """What has to be decided, with everything known beforehand. Its parts are public to the search."""
 
-    def __init__(self, plan: Plan, layout: Layout, items: tuple[Item, ...], rules: tuple[Rule, ...]) -> None:
+    def __init__(
+        self, plan: AllocationPlan, layout: Layout, items: tuple[Item, ...], rules: tuple[ConstraintBits, ...]
+    ) -> None:
         self.plan = plan
         self.layout = layout
         self.items = items
@@ -131,7 +133,7 @@ class Problem:
         return most
 
     @cached_property
-    def simple(self) -> Choice | None:
+    def simple(self) -> AlternativeBits | None:
         """The only choice there is, where nothing but free devices can matter."""
         if len(self.items) != 1 or len(self.items[0].choices) != 1:
             return None
@@ -150,7 +152,9 @@ class Problem:
         return found
 
 
-def pose(plan: Plan, layout: Layout, features: Features, deadline: float | None = None) -> Problem | Fault:
+def pose(
+    plan: AllocationPlan, layout: Layout, features: Features, deadline: float | None = None
+) -> AllocationProblem | Fault:
     """Check the plan against the layout in the reference's order; answers the problem, or the first thing wrong.
 
     Raises `Interrupted` where selectors run past the deadline.
@@ -171,7 +175,7 @@ def pose(plan: Plan, layout: Layout, features: Features, deadline: float | None 
         if fault is not None:
             return fault
         items += own
-    return Problem(plan, layout, *reader.ruled(items))
+    return AllocationProblem(plan, layout, *reader.ruled(items))
 
 
 def _too_many(claim: int, items: list[Item]) -> Fault | None:
@@ -190,7 +194,7 @@ class _Lens(NamedTuple):
     errors: int = 0
 
 
-def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> Rule:
+def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> ConstraintBits:
     """What a constraint says to alternatives with a lens (to all, where it is None).
 
     A device that is seen through two lenses may have different values in them. Then only numbers of values, which are
@@ -205,17 +209,17 @@ def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> 
     values = everybody if own is None or not blurred else {value: own.values.get(value, 0) for value in everybody}
     sets = tuple(values.values())
     errors = union([lens.errors for lens in lenses]) if own is None or not blurred else own.errors
-    return Rule(distinct, union(sets), sets, blurred or sum(sets) != union(sets), errors, tuple(values))
+    return ConstraintBits(distinct, union(sets), sets, blurred or sum(sets) != union(sets), errors, tuple(values))
 
 
 class _Poser:
-    def __init__(self, plan: Plan, layout: Layout, features: Features, deadline: float | None) -> None:
+    def __init__(self, plan: AllocationPlan, layout: Layout, features: Features, deadline: float | None) -> None:
         self.plan = plan
         self.layout = layout
         self.features = features
         self.deadline = deadline
 
-    def ruled(self, items: Sequence[Item]) -> tuple[tuple[Item, ...], tuple[Rule, ...]]:
+    def ruled(self, items: Sequence[Item]) -> tuple[tuple[Item, ...], tuple[ConstraintBits, ...]]:
         """The items with what constraints say to their choices, and what they say to all."""
         lenses = [self._lenses(number, items) for number in range(len(self.plan.constraints))]
         rules = tuple(
@@ -233,8 +237,12 @@ class _Poser:
         ), rules
 
     def _ruled(
-        self, choice: Choice, alternative: Alternative, rules: Sequence[Rule], lenses: Sequence[Mapping[str, _Lens]]
-    ) -> Choice:
+        self,
+        choice: AlternativeBits,
+        alternative: Alternative,
+        rules: Sequence[ConstraintBits],
+        lenses: Sequence[Mapping[str, _Lens]],
+    ) -> AlternativeBits:
         said = tuple(
             rules[number]
             if len(lenses[number]) == 1
@@ -280,7 +288,7 @@ class _Poser:
             choices.append(choice)
         return Item(request.claim, tuple(choices))
 
-    def _choice(self, request: PlannedRequest, alternative: Alternative) -> Choice | Fault:
+    def _choice(self, request: PlannedRequest, alternative: Alternative) -> AlternativeBits | Fault:
         if alternative.fault is not None:
             return alternative.fault
         layout = self.layout
@@ -299,7 +307,7 @@ class _Poser:
         if self.features.device_taints:
             usable &= layout.tolerated(alternative.tolerations)
         covered = [number for number, rule in enumerate(self.plan.constraints) if rule.covers(request, alternative)]
-        return Choice(
+        return AlternativeBits(
             wanted=matching.bit_count() if every else alternative.wanted,
             matching=matching,
             usable=usable,
@@ -325,7 +333,7 @@ class _Poser:
         return _fault_of(self.layout, request.claim, alternative, broken)
 
 
-def cause_of(problem: Problem, item: int, choice: int, bit: int) -> Fault:
+def cause_of(problem: AllocationProblem, item: int, choice: int, bit: int) -> Fault:
     """The error that visiting a device for an alternative brings up."""
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
@@ -340,7 +348,7 @@ def _fault_of(layout: Layout, claim: int, alternative: Alternative, at: int) -> 
     return Fault(InputProblem(fault.code, request=alternative.label, subject=fault.capacity), claim, device=at)
 
 
-def derivation_of(problem: Problem, item: int, choice: int, number: int, bit: int) -> Fault:
+def derivation_of(problem: AllocationProblem, item: int, choice: int, number: int, bit: int) -> Fault:
     """The error that a device brings up for which the attribute of a constraint cannot be computed."""
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
@@ -351,7 +359,7 @@ def derivation_of(problem: Problem, item: int, choice: int, number: int, bit: in
     return Fault(failed, request.claim, device=at)
 
 
-def refusal_of(problem: Problem, item: int, choice: int, bit: int) -> Fault:
+def refusal_of(problem: AllocationProblem, item: int, choice: int, bit: int) -> Fault:
     """The error that a device which must be taken, but violates a constraint, brings up."""
     request = problem.plan.requests[item]
     label = request.alternatives[choice].label

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 
 from dray.allocator.bits import positions
-from dray.allocator.feasibility import Grant
-from dray.allocator.layout import View
+from dray.allocator.feasibility import DemandGrant
+from dray.allocator.layout import NodeView
 from dray.allocator.outcome import Allocated
-from dray.allocator.plan import Alternative, Plan, PlannedRequest
+from dray.allocator.plan import AllocationPlan, Alternative, PlannedRequest
 from dray.api.allocations import DeviceId, Share, Taken
 from dray.api.types.core import NodeSelector, NodeSelectorRequirement
 from dray.api.types.resource import Device, ResourceSliceSpec
 from dray.api.wire import Tree
 
-Chosen = tuple[PlannedRequest, Alternative, Grant]
+Chosen = tuple[PlannedRequest, Alternative, DemandGrant]
 Placed = tuple[Alternative, int, DeviceId]
 
 
@@ -33,7 +33,7 @@ class UnsupportedTerms(ValueError):
         self.terms = terms
 
 
-def allocated(plan: Plan, view: View, grants: Sequence[Grant]) -> Allocated:
+def allocated(plan: AllocationPlan, view: NodeView, grants: Sequence[DemandGrant]) -> Allocated:
     """The outcome for one node, claim by claim."""
     by_claim: list[list[Chosen]] = [[] for _ in plan.claims]
     for request, grant in zip(plan.requests, grants, strict=True):
@@ -68,7 +68,9 @@ def _tree(wire: object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(wire))
 
 
-def _result(plan: Plan, claim: int, view: View, chosen: Sequence[Chosen], placed: Sequence[Placed]) -> Tree:
+def _result(
+    plan: AllocationPlan, claim: int, view: NodeView, chosen: Sequence[Chosen], placed: Sequence[Placed]
+) -> Tree:
     devices: Tree = {}
     if placed:
         devices["results"] = [_device(alternative, at, device, view) for alternative, at, device in placed]
@@ -81,7 +83,7 @@ def _result(plan: Plan, claim: int, view: View, chosen: Sequence[Chosen], placed
     return result
 
 
-def _config(plan: Plan, claim: int, chosen: Sequence[Chosen]) -> list[Tree]:
+def _config(plan: AllocationPlan, claim: int, chosen: Sequence[Chosen]) -> list[Tree]:
     config = [*_class_config(plan, chosen), *_claim_config(plan, claim, chosen)]
     for entry in config:
         named = entry.get("requests", ())
@@ -90,7 +92,7 @@ def _config(plan: Plan, claim: int, chosen: Sequence[Chosen]) -> list[Tree]:
     return config
 
 
-def _device(alternative: Alternative, at: int, device: DeviceId, view: View) -> Tree:
+def _device(alternative: Alternative, at: int, device: DeviceId, view: NodeView) -> Tree:
     layout = view.layout
     entry: Tree = {
         "request": alternative.name,
@@ -116,7 +118,7 @@ def _device(alternative: Alternative, at: int, device: DeviceId, view: View) -> 
     return entry
 
 
-def _class_config(plan: Plan, chosen: Iterable[Chosen]) -> list[Tree]:
+def _class_config(plan: AllocationPlan, chosen: Iterable[Chosen]) -> list[Tree]:
     """Each class once, with the requests that use it."""
     by_class: dict[str, list[str]] = {}
     for _, alternative, _ in chosen:
@@ -129,7 +131,7 @@ def _class_config(plan: Plan, chosen: Iterable[Chosen]) -> list[Tree]:
     ]
 
 
-def _claim_config(plan: Plan, claim: int, chosen: Iterable[Chosen]) -> list[Tree]:
+def _claim_config(plan: AllocationPlan, claim: int, chosen: Iterable[Chosen]) -> list[Tree]:
     """What the claim says for all, for a request, or for an alternative that was chosen."""
     if not plan.claims[claim].config:
         return []
@@ -141,7 +143,7 @@ def _claim_config(plan: Plan, claim: int, chosen: Iterable[Chosen]) -> list[Tree
     ]
 
 
-def _node_selector(view: View, placed: Iterable[Placed]) -> Tree | None:
+def _node_selector(view: NodeView, placed: Iterable[Placed]) -> Tree | None:
     """One node for a device that is local to it; else what all devices ask of a node; None for any node."""
     fields: list[Tree] = []
     expressions: list[Tree] = []

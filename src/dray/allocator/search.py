@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members, split
 from dray.allocator.faults import Fault
-from dray.allocator.feasibility import DeadlinePassed, Grant, Witness
+from dray.allocator.feasibility import DeadlinePassed, DemandGrant, Witness
 from dray.allocator.foresight import DECIDING, Foresight, SearchState, available, beginning
 from dray.allocator.identity import RESULTS_LIMIT
-from dray.allocator.packing import COUNTERS_ONLY, Usage
-from dray.allocator.problem import Choice, Problem, cause_of, derivation_of, refusal_of
+from dray.allocator.packing import COUNTERS_ONLY, NodeUsage
+from dray.allocator.problem import AllocationProblem, AlternativeBits, cause_of, derivation_of, refusal_of
 
 
 class Solution(NamedTuple):
     """For each request the alternative and its devices."""
 
-    grants: tuple[Grant, ...]
+    grants: tuple[DemandGrant, ...]
 
 
 class Stuck(NamedTuple):
@@ -44,7 +44,7 @@ class _Step(NamedTuple):
     """A state, and the grants that led there; the last is the one of the current request."""
 
     state: SearchState
-    done: tuple[Grant, ...]
+    done: tuple[DemandGrant, ...]
 
 
 class _Frame:
@@ -66,9 +66,11 @@ class _Frame:
         return self.step.state.choice == DECIDING
 
 
-def search(problem: Problem, usage: Usage, expired: Callable[[], bool]) -> Solution | Fault | Stuck | None:
+def search(
+    problem: AllocationProblem, usage: NodeUsage, expired: Callable[[], bool]
+) -> Solution | Fault | Stuck | None:
     """The first event; None where there is none."""
-    walk = _Walk(problem, usage, expired)
+    walk = _SearchWalk(problem, usage, expired)
     try:
         return walk.run()
     except _Event as event:
@@ -77,8 +79,8 @@ def search(problem: Problem, usage: Usage, expired: Callable[[], bool]) -> Solut
         return walk.deepest
 
 
-class _Walk:
-    def __init__(self, problem: Problem, usage: Usage, expired: Callable[[], bool]) -> None:
+class _SearchWalk:
+    def __init__(self, problem: AllocationProblem, usage: NodeUsage, expired: Callable[[], bool]) -> None:
         self.problem = problem
         self.items = problem.items
         self.taken = usage.taken
@@ -185,7 +187,7 @@ class _Walk:
         for number, choice in enumerate(item.choices):
             if step.state.listed + choice.wanted > RESULTS_LIMIT:
                 continue
-            begun = _Step(step.state._replace(choice=number), (*step.done, Grant(number, 0)))
+            begun = _Step(step.state._replace(choice=number), (*step.done, DemandGrant(number, 0)))
             if choice.every:
                 complete = self._take_all(begun, choice)
                 if complete is None:
@@ -197,7 +199,7 @@ class _Walk:
             else:
                 yield self._next_item(begun)
 
-    def _take_all(self, step: _Step, choice: Choice) -> _Step | None:
+    def _take_all(self, step: _Step, choice: AlternativeBits) -> _Step | None:
         """Every matching device, or none; a constraint that forbids one is an error."""
         if not choice.matching:
             return None
@@ -235,14 +237,14 @@ class _Walk:
             after = self._take(frame.step, choice, bit)
             yield after if after.state.got < choice.wanted else self._next_item(after)
 
-    def _allowed(self, choice: Choice, state: SearchState) -> int:
+    def _allowed(self, choice: AlternativeBits, state: SearchState) -> int:
         """The devices that the constraints let in beside those chosen already."""
         allowed = -1
         for number, rule in zip(choice.constraints, choice.rules, strict=True):
             allowed &= rule.admitted(state.pins[number])
         return allowed
 
-    def _underivable(self, choice: Choice, state: SearchState, free: int) -> int:
+    def _underivable(self, choice: AlternativeBits, state: SearchState, free: int) -> int:
         """The devices that come as far as a constraint whose attribute cannot be computed for them.
 
         That they are the first to do so is for the caller to see; the constraints before must let them in.
@@ -257,12 +259,12 @@ class _Walk:
             left &= rule.admitted(state.pins[number])
         return found
 
-    def _refuse_to_derive(self, choice: Choice, state: SearchState, bit: int) -> None:
+    def _refuse_to_derive(self, choice: AlternativeBits, state: SearchState, bit: int) -> None:
         numbered = zip(choice.constraints, choice.rules, strict=True)
         number = next(number for number, rule in numbered if rule.errors & bit)
         raise _Event(derivation_of(self.problem, state.item, state.choice, number, bit))
 
-    def _take(self, step: _Step, choice: Choice, bit: int) -> _Step:
+    def _take(self, step: _Step, choice: AlternativeBits, bit: int) -> _Step:
         state = step.state
         pins = state.pins
         if choice.constraints:
@@ -285,7 +287,7 @@ class _Walk:
                 pins,
                 spent,
             ),
-            (*step.done[:-1], Grant(grant.choice, grant.devices | bit)),
+            (*step.done[:-1], DemandGrant(grant.choice, grant.devices | bit)),
         )
 
     def _next_item(self, step: _Step) -> _Step:
@@ -296,7 +298,7 @@ class _Walk:
         return _Step(SearchState(item, DECIDING, 0, 0, state.used, own, listed, state.pins, state.spent), step.done)
 
 
-def _least_after(problem: Problem) -> list[int]:
+def _least_after(problem: AllocationProblem) -> list[int]:
     """For each request, the least that the later requests of its claim ask for."""
     after = [0] * len(problem.items)
     for number in range(len(problem.items) - 2, -1, -1):
@@ -318,4 +320,4 @@ def _inherit(parent: _Frame, step: _Step) -> Witness | None:
         return parent.witness
     if lowest(known.devices) != parent.bit:
         return None
-    return parent.witness | {item: Grant(known.choice, known.devices ^ parent.bit)}
+    return parent.witness | {item: DemandGrant(known.choice, known.devices ^ parent.bit)}

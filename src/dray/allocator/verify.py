@@ -62,7 +62,7 @@ def verify(
     if len(results) != len(claims):
         return [f"{len(results)} results for {len(claims)} claims"]
     slices = tuple(slices)
-    checker = _Checker(node, classes, slices, taken, features)
+    checker = _AllocationChecker(node, classes, slices, taken, features)
     found = [msgspec.convert(tree, AllocationResult) for tree in results]
     complaints = [
         f"claim {claim.metadata.name}: {complaint}"
@@ -72,7 +72,7 @@ def verify(
     return complaints + overcommitted(found, slices, checker.taken, tuple(shares), features)
 
 
-class _Checker:
+class _AllocationChecker:
     def __init__(
         self,
         node: Node,

@@ -169,7 +169,7 @@ def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
         for path, embedded in pruning.embedded_metadata(node, tree):
             _expect(_METADATA_HOLDER, _METADATA_SLOT, embedded, dict, path)
             _walk(_plan(f"{META}ObjectMeta"), embedded, path, complaints)
-        pruning.fill(node, tree, pruning.Room(pruning.MOST_DEFAULTS))
+        pruning.fill(node, tree, pruning.DefaultsBudget(pruning.MOST_DEFAULTS))
         if (name := objects.unfit_name(tree)) is not None:
             raise _WrongType(f"field {quote(name)} has quotes, backslashes or control characters in its name")
     except (_WrongType, RecursionError) as error:

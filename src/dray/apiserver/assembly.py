@@ -22,7 +22,7 @@ from dray.apiserver.read.storage import Storage, decode
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.guards import assemble
 from dray.apiserver.served import served_versions
-from dray.apiserver.streaming.serving import Streams
+from dray.apiserver.streaming.serving import PodStreams
 from dray.apiserver.watchdog import Watchdog
 from dray.apiserver.wire.documents import Documents
 from dray.apiserver.wire.http import HttpApi
@@ -34,7 +34,7 @@ from dray.store import Cache, Log, open_log
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What a server can be told."""
 
     keys: Keys | None = None  # without keys there are no tokens
@@ -52,7 +52,7 @@ class Settings:
 class Running:
     """A server and the store beneath it."""
 
-    def __init__(self, log: Log, cache: Cache, settings: Settings) -> None:
+    def __init__(self, log: Log, cache: Cache, settings: ServerSettings) -> None:
         self._log = log
         self._cache = cache
         self.gates = settings.gates
@@ -107,10 +107,10 @@ class Running:
         )
         self.http.nodes = NodeProxy(self._logs)
         self.api.measured = Measured(storage, self.http.nodes.text)
-        self.http.streams = Streams(self._logs.dial, self._logs.container)
+        self.http.streams = PodStreams(self._logs.dial, self._logs.container)
 
     @classmethod
-    async def open(cls, settings: Settings) -> Running:
+    async def open(cls, settings: ServerSettings) -> Running:
         """Open the store and make sure that the cluster's own objects are there."""
         log = await open_log(settings.store)
         running: Running | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dray.api.decode import to_object
 from dray.apiserver.read.storage import Storage, written
 from dray.apiserver.security.authorization.bootstrap import Wanted, wanted
-from dray.store import Conflict, Op
+from dray.store import Op, RevisionConflict
 
 _AT_ONCE = 64  # etcd takes 128 writes in one transaction by default, and some stores take time for each
 _ATTEMPTS = 10
@@ -25,7 +25,7 @@ async def bootstrap(storage: Storage, root_ca: str = "", address: str = "") -> i
                 await storage.cache.commit(some)
                 count += len(some)
             return count
-        except Conflict:
+        except RevisionConflict:
             if attempt == _ATTEMPTS - 1:
                 raise
     return count

@@ -67,7 +67,7 @@ STREAM_HEADERS = 8 * KIB  # of a SPDY stream, unpacked
 SHARED_BYTES = 32 * MIB  # of encoded events, and of encoded other versions, that are kept for the next reader
 
 
-class Row(msgspec.Struct, frozen=True):
+class LimitRow(msgspec.Struct, frozen=True):
     """One line of the table. `limit` names a field of `Limits`, or is a constant."""
 
     what: str
@@ -77,48 +77,48 @@ class Row(msgspec.Struct, frozen=True):
 
 
 TABLE = (
-    Row("connections at once", "connections", "closed", "number of open files"),
-    Row("seconds for a TLS handshake", "handshake_seconds", "closed", "32"),
-    Row("seconds for request line and headers, once begun; and for a new connection to begin", "head_seconds", "closed", "32"),
-    Row("seconds without a request on an open connection", "idle_seconds", "closed", "90"),
-    Row("bytes of request line and headers", "head_bytes", "431, closed", "1 MiB"),
-    Row("headers of a request", "headers", "431, closed"),
-    Row("requests on one connection before the answer to the first", "pipelined", "closed"),
-    Row("requests at once, but for watches", "requests", "429, Retry-After", "600 in shares"),
-    Row("requests at once of one user (not of system:masters)", "requests_of_user", "429, Retry-After", "fair queues"),
-    Row("bytes of a body", "body", "413", "3 MiB"),
-    Row("seconds for a body to arrive, and one more for each 64 KiB of it", "body_seconds", "closed", "60"),
-    Row("levels of nesting in JSON, YAML and protobuf", "depth", "400", "10,000"),
-    Row("values in an object or patch that is sent; operations in a patch, 10,000", "values", "413", "10,000 operations"),
-    Row("bytes of bodies above 32 KiB that are worked on at once", "large_bodies", "429, Retry-After"),
-    Row("bytes of bodies above 32 KiB that are worked on at once for one user (not of system:masters)", "large_bodies_of_user", "429, Retry-After"),
-    Row("conditions and values in a label or field selector", "selector_terms", "400"),
-    Row("permissions in a role: verbs times groups times resources times names", MOST_PERMISSIONS, "422"),
-    Row("conditions in a pod about other pods: affinity and spreading", MOST_NEIGHBOUR_RULES, "422"),
-    Row("bytes of defaults that a custom object, or a pod by limit ranges, is filled up with", MOST_DEFAULTS, "413"),
-    Row("values that the columns of a custom object look at and show, for which text counts by its length", ROW_VALUES, "the columns after that are empty"),
-    Row("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
-    Row("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),
-    Row("seconds in which a client takes nothing of what it is sent", "unread_seconds", "closed"),
-    Row("bytes of an answer made ahead of its reader", "piece", "the reader is waited for"),
-    Row("bytes of protobuf lists under way, together", "whole_answers", "429, Retry-After"),
-    Row("bytes of an error", "status_bytes", "cut short, and says so"),
-    Row("characters of warnings (256 each if there are more)", "warnings", "the rest is left out", "4,096"),
-    Row("seconds for `/readyz`", "ready_seconds", "500"),
-    Row("watches, and streams into pods, at once", "watchers", "429, Retry-After", "shares"),
-    Row("watches and streams at once of one user (not of system:masters)", "watchers_of_user", "429, Retry-After"),
-    Row("bytes of a message on a WebSocket into a pod", STREAM_MESSAGE, "closed", "32 MiB"),
-    Row("bytes of a SPDY frame; of its headers, unpacked, 8 KiB", STREAM_FRAME, "closed", "16 MiB"),
-    Row("bytes that a client sends into a pod ahead of it", STREAM_WAITING, "the client is made to wait"),
-    Row("streams on one SPDY connection; each forwarded port counts as a watch", STREAMS, "refused"),
-    Row("seconds in which a node sends nothing of a log that is not followed", "log_silent_seconds", "the log ends"),
-    Row("seconds of a log that is followed", "log_seconds", "the log ends"),
-    Row("bytes of a log", "log_bytes", "the log ends"),
-    Row("bytes kept of encoded watch events, and of other versions, for the next reader", SHARED_BYTES, "encoded again"),
+    LimitRow("connections at once", "connections", "closed", "number of open files"),
+    LimitRow("seconds for a TLS handshake", "handshake_seconds", "closed", "32"),
+    LimitRow("seconds for request line and headers, once begun; and for a new connection to begin", "head_seconds", "closed", "32"),
+    LimitRow("seconds without a request on an open connection", "idle_seconds", "closed", "90"),
+    LimitRow("bytes of request line and headers", "head_bytes", "431, closed", "1 MiB"),
+    LimitRow("headers of a request", "headers", "431, closed"),
+    LimitRow("requests on one connection before the answer to the first", "pipelined", "closed"),
+    LimitRow("requests at once, but for watches", "requests", "429, Retry-After", "600 in shares"),
+    LimitRow("requests at once of one user (not of system:masters)", "requests_of_user", "429, Retry-After", "fair queues"),
+    LimitRow("bytes of a body", "body", "413", "3 MiB"),
+    LimitRow("seconds for a body to arrive, and one more for each 64 KiB of it", "body_seconds", "closed", "60"),
+    LimitRow("levels of nesting in JSON, YAML and protobuf", "depth", "400", "10,000"),
+    LimitRow("values in an object or patch that is sent; operations in a patch, 10,000", "values", "413", "10,000 operations"),
+    LimitRow("bytes of bodies above 32 KiB that are worked on at once", "large_bodies", "429, Retry-After"),
+    LimitRow("bytes of bodies above 32 KiB that are worked on at once for one user (not of system:masters)", "large_bodies_of_user", "429, Retry-After"),
+    LimitRow("conditions and values in a label or field selector", "selector_terms", "400"),
+    LimitRow("permissions in a role: verbs times groups times resources times names", MOST_PERMISSIONS, "422"),
+    LimitRow("conditions in a pod about other pods: affinity and spreading", MOST_NEIGHBOUR_RULES, "422"),
+    LimitRow("bytes of defaults that a custom object, or a pod by limit ranges, is filled up with", MOST_DEFAULTS, "413"),
+    LimitRow("values that the columns of a custom object look at and show, for which text counts by its length", ROW_VALUES, "the columns after that are empty"),
+    LimitRow("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
+    LimitRow("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),
+    LimitRow("seconds in which a client takes nothing of what it is sent", "unread_seconds", "closed"),
+    LimitRow("bytes of an answer made ahead of its reader", "piece", "the reader is waited for"),
+    LimitRow("bytes of protobuf lists under way, together", "whole_answers", "429, Retry-After"),
+    LimitRow("bytes of an error", "status_bytes", "cut short, and says so"),
+    LimitRow("characters of warnings (256 each if there are more)", "warnings", "the rest is left out", "4,096"),
+    LimitRow("seconds for `/readyz`", "ready_seconds", "500"),
+    LimitRow("watches, and streams into pods, at once", "watchers", "429, Retry-After", "shares"),
+    LimitRow("watches and streams at once of one user (not of system:masters)", "watchers_of_user", "429, Retry-After"),
+    LimitRow("bytes of a message on a WebSocket into a pod", STREAM_MESSAGE, "closed", "32 MiB"),
+    LimitRow("bytes of a SPDY frame; of its headers, unpacked, 8 KiB", STREAM_FRAME, "closed", "16 MiB"),
+    LimitRow("bytes that a client sends into a pod ahead of it", STREAM_WAITING, "the client is made to wait"),
+    LimitRow("streams on one SPDY connection; each forwarded port counts as a watch", STREAMS, "refused"),
+    LimitRow("seconds in which a node sends nothing of a log that is not followed", "log_silent_seconds", "the log ends"),
+    LimitRow("seconds of a log that is followed", "log_seconds", "the log ends"),
+    LimitRow("bytes of a log", "log_bytes", "the log ends"),
+    LimitRow("bytes kept of encoded watch events, and of other versions, for the next reader", SHARED_BYTES, "encoded again"),
 )  # fmt: skip
 
 
-def number(row: Row) -> str:
+def number(row: LimitRow) -> str:
     """The number of a row, as the documentation prints it."""
     value = getattr(Limits(), row.limit) if isinstance(row.limit, str) else row.limit
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):

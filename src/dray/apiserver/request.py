@@ -17,7 +17,7 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Wire
 from dray.apiserver.limits import LARGE
-from dray.store.log import Version
+from dray.store.log import KeyVersion
 
 if TYPE_CHECKING:
     from dray.apiserver.security.user import User
@@ -29,7 +29,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a verb can be told beside its object; what does not concern a verb is ignored by it."""
 
     # list, watch and deletecollection
@@ -56,7 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     precondition_resource_version: str = ""
 
 
-DEFAULT_OPTIONS = Options()
+DEFAULT_OPTIONS = RequestOptions()
 _STORED = frozenset({"create", "update"})  # the verbs that take a body and make it an object
 COMPARED: frozenset[type[Wire]] = frozenset({Pod, ResourceClaim})
 """The kinds whose new objects are compared with earlier ones (`write.memo`): they are made from templates."""
@@ -78,7 +78,7 @@ class Request(msgspec.Struct, kw_only=True):
     name: str = ""
     subresource: str = ""
     body: Any = None  # a tree; of a creation in the process maybe a typed object
-    options: Options = DEFAULT_OPTIONS
+    options: RequestOptions = DEFAULT_OPTIONS
     user_agent: str = ""
     tracked: bool = False  # keep who manages which field even if no manager is named
     is_large: bool = False  # the body: what it comes to is worked out beside the event loop
@@ -118,7 +118,7 @@ def make_request(
         name=name,
         subresource=subresource,
         body=body,
-        options=Options(**options) if options else DEFAULT_OPTIONS,
+        options=RequestOptions(**options) if options else DEFAULT_OPTIONS,
         user_agent=user_agent,
         is_large=is_large,
     )
@@ -132,8 +132,8 @@ class Answer(msgspec.Struct, kw_only=True):
     """
 
     code: int = 200
-    version: Version | None = None
-    versions: Sequence[Version] | None = None
+    version: KeyVersion | None = None
+    versions: Sequence[KeyVersion] | None = None
     tree: dict[str, Any] | None = None
     revision: int = 0  # of a list
     continue_token: str = ""

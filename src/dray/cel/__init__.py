@@ -10,7 +10,8 @@ values are limited, and an evaluation can be interrupted.
 """
 
 from dray.cel.device import DeviceView
-from dray.cel.environment import STORED, Features
+from dray.cel.environment import STORED
+from dray.cel.environment import CelFeatures as Features
 from dray.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Interrupted, NoSuchKey
 from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt, at
 from dray.cel.selector import Outcome, Refusal, Selector, check_selector, compile_selector

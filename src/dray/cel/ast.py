@@ -9,7 +9,7 @@ from dray.cel.types import Type
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class AstNode:
     """An expression. `offset` is where messages point; `height` counts what the nesting limit counts."""
 
     offset: int
@@ -24,14 +24,14 @@ class Node:
 
 
 @dataclass(eq=False, slots=True)
-class Literal(Node):
+class Literal(AstNode):
     """A constant of the source text."""
 
     value: object
 
 
 @dataclass(eq=False, slots=True)
-class Ident(Node):
+class Ident(AstNode):
     """A name: a variable, or a type where `constant` is set by the checker."""
 
     name: str
@@ -40,53 +40,53 @@ class Ident(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Select(Node):
+class Select(AstNode):
     """`operand.field`, or `has(operand.field)` where `test`; `name` is set where the whole turns out to be one name."""
 
-    operand: Node
+    operand: AstNode
     field: str
     test: bool = False
     name: Ident | None = None
 
 
 @dataclass(eq=False, slots=True)
-class Call(Node):
+class Call(AstNode):
     """A function or operator; a method where `target` is set."""
 
     function: str
-    target: Node | None
-    args: list[Node]
+    target: AstNode | None
+    args: list[AstNode]
     overloads: tuple[str, ...] = ()
 
     @property
-    def operands(self) -> list[Node]:
+    def operands(self) -> list[AstNode]:
         """Target, if any, and arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
 @dataclass(eq=False, slots=True)
-class ListNode(Node):
+class ListNode(AstNode):
     """`[a, ?b]`; `optional` holds the positions with a question mark."""
 
-    elements: list[Node]
+    elements: list[AstNode]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class MapEntry:
     """One `key: value` of a map; `offset` is that of the colon."""
 
     offset: int
-    key: Node
-    value: Node
+    key: AstNode
+    value: AstNode
     optional: bool
 
 
 @dataclass(eq=False, slots=True)
-class MapNode(Node):
+class MapNode(AstNode):
     """`{key: value, ?key: value}`."""
 
-    entries: list[Entry]
+    entries: list[MapEntry]
 
 
 @dataclass(eq=False, slots=True)
@@ -95,12 +95,12 @@ class Initializer:
 
     offset: int
     field: str
-    value: Node
+    value: AstNode
     optional: bool
 
 
 @dataclass(eq=False, slots=True)
-class Struct(Node):
+class Struct(AstNode):
     """`Name{field: value, ?field: value}`."""
 
     name: str
@@ -108,21 +108,21 @@ class Struct(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Comprehension(Node):
+class Comprehension(AstNode):
     """A loop over `range`, the only one there is: every macro that loops becomes one. `macro` is its name."""
 
     macro: str
-    range: Node
+    range: AstNode
     var: str
     var2: str
     accu: str
-    init: Node
-    condition: Node
-    step: Node
-    result: Node
+    init: AstNode
+    condition: AstNode
+    step: AstNode
+    result: AstNode
 
 
-def duplicate(node: Node) -> Node:
+def duplicate(node: AstNode) -> AstNode:
     """The same expression in nodes of its own."""
     again = copy.copy(node)
     match again:
@@ -135,7 +135,7 @@ def duplicate(node: Node) -> Node:
             again.elements = [duplicate(element) for element in again.elements]
         case MapNode():
             again.entries = [
-                Entry(entry.offset, duplicate(entry.key), duplicate(entry.value), entry.optional)
+                MapEntry(entry.offset, duplicate(entry.key), duplicate(entry.value), entry.optional)
                 for entry in again.entries
             ]
         case Struct():
@@ -148,7 +148,7 @@ def duplicate(node: Node) -> Node:
     return again
 
 
-def children(node: Node) -> list[Node]:
+def children(node: AstNode) -> list[AstNode]:
     """The direct parts of an expression, in source order where the macros left one."""
     match node:
         case Select():

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
-from dray.cel.values import RIGID, Authorizer, Format, Optional, Value, size_for_cost
+from dray.cel.values import RIGID, CelAuthorizer, Format, Optional, Value, size_for_cost
 
 Charge = Callable[[str, Sequence[Value], Value], int | None]
 
@@ -116,7 +116,7 @@ def _validate(overload: str, args: Sequence[Value], result: Value) -> int | None
 
 
 def _check(overload: str, args: Sequence[Value], result: Value) -> int | None:
-    return _CHECK_COST if isinstance(args[0], Authorizer) else None
+    return _CHECK_COST if isinstance(args[0], CelAuthorizer) else None
 
 
 def _equals(overload: str, args: Sequence[Value], result: Value) -> int | None:

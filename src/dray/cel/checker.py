@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dray.cel import types
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct, children
+from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct, children
 from dray.cel.declarations import Environment, Function
-from dray.cel.errors import MAX_PROBLEMS, Problem, Problems
+from dray.cel.errors import MAX_PROBLEMS, CelIssue, Problems
 from dray.cel.types import Kind, Type, list_of, map_of, optional_of
 from dray.cel.unification import Bindings, instantiate, most_general
 from dray.cel.values import type_of
 
 
-def check(tree: Node, environment: Environment) -> None:
+def check(tree: AstNode, environment: Environment) -> None:
     """Write types and overloads into the tree; raises Problems."""
     checker = _Checker(environment)
     checker.check(tree)
@@ -37,10 +37,10 @@ class _Checker:
         self._bindings = Bindings()
         self._fresh = 0
         self._resolved: dict[tuple[str, bool, tuple[Type, ...]], _Resolution] = {}  # calls without type parameters
-        self.problems: list[Problem] = []
+        self.problems: list[CelIssue] = []
         self.more = 0  # problems that were not kept
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: AstNode) -> Type:
         """The type of an expression, with what is bound so far."""
         match node:
             case Literal():
@@ -61,15 +61,15 @@ class _Checker:
                 node.type = self._comprehension(node)
         return node.checked_type
 
-    def settle(self, node: Node) -> None:
+    def settle(self, node: AstNode) -> None:
         """Replace type parameters by what they are bound to, at last."""
         node.type = self._bindings.settle(node.checked_type)
         for child in children(node):
             self.settle(child)
 
-    def _complain(self, node: Node | int, message: str) -> Type:
+    def _complain(self, node: AstNode | int, message: str) -> Type:
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(message, node.offset if isinstance(node, Node) else node))
+            self.problems.append(CelIssue(message, node.offset if isinstance(node, AstNode) else node))
         else:
             self.more += 1
         return types.ERROR
@@ -115,7 +115,7 @@ class _Checker:
         result = self._field_type(node, self.check(node.operand), node.field)
         return types.BOOL if node.test else self._bindings.substitute(result)
 
-    def _field_type(self, node: Node, operand: Type, field: str, optional: bool = False) -> Type:
+    def _field_type(self, node: AstNode, operand: Type, field: str, optional: bool = False) -> Type:
         operand = self._bindings.substitute(operand)
         target = operand.params[0] if operand.is_optional else operand
         match target.kind:
@@ -132,7 +132,7 @@ class _Checker:
                 result = types.DYN
         return optional_of(result) if optional or operand.is_optional else result
 
-    def _struct_field(self, node: Node, struct: Type, field: str) -> Type:
+    def _struct_field(self, node: AstNode, struct: Type, field: str) -> Type:
         if self._environment.is_dynamic(struct.name):
             return types.DYN
         fields = self._environment.fields.get(struct.name)
@@ -225,7 +225,7 @@ class _Checker:
             return current
         return most_general(previous, current) if self._bindings.unify([previous], [current]) else types.DYN
 
-    def _unwrapped(self, node: Node, of: Type, optional: bool) -> Type:
+    def _unwrapped(self, node: AstNode, of: Type, optional: bool) -> Type:
         if not optional:
             return of
         if of.is_optional:
@@ -287,7 +287,7 @@ class _Checker:
         self._scopes.pop()
         return self._bindings.substitute(result)
 
-    def _assert(self, node: Node, wanted: Type) -> None:
+    def _assert(self, node: AstNode, wanted: Type) -> None:
         found = self.check(node)
         if not self._bindings.unify([wanted], [found]):
             self._complain(node, f"expected type '{wanted}' but found '{found}'")
@@ -310,7 +310,7 @@ class _Checker:
         return {node.var: first, node.var2: second} if node.var2 else {node.var: first}
 
 
-def qualified_name(node: Node) -> str | None:
+def qualified_name(node: AstNode) -> str | None:
     """`a.b.c` as one dotted name, if the expression is nothing else."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test:

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dray.cel.derived import compile_derived
-from dray.cel.environment import DEFAULT_FEATURES, Features
+from dray.cel.environment import DEFAULT_FEATURES, CelFeatures
 from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt
 from dray.cel.selector import Refusal, check_selector
 
 _NO_LIST = "must evaluate to a primitive scalar (string, integer, boolean, semver), not list"
 
 
-class Asked(NamedTuple):
+class ExpressionToCheck(NamedTuple):
     """An expression: a selector, or one whose value is a `derived` attribute."""
 
     expression: str
@@ -30,7 +30,7 @@ class Checked(NamedTuple):
     cost: int = 0
 
 
-def check(asked: Asked, features: Features = DEFAULT_FEATURES) -> Checked:
+def check(asked: ExpressionToCheck, features: CelFeatures = DEFAULT_FEATURES) -> Checked:
     """Check one expression."""
     if not asked.derived:
         return Checked(check_selector(asked.expression, features=features))
@@ -50,10 +50,10 @@ def check(asked: Asked, features: Features = DEFAULT_FEATURES) -> Checked:
 class ExpressionChecking:
     """What is to be said of each of some expressions."""
 
-    def __init__(self, expressions: Iterable[Asked], features: Features = DEFAULT_FEATURES) -> None:
+    def __init__(self, expressions: Iterable[ExpressionToCheck], features: CelFeatures = DEFAULT_FEATURES) -> None:
         self._left = list(expressions)
         self._features = features
-        self.checked: dict[Asked, Checked] = {}
+        self.checked: dict[ExpressionToCheck, Checked] = {}
 
     def run(self, interrupt: Interrupt) -> bool:
         """Check one after the other until told to stop; answers whether all are checked."""
@@ -64,8 +64,8 @@ class ExpressionChecking:
                 return False
         return True
 
-    def found(self) -> dict[Asked, Checked]:
+    def found(self) -> dict[ExpressionToCheck, Checked]:
         return self.checked
 
-    def accept(self, found: dict[Asked, Checked]) -> None:
+    def accept(self, found: dict[ExpressionToCheck, Checked]) -> None:
         self.checked = found

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import count
 
 from dray.cel import runtime
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select
+from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select
 from dray.cel.declarations import Environment
 from dray.cel.device import DeviceView
 from dray.cel.errors import EvaluationError
@@ -51,7 +51,7 @@ class _Unsupported(Exception):
     """The expression has a part that only the interpreter can do."""
 
 
-def generate(tree: Node, environment: Environment) -> Function | None:
+def generate(tree: AstNode, environment: Environment) -> Function | None:
     """The function of an expression, or None where it has to be interpreted."""
     generator = _Generator(environment)
     try:
@@ -67,7 +67,7 @@ class _Generator:
         self._fresh = count()
         self._locals: dict[str, list[str]] = {}
 
-    def function(self, tree: Node) -> Function:
+    def function(self, tree: AstNode) -> Function:
         arguments = py.arguments([], [py.arg("device"), py.arg("interrupt")], None, [], [], None, [])
         lambda_ = py.Lambda(arguments, self._emit(tree))
         expression = py.fix_missing_locations(py.Expression(lambda_))
@@ -100,7 +100,7 @@ class _Generator:
 
     # Expressions
 
-    def _emit(self, node: Node) -> py.expr:
+    def _emit(self, node: AstNode) -> py.expr:
         match node:
             case Literal():
                 return self._constant(node.value)
@@ -118,7 +118,7 @@ class _Generator:
                 return self._comprehension(node)
         raise _Unsupported
 
-    def _bool(self, node: Node) -> py.expr:
+    def _bool(self, node: AstNode) -> py.expr:
         """An expression as an operand of a logical operator."""
         emitted = self._emit(node)
         if node.checked_type.kind is Kind.BOOL:
@@ -148,7 +148,7 @@ class _Generator:
             return self._call_python(runtime.has, emitted, key)
         return self._down(operand, emitted, key, textual=True)
 
-    def _down(self, operand: Node, emitted: py.expr, key: py.expr, textual: bool) -> py.expr:
+    def _down(self, operand: AstNode, emitted: py.expr, key: py.expr, textual: bool) -> py.expr:
         """A step into a value; `textual` if the key is known to be a string."""
         if operand.checked_type.is_optional:
             return self._call_python(runtime.probe, emitted, key)
@@ -351,7 +351,7 @@ def _kinds(node: Call) -> set[Kind]:
     return {operand.checked_type.kind for operand in node.operands}
 
 
-def _is_inner_map(node: Node) -> bool:
+def _is_inner_map(node: AstNode) -> bool:
     """Whether this is the map of one domain, where absent is absent, and not that of all domains."""
     found = node.checked_type
     return found.kind is Kind.MAP and found.params[0].kind is Kind.STRING and found.params[1].kind is not Kind.MAP

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
+from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct
 from dray.cel.estimates import OVERLOADS, Argument, Estimate, estimate_function
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
 from dray.cel.macros import ACCUMULATOR, OLD_ACCUMULATOR
@@ -29,7 +29,7 @@ _COMPARISONS = frozenset(
 )
 
 
-def estimate_cost(tree: Node, sizes: Sizes) -> int:
+def estimate_cost(tree: AstNode, sizes: Sizes) -> int:
     """The greatest cost that evaluating a checked expression may have; 2^64-1 where it is unbounded."""
     return _Estimator(sizes).cost(tree).most
 
@@ -59,7 +59,7 @@ class _Estimator:
         self._sizes: dict[int, Range] = {}
         self._entries: dict[int, _Entries] = {}
 
-    def cost(self, node: Node) -> Range:
+    def cost(self, node: AstNode) -> Range:
         match node:
             case Ident():
                 return self._ident(node)
@@ -79,15 +79,15 @@ class _Estimator:
 
     # What is known of expressions
 
-    def _local(self, node: Node) -> _Local | None:
+    def _local(self, node: AstNode) -> _Local | None:
         stack = self._locals.get(node.name) if isinstance(node, Ident) else None
         return stack[-1] if stack else None
 
-    def _path(self, node: Node) -> Path:
+    def _path(self, node: AstNode) -> Path:
         local = self._local(node)
         return local.path if local else self._paths.get(id(node), ())
 
-    def _size(self, node: Node) -> Range | None:
+    def _size(self, node: AstNode) -> Range | None:
         """The size of a value, if anything is known of it."""
         known = self._sizes.get(id(node)) or _literal_size(node)
         if known is not None:
@@ -101,26 +101,26 @@ class _Estimator:
         local = self._local(node)
         return local.size if local else None
 
-    def _size_or_unknown(self, node: Node) -> Range:
+    def _size_or_unknown(self, node: AstNode) -> Range:
         size = self._size(node)
         return UNKNOWN if size is None else size
 
-    def _entries_of(self, node: Node) -> _Entries | None:
+    def _entries_of(self, node: AstNode) -> _Entries | None:
         known = self._entries.get(id(node))
         if known is not None:
             return known
         local = self._local(node)
         return local.entries if local else None
 
-    def _set_size(self, node: Node, size: Range | None) -> None:
+    def _set_size(self, node: AstNode, size: Range | None) -> None:
         if size is not None:
             self._sizes[id(node)] = size
 
-    def _set_entries(self, node: Node, entries: _Entries | None) -> None:
+    def _set_entries(self, node: AstNode, entries: _Entries | None) -> None:
         if entries is not None:
             self._entries[id(node)] = entries
 
-    def _copy_sizes(self, node: Node, source: Node) -> None:
+    def _copy_sizes(self, node: AstNode, source: AstNode) -> None:
         self._set_size(node, self._size(source))
         self._set_entries(node, self._entries_of(source))
 
@@ -213,7 +213,7 @@ class _Estimator:
 
     # Calls
 
-    def _argument(self, node: Node) -> Argument:
+    def _argument(self, node: AstNode) -> Argument:
         path = self._path(node)
         if path and path[0] in (ACCUMULATOR, OLD_ACCUMULATOR):
             path = ()
@@ -312,7 +312,7 @@ class _Estimator:
         return Estimate(ONE if overload == "add_list" else size.scaled(TEXT_COST_FACTOR), size)
 
 
-def _literal_size(node: Node) -> Range | None:
+def _literal_size(node: AstNode) -> Range | None:
     match node:
         case Literal(value=str() | bytes() as value):
             return fixed(len(value))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dray.api.semver import Semver
 from dray.cel.cost import estimate_cost
 from dray.cel.device import DeviceView
-from dray.cel.environment import DEFAULT_FEATURES, Features, device_environment
+from dray.cel.environment import DEFAULT_FEATURES, CelFeatures, device_environment
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.expression import checked_tree, run
 from dray.cel.limits import MAX_COST, Interrupt
@@ -20,7 +20,7 @@ from dray.cel.planner import plan
 from dray.cel.ranges import UNBOUNDED
 from dray.cel.sizes import DeviceSizes
 from dray.cel.stack import deep_stack
-from dray.cel.steps import Meter, Step
+from dray.cel.steps import CostMeter, Step
 from dray.cel.types import ANY, BOOL, DYN, INT, SEMVER, STRING, list_of
 from dray.cel.values import Uint, Value, type_name, valid_text
 
@@ -37,7 +37,7 @@ class AttributeValue(NamedTuple):
     content: str | int | bool
 
 
-class Derived(NamedTuple):
+class DerivedValue(NamedTuple):
     """What an attribute is for a device: one value, or those of a list."""
 
     values: tuple[AttributeValue, ...]
@@ -49,7 +49,7 @@ class DerivedAttribute:
 
     __slots__ = ("_step", "error", "expression", "max_cost", "may_be_list")
 
-    def __init__(self, expression: str, features: Features = DEFAULT_FEATURES) -> None:
+    def __init__(self, expression: str, features: CelFeatures = DEFAULT_FEATURES) -> None:
         self.expression = expression
         self.error: CompileError | None = None
         self.max_cost = UNBOUNDED
@@ -61,7 +61,7 @@ class DerivedAttribute:
         except CompileError as error:
             self.error = error
 
-    def _compile(self, text: str, features: Features) -> None:
+    def _compile(self, text: str, features: CelFeatures) -> None:
         environment = device_environment(features)
         tree = checked_tree(text, environment)
         found = tree.checked_type
@@ -71,7 +71,7 @@ class DerivedAttribute:
         self._step = plan(tree, environment)
         self.max_cost = estimate_cost(tree, DeviceSizes(features))
 
-    def values(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> Derived:
+    def values(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> DerivedValue:
         """What the attribute is for a device.
 
         Raises EvaluationError where there is none, CompileError where the expression did not compile, and Interrupted.
@@ -80,10 +80,10 @@ class DerivedAttribute:
             raise self.error or AssertionError("compiled without steps")
         if device.error is not None:
             raise EvaluationError(device.error)
-        found = run(self._step, {"device": device.variable}, Meter(MAX_COST, interrupt))
+        found = run(self._step, {"device": device.variable}, CostMeter(MAX_COST, interrupt))
         if isinstance(found, EvaluationError):
             raise found
-        return Derived(_values(found), is_list=True) if isinstance(found, list) else Derived((_value(found),))
+        return DerivedValue(_values(found), is_list=True) if isinstance(found, list) else DerivedValue((_value(found),))
 
 
 def _values(found: list[Value]) -> tuple[AttributeValue, ...]:
@@ -107,6 +107,6 @@ def _value(found: Value) -> AttributeValue:
 
 
 @lru_cache(maxsize=_KEPT)
-def compile_derived(expression: str, *, features: Features = DEFAULT_FEATURES) -> DerivedAttribute:
+def compile_derived(expression: str, *, features: CelFeatures = DEFAULT_FEATURES) -> DerivedAttribute:
     """The attribute of an expression; look at its `error` before using it."""
     return DerivedAttribute(expression, features)

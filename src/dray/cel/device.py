@@ -15,7 +15,7 @@ from dray.api.semver import Semver, SemverError
 from dray.cel.values import DomainMap, Value, valid_text
 
 
-class Attribute(Protocol):
+class DeviceAttributeLike(Protocol):
     """The shape of a DeviceAttribute: exactly one of these is set."""
 
     @property
@@ -43,7 +43,7 @@ class DeviceView:
     def __init__(
         self,
         driver: str,
-        attributes: Mapping[str, Attribute] | None = None,
+        attributes: Mapping[str, DeviceAttributeLike] | None = None,
         capacity: Mapping[str, Capacity] | None = None,
         allow_multiple_allocations: bool | None = None,
     ) -> None:
@@ -78,7 +78,7 @@ class DeviceView:
     def _fail(self, message: str) -> None:
         self.error = self.error or message
 
-    def _attribute(self, name: str, attribute: Attribute) -> Value:
+    def _attribute(self, name: str, attribute: DeviceAttributeLike) -> Value:
         try:
             return _value(attribute)
         except SemverError as error:
@@ -95,7 +95,7 @@ class DeviceView:
             return None
 
 
-def _value(attribute: Attribute) -> Value:
+def _value(attribute: DeviceAttributeLike) -> Value:
     for name in ("ints", "bools", "strings"):
         values: Sequence[Value] = getattr(attribute, name, ())
         if values:

@@ -29,15 +29,15 @@ from dray.cel.types import Type, list_of, map_of, param, type_of
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
+class CelFeatures:
     """Feature gates that change what selectors may say."""
 
     consumable_capacity: bool = True
     list_attributes: bool = False
 
 
-DEFAULT_FEATURES = Features()
-STORED = Features(consumable_capacity=True, list_attributes=True)
+DEFAULT_FEATURES = CelFeatures()
+STORED = CelFeatures(consumable_capacity=True, list_attributes=True)
 """What expressions may say that were accepted once: a gate that is turned off later makes none of them wrong."""
 
 NAMED_TYPES = (
@@ -84,13 +84,13 @@ LIBRARIES = (
 )
 
 
-def attribute_type(features: Features) -> Type:
+def attribute_type(features: CelFeatures) -> Type:
     """The type of an attribute's value; lists can be looped over only where their feature is on."""
     return types.DYN if features.list_attributes else types.ANY
 
 
 @lru_cache(maxsize=8)
-def device_environment(features: Features) -> Environment:
+def device_environment(features: CelFeatures) -> Environment:
     """The environment for these feature gates."""
     fields = {
         "driver": types.STRING,

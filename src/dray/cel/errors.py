@@ -68,7 +68,7 @@ class NoSuchOverload(EvaluationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CelIssue:
     """One complaint; `offset` counts code points, None where the complaint has no place."""
 
     message: str
@@ -78,7 +78,7 @@ class Problem:
 class Problems(CelError):
     """The complaints that ended one phase of compiling; `more` of them were not kept."""
 
-    def __init__(self, *problems: Problem, more: int = 0) -> None:
+    def __init__(self, *problems: CelIssue, more: int = 0) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
         self.problems = problems
         self.more = more

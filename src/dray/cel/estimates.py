@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from dray.cel import types
-from dray.cel.ast import Literal, Node
+from dray.cel.ast import AstNode, Literal
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
 from dray.cel.ranges import ONE, UNBOUNDED, UNKNOWN, Range, fixed
 from dray.cel.sizes import Path, Sizes
@@ -34,7 +34,7 @@ class Estimate(msgspec.Struct, frozen=True, gc=False):
 class Argument(msgspec.Struct, frozen=True, gc=False):
     """What is known of an argument; `node` is None for the elements of another."""
 
-    node: Node | None
+    node: AstNode | None
     type: Type
     path: Path
     computed_size: Range | None

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dray.cel.ast import Node
+from dray.cel.ast import AstNode
 from dray.cel.checker import check
 from dray.cel.declarations import Environment
-from dray.cel.errors import CompileError, EvaluationError, Interrupted, Problem, Problems
+from dray.cel.errors import CelIssue, CompileError, EvaluationError, Interrupted, Problems
 from dray.cel.limits import MAX_COST, MAX_POINTS, Interrupt, metered
 from dray.cel.parser import parse
 from dray.cel.planner import plan
 from dray.cel.source import Source
 from dray.cel.stack import deep_stack
-from dray.cel.steps import Meter, Scope, Step
+from dray.cel.steps import CostMeter, Step, VariableScope
 from dray.cel.types import DYN, Type
 from dray.cel.validators import validate
 from dray.cel.values import Value, valid_text
@@ -54,18 +54,18 @@ class Expression:
         """The value for these variables. Raises Interrupted, and CompileError where it did not compile."""
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
-        meter = Meter(MAX_COST, interrupt)
+        meter = CostMeter(MAX_COST, interrupt)
         value = run(self._step, values, meter)
         if isinstance(value, EvaluationError):
             return Result(None, str(value), meter.cost)
         return Result(value, None, meter.cost)
 
 
-def checked_tree(text: str, environment: Environment) -> Node:
+def checked_tree(text: str, environment: Environment) -> AstNode:
     """Parse and check; raises CompileError."""
     try:
         if len(text) > MAX_POINTS:
-            raise Problems(Problem(f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_POINTS}"))
+            raise Problems(CelIssue(f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_POINTS}"))
         tree = parse(text)
         check(tree, environment)
         validate(tree, environment)
@@ -75,11 +75,11 @@ def checked_tree(text: str, environment: Environment) -> Node:
     return tree
 
 
-def run(step: Step, values: dict[str, Value], meter: Meter) -> Value:
+def run(step: Step, values: dict[str, Value], meter: CostMeter) -> Value:
     """The value of an expression, or the error that it has instead of one; raises Interrupted."""
     try:
         with deep_stack(), metered():
-            return step.run(Scope(meter, values))
+            return step.run(VariableScope(meter, values))
     except Interrupted:
         raise
     except EvaluationError as error:

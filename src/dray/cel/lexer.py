@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from dray.cel.errors import Problem
+from dray.cel.errors import CelIssue
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 _QUOTED = (
@@ -43,15 +43,15 @@ class Token(NamedTuple):
     offset: int
 
 
-def tokenize(text: str) -> tuple[list[Token], list[Problem]]:
+def tokenize(text: str) -> tuple[list[Token], list[CelIssue]]:
     """All tokens and an end token, and a problem for each place where there was none."""
     tokens: list[Token] = []
-    problems: list[Problem] = []
+    problems: list[CelIssue] = []
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            problems.append(Problem(f"Syntax error: token recognition error at: '{text[position]}'", position))
+            problems.append(CelIssue(f"Syntax error: token recognition error at: '{text[position]}'", position))
             position += 1
             continue
         kind, value = match.lastgroup or "", match[0]

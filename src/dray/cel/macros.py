@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, children, duplicate
+from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, children, duplicate
 
 ACCUMULATOR = "@result"
 OLD_ACCUMULATOR = "__result__"  # still no name for an iteration variable
@@ -32,14 +32,14 @@ class Copies:
         self.left = _MAX_COPIES
 
 
-class Expander:
+class MacroExpander:
     """Makes the nodes of an expansion, all at the place of the macro call."""
 
     def __init__(self, offset: int, copies: Copies) -> None:
         self._offset = offset
         self._copies = copies
 
-    def duplicate(self, node: Node, macro: str) -> Node:
+    def duplicate(self, node: AstNode, macro: str) -> AstNode:
         """The same expression once more."""
         pending = [node]
         while pending:
@@ -50,40 +50,40 @@ class Expander:
             pending += children(pending.pop())
         return duplicate(node)
 
-    def literal(self, value: object) -> Node:
+    def literal(self, value: object) -> AstNode:
         return Literal(self._offset, value)
 
-    def ident(self, name: str) -> Node:
+    def ident(self, name: str) -> AstNode:
         return Ident(self._offset, name)
 
-    def accumulator(self) -> Node:
+    def accumulator(self) -> AstNode:
         return Ident(self._offset, ACCUMULATOR)
 
-    def call(self, function: str, *args: Node) -> Node:
+    def call(self, function: str, *args: AstNode) -> AstNode:
         return Call(self._offset, function, None, list(args))
 
-    def member_call(self, function: str, target: Node, *args: Node) -> Node:
+    def member_call(self, function: str, target: AstNode, *args: AstNode) -> AstNode:
         return Call(self._offset, function, target, list(args))
 
-    def presence(self, operand: Node, field: str) -> Node:
+    def presence(self, operand: AstNode, field: str) -> AstNode:
         return Select(self._offset, operand, field, test=True)
 
-    def list(self, *elements: Node) -> Node:
+    def list(self, *elements: AstNode) -> AstNode:
         return ListNode(self._offset, list(elements))
 
-    def map(self) -> Node:
+    def map(self) -> AstNode:
         return MapNode(self._offset, [])
 
     def fold(
         self,
         macro: str,
-        over: Node,
+        over: AstNode,
         names: tuple[str, str],
-        init: Node,
-        step: Node,
-        condition: Node | None = None,
-        result: Node | None = None,
-    ) -> Node:
+        init: AstNode,
+        step: AstNode,
+        condition: AstNode | None = None,
+        result: AstNode | None = None,
+    ) -> AstNode:
         """A loop with the usual accumulator; it always goes on and ends with the accumulator if not told otherwise."""
         return Comprehension(
             self._offset,
@@ -97,14 +97,14 @@ class Expander:
             result or self.accumulator(),
         )
 
-    def bind(self, name: str, value: Node, result: Node) -> Node:
+    def bind(self, name: str, value: AstNode, result: AstNode) -> AstNode:
         """A local variable: a loop over nothing whose accumulator is the variable."""
         return Comprehension(
             self._offset, "bind", self.list(), UNUSED, "", name, value, self.literal(False), self.ident(name), result
         )
 
 
-Macro = Callable[[Expander, Node | None, list[Node]], Node | None]
+Macro = Callable[[MacroExpander, AstNode | None, list[AstNode]], AstNode | None]
 
 
 def find_macro(function: str, arguments: int, method: bool) -> Macro | None:
@@ -112,7 +112,7 @@ def find_macro(function: str, arguments: int, method: bool) -> Macro | None:
     return _MACROS.get((function, arguments, method))
 
 
-def _variable(node: Node, complaint: str = "argument must be a simple name") -> str:
+def _variable(node: AstNode, complaint: str = "argument must be a simple name") -> str:
     if not isinstance(node, Ident):
         raise MacroError(complaint, node.offset)
     if node.name in (ACCUMULATOR, OLD_ACCUMULATOR):
@@ -120,11 +120,11 @@ def _variable(node: Node, complaint: str = "argument must be a simple name") -> 
     return node.name
 
 
-def _one_variable(args: list[Node]) -> tuple[tuple[str, str], list[Node]]:
+def _one_variable(args: list[AstNode]) -> tuple[tuple[str, str], list[AstNode]]:
     return (_variable(args[0]), ""), args[1:]
 
 
-def _two_variables(args: list[Node]) -> tuple[tuple[str, str], list[Node]]:
+def _two_variables(args: list[AstNode]) -> tuple[tuple[str, str], list[AstNode]]:
     for node in args[:2]:
         if not isinstance(node, Ident):
             raise MacroError("argument must be a simple name", node.offset)
@@ -136,17 +136,17 @@ def _two_variables(args: list[Node]) -> tuple[tuple[str, str], list[Node]]:
     return (_variable(first), _variable(second)), args[2:]
 
 
-Split = Callable[[list[Node]], tuple[tuple[str, str], list[Node]]]
+Split = Callable[[list[AstNode]], tuple[tuple[str, str], list[AstNode]]]
 
 
-def _has(make: Expander, target: Node | None, args: list[Node]) -> Node:
+def _has(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
     if not isinstance(args[0], Select):
         raise MacroError("invalid argument to has() macro", args[0].offset)
     return make.presence(args[0].operand, args[0].field)
 
 
 def _all(split: Split) -> Macro:
-    def expand(make: Expander, target: Node | None, args: list[Node]) -> Node:
+    def expand(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
         assert target is not None
         names, (predicate,) = split(args)
         condition = make.call("@not_strictly_false", make.accumulator())
@@ -157,7 +157,7 @@ def _all(split: Split) -> Macro:
 
 
 def _exists(split: Split) -> Macro:
-    def expand(make: Expander, target: Node | None, args: list[Node]) -> Node:
+    def expand(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
         assert target is not None
         names, (predicate,) = split(args)
         condition = make.call("@not_strictly_false", make.call("!_", make.accumulator()))
@@ -168,7 +168,7 @@ def _exists(split: Split) -> Macro:
 
 
 def _exists_one(split: Split) -> Macro:
-    def expand(make: Expander, target: Node | None, args: list[Node]) -> Node:
+    def expand(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
         assert target is not None
         names, (predicate,) = split(args)
         count = make.call("_+_", make.accumulator(), make.literal(1))
@@ -179,11 +179,11 @@ def _exists_one(split: Split) -> Macro:
     return expand
 
 
-def _filtered(make: Expander, condition: Node | None, step: Node) -> Node:
+def _filtered(make: MacroExpander, condition: AstNode | None, step: AstNode) -> AstNode:
     return step if condition is None else make.call("_?_:_", condition, step, make.accumulator())
 
 
-def _map(make: Expander, target: Node | None, args: list[Node]) -> Node:
+def _map(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
     assert target is not None
     name = _variable(args[0], "argument is not an identifier")
     step = make.call("_+_", make.accumulator(), make.list(args[-1]))
@@ -191,14 +191,14 @@ def _map(make: Expander, target: Node | None, args: list[Node]) -> Node:
     return make.fold("map", target, (name, ""), make.list(), step)
 
 
-def _filter(make: Expander, target: Node | None, args: list[Node]) -> Node:
+def _filter(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
     assert target is not None
     name = _variable(args[0], "argument is not an identifier")
     step = make.call("_+_", make.accumulator(), make.list(args[0]))
     return make.fold("filter", target, (name, ""), make.list(), _filtered(make, args[1], step))
 
 
-def _transform_list(make: Expander, target: Node | None, args: list[Node]) -> Node:
+def _transform_list(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
     assert target is not None
     names, rest = _two_variables(args)
     step = make.call("_+_", make.accumulator(), make.list(rest[-1]))
@@ -206,7 +206,7 @@ def _transform_list(make: Expander, target: Node | None, args: list[Node]) -> No
     return make.fold("map", target, names, make.list(), step)
 
 
-def _transform_map(make: Expander, target: Node | None, args: list[Node]) -> Node:
+def _transform_map(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
     assert target is not None
     names, rest = _two_variables(args)
     step = make.call("cel.@mapInsert", make.accumulator(), make.ident(names[0]), rest[-1])
@@ -214,7 +214,7 @@ def _transform_map(make: Expander, target: Node | None, args: list[Node]) -> Nod
     return make.fold("transformMap", target, names, make.map(), step)
 
 
-def _transform_map_entry(make: Expander, target: Node | None, args: list[Node]) -> Node:
+def _transform_map_entry(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
     assert target is not None
     names, rest = _two_variables(args)
     step = make.call("cel.@mapInsert", make.accumulator(), rest[-1])
@@ -222,7 +222,7 @@ def _transform_map_entry(make: Expander, target: Node | None, args: list[Node]) 
     return make.fold("transformMapEntry", target, names, make.map(), step)
 
 
-def _bind(make: Expander, target: Node | None, args: list[Node]) -> Node | None:
+def _bind(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode | None:
     if not (isinstance(target, Ident) and target.name == "cel"):
         return None
     if not isinstance(args[0], Ident):
@@ -231,7 +231,7 @@ def _bind(make: Expander, target: Node | None, args: list[Node]) -> Node | None:
 
 
 def _opt_map(name: str, wrap: bool) -> Macro:
-    def expand(make: Expander, target: Node | None, args: list[Node]) -> Node:
+    def expand(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
         assert target is not None
         if not isinstance(args[0], Ident):
             raise MacroError(f"{name}() variable name must be a simple identifier", args[0].offset)
@@ -242,7 +242,7 @@ def _opt_map(name: str, wrap: bool) -> Macro:
     return expand
 
 
-def _sort_by(make: Expander, target: Node | None, args: list[Node]) -> Node:
+def _sort_by(make: MacroExpander, target: AstNode | None, args: list[AstNode]) -> AstNode:
     assert target is not None
     if isinstance(target, (Literal, MapNode)):
         complaint = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from dray.api.names import CEL_RESERVED
 from dray.cel import literals
-from dray.cel.ast import Call, Entry, Ident, Initializer, ListNode, Literal, MapNode, Node, Select, Struct
-from dray.cel.errors import Problem, Problems
+from dray.cel.ast import AstNode, Call, Ident, Initializer, ListNode, Literal, MapEntry, MapNode, Select, Struct
+from dray.cel.errors import CelIssue, Problems
 from dray.cel.lexer import Token, tokenize
 from dray.cel.literals import LiteralError
-from dray.cel.macros import Copies, Expander, MacroError, find_macro
+from dray.cel.macros import Copies, MacroError, MacroExpander, find_macro
 
 MAX_DEPTH = 250
 
@@ -25,7 +25,7 @@ _OPERAND_EXPECTED = (
 )
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> AstNode:
     """The tree of an expression; raises Problems."""
     tokens, problems = tokenize(text)
     parser = _Parser(tokens, problems)
@@ -36,19 +36,19 @@ def parse(text: str) -> Node:
     if problems:
         raise Problems(*problems)
     if tree.height > MAX_DEPTH:
-        raise Problems(Problem("max recursion depth exceeded"))
+        raise Problems(CelIssue("max recursion depth exceeded"))
     return tree
 
 
 class _Stop(Exception):
     """Unwinds to `parse` at the first syntax error, or where nesting is too deep."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: CelIssue) -> None:
         self.problem = problem
 
 
 class _Parser:
-    def __init__(self, tokens: list[Token], problems: list[Problem]) -> None:
+    def __init__(self, tokens: list[Token], problems: list[CelIssue]) -> None:
         self._tokens = tokens
         self._problems = problems
         self._position = 0
@@ -76,20 +76,20 @@ class _Parser:
         return token
 
     def _syntax_error(self, message: str) -> _Stop:
-        return _Stop(Problem(f"Syntax error: {message}", self._token.offset))
+        return _Stop(CelIssue(f"Syntax error: {message}", self._token.offset))
 
     def _enter(self, rule: str) -> None:
         self._depth[rule] += 1
         if self._depth[rule] > MAX_DEPTH:
-            raise _Stop(Problem(f"expression recursion limit exceeded: {MAX_DEPTH}"))
+            raise _Stop(CelIssue(f"expression recursion limit exceeded: {MAX_DEPTH}"))
 
-    def start(self) -> Node:
+    def start(self) -> AstNode:
         tree = self._expr()
         if self._token.kind != "<EOF>":
             raise self._syntax_error(f"extraneous input '{self._token.text}' expecting <EOF>")
         return tree
 
-    def _expr(self) -> Node:
+    def _expr(self) -> AstNode:
         self._enter("expr")
         node = self._logical("||", "_||_", self._conjunction)
         question = self._accept("?")
@@ -101,24 +101,24 @@ class _Parser:
         self._depth["expr"] -= 1
         return node
 
-    def _conjunction(self) -> Node:
+    def _conjunction(self) -> AstNode:
         return self._logical("&&", "_&&_", self._relation)
 
-    def _logical(self, operator: str, function: str, operand: Callable[[], Node]) -> Node:
+    def _logical(self, operator: str, function: str, operand: Callable[[], AstNode]) -> AstNode:
         terms, offsets = [operand()], []
         while token := self._accept(operator):
             offsets.append(token.offset)
             terms.append(operand())
         return self._balance(function, terms, offsets, 0, len(offsets) - 1) if offsets else terms[0]
 
-    def _balance(self, function: str, terms: list[Node], offsets: list[int], low: int, high: int) -> Node:
+    def _balance(self, function: str, terms: list[AstNode], offsets: list[int], low: int, high: int) -> AstNode:
         """A chain of && or || becomes a balanced tree; estimated costs depend on its shape."""
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else self._balance(function, terms, offsets, low, middle - 1)
         right = terms[middle + 1] if middle == high else self._balance(function, terms, offsets, middle + 1, high)
         return Call(offsets[middle], function, None, [left, right], height=max(left.height, right.height))
 
-    def _relation(self) -> Node:
+    def _relation(self) -> AstNode:
         entered = self._depth["relation"]
         self._enter("relation")
         node = self._calc(1)
@@ -132,7 +132,7 @@ class _Parser:
         self._depth["relation"] = entered
         return node
 
-    def _calc(self, precedence: int) -> Node:
+    def _calc(self, precedence: int) -> AstNode:
         entered = self._depth["calc"]
         self._enter("calc")
         node = self._unary()
@@ -144,7 +144,7 @@ class _Parser:
         self._depth["calc"] = entered
         return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> AstNode:
         first = self._token
         if first.kind == "!":
             return self._repeated(first, "!_")
@@ -152,14 +152,14 @@ class _Parser:
             return self._repeated(first, "-_")
         return self._member()
 
-    def _repeated(self, first: Token, function: str) -> Node:
+    def _repeated(self, first: Token, function: str) -> AstNode:
         count = 0
         while self._accept(first.kind):
             count += 1
         node = self._member()
         return self._call(first.offset, function, [node], nests=False) if count % 2 else node
 
-    def _member(self) -> Node:
+    def _member(self) -> AstNode:
         entered = self._depth["member"]
         self._enter("member")
         node = self._primary()
@@ -169,14 +169,14 @@ class _Parser:
         self._depth["member"] = entered
         return node
 
-    def _index(self, operand: Node) -> Node:
+    def _index(self, operand: AstNode) -> AstNode:
         bracket = self._next()
         function = "_[?_]" if self._accept("?") else "_[_]"
         index = self._expr()
         self._expect("]")
         return self._call(bracket.offset, function, [operand, index])
 
-    def _dotted(self, operand: Node) -> Node:
+    def _dotted(self, operand: AstNode) -> AstNode:
         dot = self._next()
         optional = self._accept("?")
         name = self._accept("ESC_IDENTIFIER") or self._accept("IDENTIFIER")
@@ -191,7 +191,7 @@ class _Parser:
             return self._call(opening.offset, field, self._arguments(), operand)
         return Select(dot.offset, operand, field, height=operand.height + 1)
 
-    def _arguments(self) -> list[Node]:
+    def _arguments(self) -> list[AstNode]:
         arguments = []
         if self._token.kind != ")":
             arguments.append(self._expr())
@@ -200,7 +200,7 @@ class _Parser:
         self._expect(")")
         return arguments
 
-    def _primary(self) -> Node:
+    def _primary(self) -> AstNode:
         token = self._token
         match token.kind:
             case "(":
@@ -216,7 +216,7 @@ class _Parser:
                 return self._name()
         return self._literal()
 
-    def _literal(self) -> Node:
+    def _literal(self) -> AstNode:
         sign = self._accept("-")
         token = self._token
         parse_literal = _LITERALS.get(token.kind)
@@ -227,16 +227,16 @@ class _Parser:
         try:
             return Literal(offset, parse_literal("-" + token.text if sign else token.text))
         except LiteralError as error:
-            self._problems.append(Problem(str(error), offset))
+            self._problems.append(CelIssue(str(error), offset))
             return Literal(offset, None)
 
-    def _name(self) -> Node:
+    def _name(self) -> AstNode:
         dot = self._accept(".")
         name = self._expect("IDENTIFIER")
         if self._token.kind in ("{", ".") and self._is_struct():
             return self._struct(("." if dot else "") + name.text)
         if name.text in CEL_RESERVED:
-            self._problems.append(Problem(f"reserved identifier: {name.text}", (dot or name).offset))
+            self._problems.append(CelIssue(f"reserved identifier: {name.text}", (dot or name).offset))
         text = ("." if dot else "") + name.text
         opening = self._accept("(")
         if opening:
@@ -250,7 +250,7 @@ class _Parser:
             ahead += 2
         return self._tokens[ahead].kind == "{"
 
-    def _struct(self, name: str) -> Node:
+    def _struct(self, name: str) -> AstNode:
         while self._accept("."):
             name += "." + self._expect("IDENTIFIER").text
         brace = self._expect("{")
@@ -266,8 +266,8 @@ class _Parser:
         self._expect("}")
         return Struct(brace.offset, name, fields, height=_height([one.value for one in fields]))
 
-    def _list(self, bracket: Token) -> Node:
-        elements: list[Node] = []
+    def _list(self, bracket: Token) -> AstNode:
+        elements: list[AstNode] = []
         optional = set()
         while self._token.kind != "]":
             if self._accept("?"):
@@ -278,13 +278,13 @@ class _Parser:
         self._expect("]")
         return ListNode(bracket.offset, elements, frozenset(optional), height=_height(elements))
 
-    def _map(self, brace: Token) -> Node:
-        entries: list[Entry] = []
+    def _map(self, brace: Token) -> AstNode:
+        entries: list[MapEntry] = []
         while self._token.kind != "}":
             optional = self._accept("?") is not None
             key = self._expr()
             colon = self._expect(":")
-            entries.append(Entry(colon.offset, key, self._expr(), optional))
+            entries.append(MapEntry(colon.offset, key, self._expr(), optional))
             if not self._accept(","):
                 break
         self._expect("}")
@@ -292,15 +292,15 @@ class _Parser:
         return MapNode(brace.offset, entries, height=_height(parts))
 
     def _call(
-        self, offset: int, function: str, args: list[Node], target: Node | None = None, *, nests: bool = True
-    ) -> Node:
+        self, offset: int, function: str, args: list[AstNode], target: AstNode | None = None, *, nests: bool = True
+    ) -> AstNode:
         height = _height(args if target is None else [target, *args]) + nests
         macro = find_macro(function, len(args), target is not None)
         if macro is not None:
             try:
-                expanded = macro(Expander(offset, self._copies), target, args)
+                expanded = macro(MacroExpander(offset, self._copies), target, args)
             except MacroError as error:
-                self._problems.append(Problem(str(error), error.offset))
+                self._problems.append(CelIssue(str(error), error.offset))
                 return Literal(offset, None, height=height)
             if expanded is not None:
                 expanded.height = height
@@ -308,7 +308,7 @@ class _Parser:
         return Call(offset, function, target, args, height=height)
 
 
-def _height(nodes: list[Node]) -> int:
+def _height(nodes: list[AstNode]) -> int:
     return max((node.height for node in nodes), default=0)
 
 

@@ -6,17 +6,16 @@ failure to do so is an error of the expression.
 
 from __future__ import annotations
 
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
+from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct
 from dray.cel.declarations import Environment
 from dray.cel.errors import INTERNAL, CompileError, EvaluationError
 from dray.cel.library.conversions import CONVERSIONS
 from dray.cel.library.regex import PRECOMPILED, compile_regex
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.steps import (
-    Alternative,
     Append,
     Attribute,
-    Choice,
+    Conditional,
     Constant,
     Equality,
     Insert,
@@ -28,6 +27,7 @@ from dray.cel.steps import (
     MakeStruct,
     Membership,
     NotStrictlyFalse,
+    OptionalAlternative,
     Qualifier,
     Step,
 )
@@ -37,7 +37,7 @@ _PRIMITIVES = frozenset({bool, int, Uint, float, str})
 _KEYS = frozenset({bool, int, Uint, float, str})
 
 
-def plan(tree: Node, environment: Environment) -> Step:
+def plan(tree: AstNode, environment: Environment) -> Step:
     """The steps of a checked expression; raises CompileError."""
     try:
         return _Planner(environment).plan(tree)
@@ -49,7 +49,7 @@ class _Planner:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
-    def plan(self, node: Node) -> Step:
+    def plan(self, node: AstNode) -> Step:
         match node:
             case Literal():
                 return Constant(node.value)
@@ -75,9 +75,9 @@ class _Planner:
             return Constant(node.constant)
         return Attribute(node.name, node.is_global)
 
-    def _attribute(self, node: Node) -> Attribute | Choice:
+    def _attribute(self, node: AstNode) -> Attribute | Conditional:
         step = self.plan(node)
-        return step if isinstance(step, (Attribute, Choice)) else Attribute(step)
+        return step if isinstance(step, (Attribute, Conditional)) else Attribute(step)
 
     def _select(self, node: Select) -> Step:
         if node.name is not None:
@@ -111,12 +111,12 @@ class _Planner:
                 return Equality(left, right, negated=node.function == "_!=_")
             case "_?_:_":
                 condition, truthy, falsy = node.args
-                return Choice(self.plan(condition), self._attribute(truthy), self._attribute(falsy))
+                return Conditional(self.plan(condition), self._attribute(truthy), self._attribute(falsy))
             case "@not_strictly_false":
                 return NotStrictlyFalse(self.plan(node.args[0]))
             case "or" | "orValue":
                 optional, otherwise = map(self.plan, node.operands)
-                return Alternative(optional, otherwise, unwrap=node.function == "orValue")
+                return OptionalAlternative(optional, otherwise, unwrap=node.function == "orValue")
         return self._invocation(node)
 
     def _invocation(self, node: Call) -> Step:
@@ -166,7 +166,11 @@ class _Planner:
 
     def _in_place(self, step: Step) -> Step:
         """The loop's own additions to its accumulator need no copy of it."""
-        if isinstance(step, Choice) and isinstance(step.truthy, Attribute) and not isinstance(step.truthy.base, str):
+        if (
+            isinstance(step, Conditional)
+            and isinstance(step.truthy, Attribute)
+            and not isinstance(step.truthy.base, str)
+        ):
             step.truthy.base = self._in_place(step.truthy.base)
         elif isinstance(step, Invocation) and _is_accumulator(step.args[0]):
             if step.function == "_+_" and isinstance(step.args[1], (MakeList, Constant)):

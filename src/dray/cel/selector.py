@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from dray.cel.ast import Node
+from dray.cel.ast import AstNode
 from dray.cel.codegen import generate
 from dray.cel.cost import estimate_cost
 from dray.cel.device import DeviceView
-from dray.cel.environment import DEFAULT_FEATURES, Features, attribute_type, device_environment
+from dray.cel.environment import DEFAULT_FEATURES, CelFeatures, attribute_type, device_environment
 from dray.cel.errors import CompileError, EvaluationError, Interrupted
 from dray.cel.expression import checked_tree, run
 from dray.cel.limits import MAX_COST, MAX_LENGTH, SHORT_LENGTH, Interrupt
@@ -24,7 +24,7 @@ from dray.cel.planner import plan
 from dray.cel.ranges import UNBOUNDED
 from dray.cel.sizes import DeviceSizes
 from dray.cel.stack import deep_stack
-from dray.cel.steps import Meter, Step
+from dray.cel.steps import CostMeter, Step
 from dray.cel.types import BOOL
 from dray.cel.values import Value, type_name, valid_text
 
@@ -55,7 +55,7 @@ class Selector:
 
     __slots__ = ("_fast", "_step", "error", "expression", "max_cost")
 
-    def __init__(self, expression: str, features: Features = DEFAULT_FEATURES) -> None:
+    def __init__(self, expression: str, features: CelFeatures = DEFAULT_FEATURES) -> None:
         self.expression = expression
         text = valid_text(expression)
         self.error: CompileError | None = None
@@ -68,7 +68,7 @@ class Selector:
         except CompileError as error:
             self.error = error
 
-    def _compile(self, text: str, features: Features) -> None:
+    def _compile(self, text: str, features: CelFeatures) -> None:
         environment = device_environment(features)
         tree = _checked_tree(text, features)
         self._step = plan(tree, environment)
@@ -113,14 +113,14 @@ class Selector:
             raise self.error or AssertionError("compiled without steps")
         if device.error is not None:
             return EvaluationError(device.error), 0
-        meter = Meter(MAX_COST, interrupt)
+        meter = CostMeter(MAX_COST, interrupt)
         result = run(self._step, {"device": device.variable}, meter)
         if result is True or result is False or isinstance(result, EvaluationError):
             return result, meter.cost
         return _not_bool(result), meter.cost
 
 
-def _checked_tree(expression: str, features: Features) -> Node:
+def _checked_tree(expression: str, features: CelFeatures) -> AstNode:
     """Parse and check; raises CompileError."""
     tree = checked_tree(expression, device_environment(features))
     result = tree.checked_type
@@ -135,7 +135,7 @@ def _not_bool(value: Value) -> EvaluationError:
     return EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
 
 
-def compile_selector(expression: str, *, features: Features = DEFAULT_FEATURES) -> Selector:
+def compile_selector(expression: str, *, features: CelFeatures = DEFAULT_FEATURES) -> Selector:
     """The selector of an expression; look at its `error` before using it."""
     return (_short if len(expression) <= SHORT_LENGTH else _long)(expression, features)
 
@@ -153,7 +153,7 @@ class Refusal:
     detail: str
 
 
-def check_selector(expression: str, *, features: Features = DEFAULT_FEATURES) -> Refusal | None:
+def check_selector(expression: str, *, features: CelFeatures = DEFAULT_FEATURES) -> Refusal | None:
     """Whether an API object may contain the expression; None if so."""
     if len(expression.encode(errors="surrogatepass")) > MAX_LENGTH:
         return Refusal("Invalid", f"may not be more than {MAX_LENGTH} bytes")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dray.cel.environment import Features
+from dray.cel.environment import CelFeatures
 from dray.cel.ranges import Range
 
 _MAX_DOMAIN = 63
@@ -36,7 +36,7 @@ class _Part:
     any_name: bool = False  # whether an element can also be named like a field
 
 
-def _device(features: Features) -> _Part:
+def _device(features: CelFeatures) -> _Part:
     attribute = _Part(_MAX_ATTRIBUTE_VALUE)
     identifier, domain = _Part(_MAX_ID), _Part(_MAX_DOMAIN)
     attributes = _Part(_MAX_ENTRIES, identifier, attribute, any_name=True)
@@ -54,7 +54,7 @@ def _device(features: Features) -> _Part:
 class DeviceSizes:
     """Looks up declared sizes by path."""
 
-    def __init__(self, features: Features) -> None:
+    def __init__(self, features: CelFeatures) -> None:
         self._device = _device(features)
 
     def size(self, path: Path) -> Range | None:

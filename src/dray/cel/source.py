@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from dray.cel.errors import MAX_PROBLEMS, Problem, Problems
+from dray.cel.errors import MAX_PROBLEMS, CelIssue, Problems
 
 _MAX_REPORT = 100_000  # characters, but for the last problem: each repeats its line, and all may be in one line
 
@@ -39,7 +39,7 @@ class Source:
             shown.append(f"{more} more errors were truncated")
         return "\n".join(shown)
 
-    def _display(self, problem: Problem) -> str:
+    def _display(self, problem: CelIssue) -> str:
         line, column = self.location(problem.offset)
         text = f"ERROR: <input>:{line}:{column + 1}: {problem.message}"
         if line < 1:

@@ -34,7 +34,7 @@ _GO_TYPES = {
 }
 
 
-class Meter:
+class CostMeter:
     """What an evaluation has cost, and who says that it must end."""
 
     __slots__ = ("_rounds", "cost", "interrupt", "limit")
@@ -58,12 +58,12 @@ class Meter:
             raise Interrupted
 
 
-class Scope:
+class VariableScope:
     """The variables in sight: those of one loop or binding, and behind them the outer ones."""
 
     __slots__ = ("meter", "parent", "values")
 
-    def __init__(self, meter: Meter, values: dict[str, Value], parent: Scope | None = None) -> None:
+    def __init__(self, meter: CostMeter, values: dict[str, Value], parent: VariableScope | None = None) -> None:
         self.meter = meter
         self.values = values
         self.parent = parent
@@ -79,7 +79,7 @@ class Scope:
             value = scope.values[name] = value.evaluate()
         return value
 
-    def root(self) -> Scope:
+    def root(self) -> VariableScope:
         """The scope of the device."""
         scope = self
         while scope.parent is not None:
@@ -90,11 +90,11 @@ class Scope:
 class Step(Protocol):
     """A part of an expression; its value, or the error it has instead of one."""
 
-    def run(self, scope: Scope) -> Value: ...
+    def run(self, scope: VariableScope) -> Value: ...
 
 
 class _Lazy:
-    def __init__(self, step: Step, scope: Scope) -> None:
+    def __init__(self, step: Step, scope: VariableScope) -> None:
         self._step = step
         self._scope = scope
 
@@ -111,7 +111,7 @@ class Constant:
 
     value: Value
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         return self.value
 
 
@@ -128,7 +128,7 @@ class Qualifier:
     optional: bool = False
     test: bool = False
 
-    def apply(self, scope: Scope, value: Value, tolerant: bool) -> tuple[bool, Value]:
+    def apply(self, scope: VariableScope, value: Value, tolerant: bool) -> tuple[bool, Value]:
         """Whether there is something, and what; raises EvaluationError."""
         presence = tolerant or self.test
         try:
@@ -142,10 +142,10 @@ class Qualifier:
             scope.meter.spend(1)
         return (found, result) if not self.test or tolerant else (True, found)
 
-    def _key(self, scope: Scope) -> Value:
+    def _key(self, scope: VariableScope) -> Value:
         if self.constant:
             return self.key
-        if isinstance(self.key, (Attribute, Choice)):
+        if isinstance(self.key, (Attribute, Conditional)):
             return self.key.resolve(scope)
         step: Step = self.key  # type: ignore[assignment]  # not constant, hence a step
         return _value(step.run(scope))
@@ -201,7 +201,7 @@ class Attribute:
         self.qualifiers.append(qualifier)
         self.test = self.test or qualifier.test
 
-    def resolve(self, scope: Scope) -> Value:
+    def resolve(self, scope: VariableScope) -> Value:
         """The value; raises EvaluationError."""
         value = _value(self._base(scope))
         optional = isinstance(value, Optional) and bool(self.qualifiers)
@@ -216,24 +216,24 @@ class Attribute:
                 return NONE
         return Optional(value) if optional else value
 
-    def _base(self, scope: Scope) -> Value:
+    def _base(self, scope: VariableScope) -> Value:
         if isinstance(self.base, str):
             return scope.root().values[self.base] if self.is_global else scope.find(self.base)
         return self.base.run(scope)
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         value = _attempt(self, scope)
         scope.meter.spend(0 if self.test else 1)
         return value.present if self.test and isinstance(value, Optional) else value
 
 
 @dataclass(slots=True)
-class Choice:
+class Conditional:
     """`condition ? truthy : falsy`; free itself, and a variable it yields is free too."""
 
     condition: Step
-    truthy: Attribute | Choice
-    falsy: Attribute | Choice
+    truthy: Attribute | Conditional
+    falsy: Attribute | Conditional
     test: bool = False
 
     def add(self, qualifier: Qualifier) -> None:
@@ -241,7 +241,7 @@ class Choice:
         self.falsy.add(qualifier)
         self.test = self.test or qualifier.test
 
-    def resolve(self, scope: Scope) -> Value:
+    def resolve(self, scope: VariableScope) -> Value:
         condition = self.condition.run(scope)
         if condition is True:
             return self.truthy.resolve(scope)
@@ -250,13 +250,13 @@ class Choice:
         _value(condition)
         raise NoSuchOverload
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         value = _attempt(self, scope)
         scope.meter.spend(-1 if self.test else 0)  # a presence test is given back even where it was never charged
         return value.present if self.test and isinstance(value, Optional) else value
 
 
-def _attempt(attribute: Attribute | Choice, scope: Scope) -> Value:
+def _attempt(attribute: Attribute | Conditional, scope: VariableScope) -> Value:
     try:
         return attribute.resolve(scope)
     except _FATAL:
@@ -273,7 +273,7 @@ class Logical:
     right: Step
     decisive: bool
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         error: EvaluationError | None = None
         for term in (self.left, self.right):
             value = term.run(scope)
@@ -294,7 +294,7 @@ class Invocation:
     implementation: Run
     stops: bool = False
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         values: list[Value] = []
         error: EvaluationError | None = None
         for arg in self.args:
@@ -323,7 +323,7 @@ class NotStrictlyFalse:
 
     arg: Step
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         value = self.arg.run(scope)
         scope.meter.spend(1)
         return value if value.__class__ is bool else True
@@ -337,7 +337,7 @@ class Equality:
     right: Step
     negated: bool
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         values = [self.left.run(scope), self.right.run(scope)]
         error = next((value for value in values if isinstance(value, EvaluationError)), None)
         result = self._result(*values) if error is None else error
@@ -361,20 +361,20 @@ class Membership:
     element: Step
     elements: list[Value]
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         value = self.element.run(scope)
         return value if isinstance(value, EvaluationError) else contains(value, self.elements)
 
 
 @dataclass(slots=True)
-class Alternative:
+class OptionalAlternative:
     """`or` and `orValue` of an optional: the right side is evaluated only if the left is empty."""
 
     optional: Step
     otherwise: Step
     unwrap: bool
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         value = self.optional.run(scope)
         if isinstance(value, EvaluationError):
             return value
@@ -404,12 +404,12 @@ class MakeList:
     elements: Sequence[Step]
     optional: frozenset[int]
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         result = self._elements(scope)
         scope.meter.spend(10)
         return result
 
-    def _elements(self, scope: Scope) -> Value:
+    def _elements(self, scope: VariableScope) -> Value:
         result: list[Value] = []
         for position, element in enumerate(self.elements):
             value = _initial(element.run(scope), position in self.optional, "list element")
@@ -426,12 +426,12 @@ class MakeMap:
 
     entries: Sequence[tuple[Step, Step, bool]]
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         result = self._entries(scope)
         scope.meter.spend(30)
         return result
 
-    def _entries(self, scope: Scope) -> Value:
+    def _entries(self, scope: VariableScope) -> Value:
         result: dict[Value, Value] = {}
         for key_step, value_step, optional in self.entries:
             key = key_step.run(scope)
@@ -456,12 +456,12 @@ class MakeStruct:
     type: Type
     fields: Sequence[tuple[str, Step, bool]]
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         result = self._fields(scope)
         scope.meter.spend(40)
         return result
 
-    def _fields(self, scope: Scope) -> Value:
+    def _fields(self, scope: VariableScope) -> Value:
         result = Made(self.type)
         for name, step, optional in self.fields:
             value = _initial(step.run(scope), optional, f"entry '{name}'")
@@ -479,7 +479,7 @@ class Append:
     accumulator: Step
     element: Step
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         elements, value = self.accumulator.run(scope), self.element.run(scope)
         for part in (elements, value):
             if isinstance(part, EvaluationError):
@@ -499,7 +499,7 @@ class Insert:
     accumulator: Step
     parts: tuple[Step, ...]
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         values: list[Value] = []
         for step in (self.accumulator, *self.parts):
             value = step.run(scope)
@@ -536,16 +536,16 @@ class Loop:
     step: Step
     result: Step
 
-    def run(self, scope: Scope) -> Value:
+    def run(self, scope: VariableScope) -> Value:
         over = self.range.run(scope)
         if isinstance(over, EvaluationError):
             return over
         rounds = self._rounds(over)
         if isinstance(rounds, EvaluationError):
             return rounds
-        outer = Scope(scope.meter, {self.accu: _Lazy(self.init, scope)}, scope)
+        outer = VariableScope(scope.meter, {self.accu: _Lazy(self.init, scope)}, scope)
         for values in rounds:
-            inner = Scope(scope.meter, values, outer)
+            inner = VariableScope(scope.meter, values, outer)
             if self.condition.run(inner) is False:
                 break
             outer.values[self.accu] = self.step.run(inner)

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from weakref import WeakValueDictionary
 
-from dray.cel.errors import Problem, Problems
+from dray.cel.errors import CelIssue, Problems
 
 MAX_TYPE_SIZE = 1000  # lists and maps as deep as expressions may be nested have 500
 
@@ -59,7 +59,7 @@ class Type:
             made.kind, made.name, made.params = kind, name, params
             made.size = 1 + sum(part.size for part in params)
             if made.size > MAX_TYPE_SIZE:
-                raise Problems(Problem(f"expression type exceeds the limit of {MAX_TYPE_SIZE} nested types"))
+                raise Problems(CelIssue(f"expression type exceeds the limit of {MAX_TYPE_SIZE} nested types"))
             made.open = frozenset([name]) if kind is Kind.PARAM else _CLOSED.union(*(part.open for part in params))
             made._hash = hash(key)
             _TYPES[key] = made

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dray.cel.ast import Call, ListNode, Literal, MapNode, Node, children
+from dray.cel.ast import AstNode, Call, ListNode, Literal, MapNode, children
 from dray.cel.declarations import Environment
-from dray.cel.errors import EvaluationError, Problem, Problems
+from dray.cel.errors import CelIssue, EvaluationError, Problems
 from dray.cel.library.formatting import FormatError, check_format
 from dray.cel.library.regex import compile_regex
 from dray.cel.types import Type
 
 
-def validate(tree: Node, environment: Environment) -> None:
+def validate(tree: AstNode, environment: Environment) -> None:
     """Raises Problems."""
     problems = [
         problem
@@ -23,7 +23,7 @@ def validate(tree: Node, environment: Environment) -> None:
         raise Problems(*problems)
 
 
-def _walk(tree: Node) -> Iterator[tuple[Node, bool]]:
+def _walk(tree: AstNode) -> Iterator[tuple[AstNode, bool]]:
     """All nodes, and whether mixed lists are fine there: they are in the arguments of a format."""
     pending = [(tree, False)]
     while pending:
@@ -33,7 +33,7 @@ def _walk(tree: Node) -> Iterator[tuple[Node, bool]]:
         pending += [(child, inner) for child in reversed(children(node))]
 
 
-def _literal_argument(node: Node, environment: Environment) -> Iterator[Problem]:
+def _literal_argument(node: AstNode, environment: Environment) -> Iterator[CelIssue]:
     if not isinstance(node, Call) or node.function not in ("duration", "timestamp", "matches") or not node.args:
         return
     argument = node.args[0]
@@ -45,10 +45,10 @@ def _literal_argument(node: Node, environment: Environment) -> Iterator[Problem]
         else:
             environment.functions[node.function].bind(node.overloads)(argument.value)
     except EvaluationError:
-        yield Problem(f"invalid {node.function} argument", argument.offset)
+        yield CelIssue(f"invalid {node.function} argument", argument.offset)
 
 
-def _format(node: Node) -> Iterator[Problem]:
+def _format(node: AstNode) -> Iterator[CelIssue]:
     if not (isinstance(node, Call) and node.function == "format" and isinstance(node.target, Literal)):
         return
     arguments = node.args[0]
@@ -56,10 +56,10 @@ def _format(node: Node) -> Iterator[Problem]:
         try:
             check_format(node.target.value, arguments.elements)
         except FormatError as error:
-            yield Problem(str(error), (error.node or node).offset)
+            yield CelIssue(str(error), (error.node or node).offset)
 
 
-def _mixed(node: Node) -> Iterator[Problem]:
+def _mixed(node: AstNode) -> Iterator[CelIssue]:
     if isinstance(node, ListNode):
         first: Type | None = None
         for position, element in enumerate(node.elements):
@@ -79,10 +79,10 @@ def _mixed(node: Node) -> Iterator[Problem]:
                 yield _mismatch(entry.value, value, found)
 
 
-def _unwrapped(node: Node, optional: bool) -> Type:
+def _unwrapped(node: AstNode, optional: bool) -> Type:
     found = node.checked_type
     return found.params[0] if optional and found.params else found
 
 
-def _mismatch(node: Node, wanted: Type, found: Type) -> Problem:
-    return Problem(f"expected type '{wanted}' but found '{found}'", node.offset)
+def _mismatch(node: AstNode, wanted: Type, found: Type) -> CelIssue:
+    return CelIssue(f"expected type '{wanted}' but found '{found}'", node.offset)

@@ -136,7 +136,7 @@ class Made(dict[str, Value]):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AuthorizerCheck:
     """May somebody do this? A verb on a resource, or, if `path` is set, on a URL that is no resource.
 
     `account` is namespace and name of the service account that is asked about; without it, it is the asker.
@@ -154,33 +154,33 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CelDecision:
     """The answer to a question."""
 
     allowed: bool
     reason: str = ""
 
 
-Ask = Callable[[Question], Decision]
+Ask = Callable[[AuthorizerCheck], CelDecision]
 
 
 @dataclass(frozen=True, slots=True)
-class Authorizer:
+class CelAuthorizer:
     """What questions begin with; each step of one gives a value of the next class with more of it known."""
 
     ask: Ask
-    question: Question = Question()
+    question: AuthorizerCheck = AuthorizerCheck()
 
 
-class PathCheck(Authorizer):
+class PathCheck(CelAuthorizer):
     """A question about a URL that lacks the verb only."""
 
 
-class GroupCheck(Authorizer):
+class GroupCheck(CelAuthorizer):
     """A question about an API group that lacks a resource."""
 
 
-class ResourceCheck(Authorizer):
+class ResourceCheck(CelAuthorizer):
     """A question about a resource that lacks the verb only."""
 
 
@@ -244,11 +244,11 @@ _TYPES: dict[type, Type] = {
     IPv6Address: types.IP,
     IPv4Interface: types.CIDR,
     IPv6Interface: types.CIDR,
-    Authorizer: types.AUTHORIZER,
+    CelAuthorizer: types.AUTHORIZER,
     PathCheck: types.PATH_CHECK,
     GroupCheck: types.GROUP_CHECK,
     ResourceCheck: types.RESOURCE_CHECK,
-    Decision: types.DECISION,
+    CelDecision: types.DECISION,
 }
 
 NUMBERS = frozenset({int, Uint, float})

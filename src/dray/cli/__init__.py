@@ -54,7 +54,7 @@ def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
 
 def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of a command line with these commands."""
-    parser = _Parser(
+    parser = _CommandParser(
         prog=prog,
         description="Dynamic Resource Allocation for Kubernetes, whole, in Python.",
         epilog=f"`{prog} COMMAND --help` tells more about a command.",
@@ -69,7 +69,7 @@ def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     """Says which of the known words was probably meant; the parsers of commands are of this kind, too."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -12,7 +12,7 @@ from dray.api.errors import Unauthorized
 from dray.api.wire import Tree
 from dray.cli._dashboard import credential_of
 from dray.client import Client, InProcess
-from dray.web.access import Identity, Offer
+from dray.web.access import SessionIdentity, SignInCredentials
 
 if TYPE_CHECKING:
     from dray.apiserver.assembly import Running
@@ -30,7 +30,7 @@ class ServerAccess:
         self._running = running
         self.server = url
 
-    async def admit(self, offer: Offer) -> Identity:
+    async def admit(self, offer: SignInCredentials) -> SessionIdentity:
         namespace = offer.namespace or "default"
         if offer.token:
             return await self.restore({"token": offer.token, "namespace": namespace})
@@ -39,20 +39,20 @@ class ServerAccess:
             credential["until"] = ssl.cert_time_to_seconds(offer.certificate["notAfter"])
         return await self.restore(credential)
 
-    async def restore(self, credential: Tree) -> Identity:
+    async def restore(self, credential: Tree) -> SessionIdentity:
         from dray.apiserver.security.user import User
 
         namespace = str(credential.get("namespace", "default"))
         if "token" in credential:
             user = self._bearer(str(credential["token"]))
-            return Identity(user.name, credential, user.groups, namespace)
+            return SessionIdentity(user.name, credential, user.groups, namespace)
         if credential.get("until", math.inf) <= time.time():
             raise Unauthorized("the certificate has expired")
         known = credential.get("user", {})
         user = User(known.get("name", ""), known.get("uid", ""), tuple(known.get("groups", ())))
-        return Identity(user.name, credential, user.groups, namespace)
+        return SessionIdentity(user.name, credential, user.groups, namespace)
 
-    def client(self, identity: Identity) -> Client:
+    def client(self, identity: SessionIdentity) -> Client:
         from dray.apiserver.security.user import User
 
         token = identity.credential.get("token")
@@ -83,21 +83,23 @@ class ServerAccess:
 class ClientAccess:
     """One user, whoever that is to the API server: `connect` gives a client that acts as that user."""
 
-    def __init__(self, connect: Callable[[], Client], identity: Identity, server: str, mode: str = "live") -> None:
+    def __init__(
+        self, connect: Callable[[], Client], identity: SessionIdentity, server: str, mode: str = "live"
+    ) -> None:
         self._connect = connect
         self.identity = identity
         self.server = server
         self.mode = mode
 
-    async def admit(self, offer: Offer) -> Identity:
+    async def admit(self, offer: SignInCredentials) -> SessionIdentity:
         raise Unauthorized("open the address that `dray dashboard` printed; Enter prints another")
 
-    async def restore(self, credential: Tree) -> Identity:
+    async def restore(self, credential: Tree) -> SessionIdentity:
         if credential != self.identity.credential:
             raise Unauthorized("the session has ended")
         return self.identity
 
-    def client(self, identity: Identity) -> Client:
+    def client(self, identity: SessionIdentity) -> Client:
         return self._connect()
 
     def operations(self) -> Operations:

@@ -21,7 +21,7 @@ from dray.api.wire import Tree
 from dray.background import Background, BackgroundJob, Interrupt
 from dray.cli._answers import Answers, Hidden, PoolAnswer, Told
 from dray.client import key_of
-from dray.web.access import Facts, QuestionError, WaitingCause
+from dray.web.access import ClusterFacts, QuestionError, WaitingCause
 from dray.web.rows.devices import PoolView
 
 _IDLE_SECONDS = 120.0  # after which the process ends, and its copy with it
@@ -75,7 +75,7 @@ class Forget:
         """Nothing comes back."""
 
 
-class Question:
+class AnalystQuestion:
     """A question on its way to the copy, and its answer on the way back."""
 
     def __init__(self, key: str, kind: str, arguments: tuple[Any, ...]) -> None:
@@ -115,7 +115,7 @@ class _Copy:
         self._objects: dict[type[Any], dict[Key, Any]] = {}
         self._pools: dict[PoolName, PoolView] = {}
 
-    async def news(self, facts: Facts) -> AsyncIterator[tuple[list[Told], dict[PoolName, PoolAnswer | None]]]:
+    async def news(self, facts: ClusterFacts) -> AsyncIterator[tuple[list[Told], dict[PoolName, PoolAnswer | None]]]:
         """What has changed since the last time, in pieces; at least one."""
         told: list[Told] = []
         pools: dict[PoolName, PoolAnswer | None] = {}
@@ -132,7 +132,7 @@ class _Copy:
                 ends = time.perf_counter() + _TURN_SECONDS
         yield told, pools
 
-    def _changes(self, facts: Facts) -> Any:
+    def _changes(self, facts: ClusterFacts) -> Any:
         hidden = facts.unreadable | facts.unserved
         for type_ in {*facts.objects, *(self._objects.keys() & hidden)}:
             before = self._objects.get(type_, {})
@@ -148,7 +148,7 @@ class _Copy:
         yield from before_pools
 
 
-def _pool(facts: Facts, name: PoolName) -> PoolAnswer | None:
+def _pool(facts: ClusterFacts, name: PoolName) -> PoolAnswer | None:
     view = facts.pools.get(name)
     if view is None:
         return None
@@ -171,22 +171,22 @@ class ClusterAnalyst:
         self._ending: asyncio.Task[None] | None = None
         self._asking = 0
 
-    async def match(self, facts: Facts, expression: str, of_class: str, seconds: float) -> Tree:
+    async def match(self, facts: ClusterFacts, expression: str, of_class: str, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "match", expression, of_class))
 
-    async def classes(self, facts: Facts, number: int, seconds: float) -> list[str]:
+    async def classes(self, facts: ClusterFacts, number: int, seconds: float) -> list[str]:
         return cast("list[str]", await self._ask(facts, seconds, "classes", number))
 
-    async def why(self, facts: Facts, namespace: str, name: str, seconds: float) -> Tree:
+    async def why(self, facts: ClusterFacts, namespace: str, name: str, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "why", namespace, name))
 
-    async def causes(self, facts: Facts, pods: Sequence[Key], seconds: float) -> Sequence[WaitingCause | None]:
+    async def causes(self, facts: ClusterFacts, pods: Sequence[Key], seconds: float) -> Sequence[WaitingCause | None]:
         return cast("list[WaitingCause | None]", await self._ask(facts, seconds, "causes", pods))
 
-    async def attempt(self, facts: Facts, question: Tree, seconds: float) -> Tree:
+    async def attempt(self, facts: ClusterFacts, question: Tree, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "attempt", question))
 
-    async def fits(self, facts: Facts, seconds: float) -> Tree:
+    async def fits(self, facts: ClusterFacts, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "fits"))
 
     async def close(self) -> None:
@@ -195,7 +195,7 @@ class ClusterAnalyst:
         self._copies.clear()
         await self._background.close()
 
-    async def _ask(self, facts: Facts, seconds: float, kind: str, *arguments: Any) -> Any:
+    async def _ask(self, facts: ClusterFacts, seconds: float, kind: str, *arguments: Any) -> Any:
         self._asking += 1
         if self._resting is not None:
             self._resting.cancel()
@@ -210,7 +210,9 @@ class ClusterAnalyst:
             self._resting = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
         raise QuestionError("the process that answers has ended; ask again", code="NotReady", status=503)
 
-    async def _outcome(self, facts: Facts, seconds: float, kind: str, arguments: tuple[Any, ...]) -> AnalystOutcome:
+    async def _outcome(
+        self, facts: ClusterFacts, seconds: float, kind: str, arguments: tuple[Any, ...]
+    ) -> AnalystOutcome:
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
                 question, job = await self._put(facts, kind, (seconds, *arguments))
@@ -220,7 +222,9 @@ class ClusterAnalyst:
             raise
         return question.outcome if is_done else AnalystOutcome(is_lost=True)
 
-    async def _put(self, facts: Facts, kind: str, arguments: tuple[Any, ...]) -> tuple[Question, BackgroundJob]:
+    async def _put(
+        self, facts: ClusterFacts, kind: str, arguments: tuple[Any, ...]
+    ) -> tuple[AnalystQuestion, BackgroundJob]:
         """Tell the process what has changed, and ask; one after the other, since it reads in order."""
         async with self._telling:
             copy = self._copies.pop(facts.key, None) or _Copy()
@@ -234,7 +238,7 @@ class ClusterAnalyst:
                 oldest = next(iter(self._copies))
                 del self._copies[oldest]
                 self._background.start(Forget(oldest))
-            question = Question(facts.key, kind, arguments)
+            question = AnalystQuestion(facts.key, kind, arguments)
             return question, self._background.start(question)
 
     def _rest(self) -> None:

@@ -11,10 +11,10 @@ from dray.api.reasons.devices import DeviceStep, StepCode
 from dray.api.reasons.nodes import NodeReason
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.wire import Tree
-from dray.inspect.explanation import Explanation
+from dray.inspect.explanation import WaitExplanation
 from dray.inspect.matching import Failure
 from dray.inspect.room import ClassRoom
-from dray.inspect.steps import CONSTRAINT, Step
+from dray.inspect.steps import CONSTRAINT, FilterStep
 from dray.verdicts.devices import progress
 from dray.web.tables import ranges
 
@@ -31,7 +31,7 @@ def failure_tree(one: Failure) -> Tree:
     }
 
 
-def suggested(found: Explanation) -> str:
+def suggested(found: WaitExplanation) -> str:
     """What would help first, in words; empty where nothing is known to."""
     return cause_wording.suggestion(found.help[0]) if found.help else ""
 
@@ -42,7 +42,7 @@ def change_tree(one: Suggestion) -> Tree:
     return {"subject": "", "node": "", "changes": []} | tree | {"text": cause_wording.suggestion(one)}
 
 
-def nodes_tree(found: Explanation) -> Tree:
+def nodes_tree(found: WaitExplanation) -> Tree:
     """What nodes say, counted, and the one that came closest."""
     counted: Counter[NodeReason] = Counter()
     for verdict in found.nodes:
@@ -70,7 +70,7 @@ def _plain(reason: NodeReason) -> NodeReason:
     return NodeReason(reason.code, reason.subject, reason.value, problem=reason.problem)
 
 
-def step_tree(step: Step, dropped: list[list[int]]) -> Tree:
+def step_tree(step: FilterStep, dropped: list[list[int]]) -> Tree:
     """One step of a request; a constraint is told by the attribute that devices must share, if there is one."""
     tree: Tree = {"code": step.code, "text": _condition(step), "left": step.left, "dropped": dropped}
     if step.subject:
@@ -78,7 +78,7 @@ def step_tree(step: Step, dropped: list[list[int]]) -> Tree:
     return tree if step.number is None else tree | {"number": step.number}
 
 
-def _condition(step: Step) -> str:
+def _condition(step: FilterStep) -> str:
     if step.code == CONSTRAINT and not step.subject:
         return CONSTRAINT
     code = StepCode.MATCHING if step.code == CONSTRAINT else StepCode(step.code)

@@ -19,7 +19,7 @@ from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.pools import PoolName
 from dray.api.reasons import cause_wording
-from dray.api.reasons.suggestions import Change
+from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.core import Pod
 from dray.api.types.resource import Device
 from dray.api.wire import Tree, Wire
@@ -29,7 +29,7 @@ from dray.cli.what_if import asked, outcome_tree
 from dray.inspect.asking import expressions
 from dray.inspect.changes import applied
 from dray.inspect.explain import NotThere, explain_pod
-from dray.inspect.explanation import Explanation
+from dray.inspect.explanation import WaitExplanation
 from dray.inspect.layout import notes_of
 from dray.inspect.matching import select
 from dray.inspect.placement import Deadlines
@@ -229,7 +229,7 @@ class Answers:
     def _after_change(self, pod: Tree, change: Tree) -> Tree:
         """What becomes of a pod after a change that was suggested for it."""
         try:
-            changes = msgspec.convert(change.get("changes", ()), tuple[Change, ...])
+            changes = msgspec.convert(change.get("changes", ()), tuple[SuggestedChange, ...])
             after = applied(self._snapshot, changes)
         except (ValueError, LookupError, TypeError, AttributeError) as error:  # it may have any shape
             raise QuestionError(f"expected the change of an answer to why: {error}", "change") from error
@@ -252,7 +252,7 @@ class Answers:
 
     # Parts of answers
 
-    def _explained(self, namespace: str, name: str, seconds: float, *, helps: bool = True) -> Explanation:
+    def _explained(self, namespace: str, name: str, seconds: float, *, helps: bool = True) -> WaitExplanation:
         try:
             return explain_pod(self._snapshot, namespace, name, Deadlines.within(seconds), helps=helps)
         except NotThere as error:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dray.client.http import Http
 
 
-class Found(NamedTuple):
+class ClusterObjects(NamedTuple):
     """What a cluster has that scheduling depends on; `unread` are the resources that the user may not list."""
 
     objects: list[Any]
@@ -39,7 +39,7 @@ def connect(args: argparse.Namespace) -> Http:
         raise ConfigError(f"{error}; for the cluster of this directory: export KUBECONFIG={own}") from error
 
 
-async def read_all(args: argparse.Namespace, *more: type[Any]) -> Found:
+async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects:
     """Read everything that a recording holds, and objects of more types. Raises ConfigError and ApiError."""
     from dray.inspect.snapshot import read
     from dray.sim.recording import TYPES
@@ -47,4 +47,6 @@ async def read_all(args: argparse.Namespace, *more: type[Any]) -> Found:
     async with connect(args) as client:
         types = (*TYPES, *more)
         found = await read(client, [(type_, "") for type_ in types], "")
-        return Found([one for type_ in types for one in found.all(type_)], found.blind_spots(), client.config.server)
+        return ClusterObjects(
+            [one for type_ in types for one in found.all(type_)], found.blind_spots(), client.config.server
+        )

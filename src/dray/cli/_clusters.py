@@ -43,7 +43,7 @@ class Record(msgspec.Struct, frozen=True):
     state: str = ""  # where it is kept; empty for a cluster whose state is gone when it ends
 
 
-class Cluster:
+class ClusterDirectory:
     """One cluster by its directory."""
 
     def __init__(self, directory: Path) -> None:
@@ -110,12 +110,12 @@ class Cluster:
             path.unlink(missing_ok=True)
 
 
-def clusters() -> list[Cluster]:
+def clusters() -> list[ClusterDirectory]:
     """The clusters of this user that still have a directory, by name."""
     found = {}
     with suppress(OSError):
         for link in (_home() / ".list").iterdir():
-            cluster = Cluster(Path(link.read_text()))
+            cluster = ClusterDirectory(Path(link.read_text()))
             if cluster.exists:
                 found[cluster.directory] = cluster
     return sorted(found.values(), key=lambda cluster: cluster.name)
@@ -148,12 +148,12 @@ def directory_of(args: argparse.Namespace) -> Path:
     return _home() / str(args.name)
 
 
-def meant(args: argparse.Namespace) -> Cluster:
+def meant(args: argparse.Namespace) -> ClusterDirectory:
     """The cluster that a command is about; ClusterError, with those that there are, when it does not exist."""
     if args.cluster and args.name not in ("", args.cluster):
         raise ClusterError(f"{args.cluster} and --name {args.name} are two clusters: give one of them")
     args.name = args.name or args.cluster
-    cluster = Cluster(directory_of(args))
+    cluster = ClusterDirectory(directory_of(args))
     if not cluster.exists:
         known = ", ".join(one.name for one in clusters()) or "none"
         raise ClusterError(f"there is no cluster in {cluster.directory}; clusters of yours: {known}")

@@ -27,7 +27,7 @@ def start(args: argparse.Namespace) -> int:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
-    return _follow(child, log, f"dray down{_clusters.Cluster(directory).option}")
+    return _follow(child, log, f"dray down{_clusters.ClusterDirectory(directory).option}")
 
 
 def _follow(child: subprocess.Popen[bytes], log: Path, end: str) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _FITTING_NAMED = 3
 
 
-class Line(NamedTuple):
+class DeviceLine(NamedTuple):
     """A device, a counter set (`used` is how much of it), or a share. `fits` tells how large a claim still fits."""
 
     name: str
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     used: float | None = None
 
 
-def lines(rows: Sequence[DeviceRow]) -> Iterator[Line]:
+def lines(rows: Sequence[DeviceRow]) -> Iterator[DeviceLine]:
     """All devices in order; a counter set comes where its first partition does."""
     by_set: dict[tuple[str, str, str], list[DeviceRow]] = {}
     for row in rows:
@@ -48,25 +48,25 @@ def _set_of(row: DeviceRow) -> str:
     return row.partial.counters[0].counter_set if row.partial.counters else ""
 
 
-def _counter_set(name: str, members: Sequence[DeviceRow]) -> Line:
+def _counter_set(name: str, members: Sequence[DeviceRow]) -> DeviceLine:
     counters = {(one.counter_set, one.counter): one for row in members for one in row.partial.counters}
     own = [one for (set_, _), one in counters.items() if set_ == name]
     used = sum(_used(one) for one in own) / len(own)  # a slice that is gone does not fill the others
     fitting = sorted((row for row in members if row.state == "free"), key=_weight, reverse=True)
     sizes = list(dict.fromkeys(_weight(row) for row in fitting))
     named = [next(row.device for row in fitting if _weight(row) == size) for size in sizes[:_FITTING_NAMED]]
-    return Line(name, members[0], "counters", fits=", ".join(named) or "nothing", used=used)
+    return DeviceLine(name, members[0], "counters", fits=", ".join(named) or "nothing", used=used)
 
 
-def _device(row: DeviceRow, branch: str) -> Iterator[Line]:
+def _device(row: DeviceRow, branch: str) -> Iterator[DeviceLine]:
     """The device, and below it what claims have of it."""
     shares, is_shareable = row.partial.shares, bool(row.partial.left)
     fits = _amounts(row.partial.fits) or "nothing" if is_shareable and row.state in ("free", "shared") else ""
     claim = f"{len(shares)} shares" if len(shares) > 1 else row.claim
-    yield Line(f"{branch}{row.device}", row, row.state, claim, row.used_by if len(shares) < 2 else (), fits)
+    yield DeviceLine(f"{branch}{row.device}", row, row.state, claim, row.used_by if len(shares) < 2 else (), fits)
     below = ("" if not branch else "  " if branch.startswith("└") else "│ ") + "  "
     for share in shares:
-        yield Line(f"{below}{_amounts(share.consumed)}", row, "share", share.claim, share.used_by)
+        yield DeviceLine(f"{below}{_amounts(share.consumed)}", row, "share", share.claim, share.used_by)
 
 
 def _amounts(amounts: dict[str, str]) -> str:

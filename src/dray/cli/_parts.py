@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import _dashboard
-from dray.cli._serve import Part, Work
+from dray.cli._serve import ServerPart, Work
 from dray.cli.node import add_image_options, add_runtime_option, image_settings
 
 if TYPE_CHECKING:
-    from dray.api.selectors.labels import LabelSelector
+    from dray.api.selectors.labels import LabelRequirements
     from dray.api.wire import Tree
     from dray.apiserver.assembly import Running
     from dray.apiserver.read.storage import Storage
@@ -128,14 +128,14 @@ def node_groups(args: argparse.Namespace) -> NodeGroups | None:
         raise GroupError(f"{args.autoscale}: {error}") from error
 
 
-def adopted(args: argparse.Namespace) -> LabelSelector | None:
+def adopted(args: argparse.Namespace) -> LabelRequirements | None:
     """Which nodes of others are played; SelectorError, a ValueError, when the labels make no sense."""
     from dray.api.selectors import labels
 
     return labels.parse(args.adopt_nodes) if args.adopt_nodes else None
 
 
-def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
+def parts(running: Running, args: argparse.Namespace) -> Sequence[ServerPart]:
     """Controllers, scheduler, simulated nodes and node agents."""
     from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
     from dray.client import InProcess, SharedInformers
@@ -151,17 +151,17 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
 
     manager, volumes = client("system:kube-controller-manager", MASTERS), str(Path(args.dir).resolve() / "volumes")
     listed = [
-        Part("informers", _informers(informers)),
-        Part("leftovers", _leftovers(manager, leftovers(running.api.storage, args), args.dir)),
-        Part("controllers", _controllers(manager, informers, running, account, volumes)),
-        Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
+        ServerPart("informers", _informers(informers)),
+        ServerPart("leftovers", _leftovers(manager, leftovers(running.api.storage, args), args.dir)),
+        ServerPart("controllers", _controllers(manager, informers, running, account, volumes)),
+        ServerPart("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
     ]
     if args.nodes or args.profile or args.autoscale or args.adopt_nodes:
         nodes = client("system:simulated-nodes", MASTERS)
         scaler = client("system:cluster-autoscaler", MASTERS)
         listed += _nodes(nodes, scaler, informers, running, args)
     listed += [_agent(f"agent-{number}", running, args) for number in range(args.agents)]
-    return [*listed, Part("dashboard", _dashboard.mount(running, args).run)]
+    return [*listed, ServerPart("dashboard", _dashboard.mount(running, args).run)]
 
 
 def _informers(informers: SharedInformers) -> Work:
@@ -242,7 +242,7 @@ def _scheduler(client: Client, informers: SharedInformers, running: Running, arg
 
 def _nodes(
     client: Client, scaler: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
-) -> list[Part]:
+) -> list[ServerPart]:
     """Simulated nodes, and what adds and removes some of them."""
     from dray.sim import SimulatedNodes
 
@@ -263,8 +263,8 @@ def _nodes(
         await informers.start()
         await asyncio.gather(nodes.run(), informers.synced())
 
-    listed = [Part("simulated nodes", run)]
-    return listed if work is None else [*listed, Part("autoscaling", work)]
+    listed = [ServerPart("simulated nodes", run)]
+    return listed if work is None else [*listed, ServerPart("autoscaling", work)]
 
 
 def autoscaling(
@@ -302,13 +302,13 @@ def autoscaling(
     return run
 
 
-def _agent(name: str, running: Running, args: argparse.Namespace) -> Part:
+def _agent(name: str, running: Running, args: argparse.Namespace) -> ServerPart:
     """A node agent with the rights of a node."""
     from dray.apiserver.security.user import node_user
     from dray.client import InProcess
-    from dray.node.agent import Agent, Settings
+    from dray.node.agent import Agent, AgentSettings
 
-    settings = Settings(
+    settings = AgentSettings(
         name,
         args.dir / "nodes" / name,
         runtime=args.runtime,
@@ -319,4 +319,4 @@ def _agent(name: str, running: Running, args: argparse.Namespace) -> Part:
         outlived=args.store != "memory",
     )
     client = InProcess(running.api, node_user(name), user_agent=f"dray-node/{name}")
-    return Part(f"node {name}", Agent(client, settings).run)
+    return ServerPart(f"node {name}", Agent(client, settings).run)

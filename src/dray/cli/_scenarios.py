@@ -21,7 +21,7 @@ class Switches(Features, frozen=True, forbid_unknown_fields=True):
     """Features by the names that scenarios give them: adminAccess, derivedAttributes, …"""
 
 
-class HeldShare(msgspec.Struct, frozen=True):
+class ScenarioShare(msgspec.Struct, frozen=True):
     """A share of a device that somebody has already, and what it consumes."""
 
     driver: str
@@ -40,7 +40,7 @@ class Scenario(msgspec.Struct, frozen=True):
     slices: tuple[ResourceSlice, ...]
     claims: tuple[ResourceClaim, ...]
     allocated: tuple[tuple[str, str, str], ...] = ()
-    shares: tuple[HeldShare, ...] = ()
+    shares: tuple[ScenarioShare, ...] = ()
     features: Switches = Switches()
 
     @property

@@ -19,9 +19,9 @@ from dray.cli import _banner, _clusters, _containers, _dashboard, _kubeconfig, v
 from dray.cli._component import on_signals
 
 if TYPE_CHECKING:
-    from dray.apiserver.assembly import Running, Settings
+    from dray.apiserver.assembly import Running, ServerSettings
     from dray.apiserver.security.certificates import Keys
-    from dray.apiserver.wire.serving import Tls
+    from dray.apiserver.wire.serving import ServingTls
 
 # The collector walks everything that was made since its last pass; objects of the API are outside its view, so passes
 # can be rare. The values keep pauses below a few milliseconds at thousands of writes a second.
@@ -36,19 +36,19 @@ _STORES = "memory, sqlite (the default: a file in DIR), sqlite:PATH or etcd://HO
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Part(NamedTuple):
+class ServerPart(NamedTuple):
     """Something that runs beside the API server until it is cancelled."""
 
     name: str
     run: Work
 
 
-Parts = Callable[["Running", argparse.Namespace], Sequence[Part]]
+Parts = Callable[["Running", argparse.Namespace], Sequence[ServerPart]]
 Ready = Callable[["Running", "Keys", str, str], None]
 """Told the server, its keys, its address, and what it took over from an earlier start."""
 
 
-class StartError(Exception):
+class ServerStartError(Exception):
     """Why a server cannot start, in words for a person."""
 
 
@@ -90,7 +90,7 @@ def serve(prog: str, args: argparse.Namespace, parts: Parts | None = None) -> in
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve_until_signal(args, parts))
     except (
-        StartError,
+        ServerStartError,
         StoreError,
         _clusters.ClusterError,
     ) as error:  # one at the end says what could not be written any more
@@ -143,7 +143,7 @@ async def _serve_on(
         await server.start()
         tasks = [asyncio.create_task(part.run(), name=part.name) for part in (parts(running, args) if parts else ())]
         state = "" if args.store == "memory" else str(args.dir.resolve()) if args.store == "sqlite" else args.store
-        with _clusters.Cluster(args.dir).recorded(url, _banner.runs(args), state):
+        with _clusters.ClusterDirectory(args.dir).recorded(url, _banner.runs(args), state):
             ready(running, keys, url, took_over)
             return await _until_stopped(stopping, tasks)
     finally:
@@ -178,9 +178,9 @@ def _allow_connections() -> None:
 
 
 def _check_idle(directory: Path) -> None:
-    record = _clusters.Cluster(directory).record()
+    record = _clusters.ClusterDirectory(directory).record()
     if record is not None:
-        raise StartError(
+        raise ServerStartError(
             f"the cluster in {directory} runs already, process {record.pid} at {record.url}; see `dray down`"
         )
 
@@ -189,7 +189,7 @@ def _listen(args: argparse.Namespace) -> socket.socket:
     from dray.apiserver.wire.serving import listen
 
     if args.insecure and args.host not in ("127.0.0.1", "::1", "localhost"):
-        raise StartError(
+        raise ServerStartError(
             f"--insecure serves everybody who can connect; it listens on this machine only, not {args.host}"
         )
     if args.port is None:
@@ -199,7 +199,7 @@ def _listen(args: argparse.Namespace) -> socket.socket:
                     return listen(args.host, port)
     port = args.port or 0
     if not 0 <= port < 65536:
-        raise StartError(f"port {port}: expected a number from 0 to 65535")
+        raise ServerStartError(f"port {port}: expected a number from 0 to 65535")
     try:
         return listen(args.host, port)
     except OSError as error:
@@ -209,7 +209,7 @@ def _listen(args: argparse.Namespace) -> socket.socket:
             text = f"port {port} needs privileges; choose one above 1023 with --port"
         else:
             text = f"cannot listen on {args.host}: {error.strerror or error}"
-        raise StartError(text) from error
+        raise ServerStartError(text) from error
 
 
 def _address(sock: socket.socket) -> str:
@@ -225,32 +225,32 @@ def _keys(args: argparse.Namespace) -> Keys:
     try:
         return Keys.open(args.dir, () if args.host in ("0.0.0.0", "::") else (args.host,))
     except OSError as error:
-        raise StartError(
+        raise ServerStartError(
             f"directory {args.dir} cannot be used: {error.strerror or error}; choose another with --dir"
         ) from error
     except ValueError as error:
-        raise StartError(f"the keys in {args.dir} cannot be read: {error}") from error
+        raise ServerStartError(f"the keys in {args.dir} cannot be read: {error}") from error
 
 
-def _tls(keys: Keys) -> Tls:
+def _tls(keys: Keys) -> ServingTls:
     """The server's certificate and key; told apart here from what the store says, and before it is opened."""
-    from dray.apiserver.wire.serving import Tls
+    from dray.apiserver.wire.serving import ServingTls
 
-    tls = Tls(keys.certificate_file, keys.key_file, keys.authority_file)
+    tls = ServingTls(keys.certificate_file, keys.key_file, keys.authority_file)
     try:
         tls.check()
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         reason = getattr(error, "reason", "") or error.strerror if isinstance(error, OSError) else str(error)
-        raise StartError(
+        raise ServerStartError(
             f"{keys.certificate_file} and {keys.key_file.name} cannot be used: {reason}; delete both, and a new pair is made"
         ) from error
     return tls
 
 
-def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Settings:
+def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> ServerSettings:
     from dray.api.gates import FeatureGates
     from dray.apiserver.admission.pool_status import RequestLimits
-    from dray.apiserver.assembly import Settings
+    from dray.apiserver.assembly import ServerSettings
     from dray.apiserver.served import parse_runtime_config
 
     try:
@@ -258,8 +258,8 @@ def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Sett
         runtime_config = parse_runtime_config(args.runtime_config)
         limits = RequestLimits(args.pool_status_per_minute, args.pool_status_burst, args.pool_status_cap)
     except ValueError as error:
-        raise StartError(str(error)) from error
-    return Settings(
+        raise ServerStartError(str(error)) from error
+    return ServerSettings(
         store=f"sqlite:{args.dir / 'state.db'}" if args.store == "sqlite" else args.store,
         keys=keys,
         gates=gates,
@@ -272,16 +272,16 @@ def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Sett
     )
 
 
-async def _open(settings: Settings) -> Running:
+async def _open(settings: ServerSettings) -> Running:
     from dray.apiserver.assembly import Running
     from dray.store import StoreError
 
     try:
         return await Running.open(settings)
     except (StoreError, ValueError) as error:
-        raise StartError(str(error)) from error
+        raise ServerStartError(str(error)) from error
     except OSError as error:
-        raise StartError(f"{error.filename or settings.store}: {error.strerror or error}") from error
+        raise ServerStartError(f"{error.filename or settings.store}: {error.strerror or error}") from error
 
 
 # What a person sees
@@ -297,7 +297,7 @@ def _announce(args: argparse.Namespace, running: Running, keys: Keys, url: str, 
             own = _kubeconfig.entries(url, None if args.insecure else keys, name, name)
             _kubeconfig.write(_kubeconfig.of_user(), own, select=True)
     except ValueError as error:
-        raise StartError(str(error)) from error
+        raise ServerStartError(str(error)) from error
     print(f"dray {version()} at {url}")
     lines = [*_banner.runs(args), took_over, _banner.off(running.gates)]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -14,7 +14,7 @@ from typing import Any
 from dray.api.gates import FeatureGates
 from dray.cli._access import ClientAccess
 from dray.cli._demo import GATES, PROFILE, keep_busy
-from dray.web.access import Identity
+from dray.web.access import SessionIdentity
 
 _DEMO = ("--store", "memory", "--port", "0", "--profile", PROFILE, "--feature-gates", GATES)
 
@@ -53,7 +53,7 @@ async def _cluster(args: argparse.Namespace) -> Shown:
         except (Forbidden, NotFound):  # an older cluster
             name, groups = "the user of the kubeconfig", ()
     namespace = args.namespace or client.config.namespace
-    identity = Identity(name, {"local": client.config.server}, groups, namespace)
+    identity = SessionIdentity(name, {"local": client.config.server}, groups, namespace)
     return Shown(ClientAccess(lambda: connect(args), identity, client.config.server))
 
 
@@ -64,7 +64,7 @@ def _recording(file: str) -> Shown:
 
     gates = FeatureGates()
     client = Recorded(read_manifests([file], gates).all(Wire))
-    identity = Identity("whoever has the file", {"local": file})
+    identity = SessionIdentity("whoever has the file", {"local": file})
     return Shown(ClientAccess(lambda: client, identity, Path(file).name, "recording"), gates)
 
 
@@ -95,7 +95,7 @@ async def _demo(stopping: asyncio.Event) -> AsyncIterator[Shown]:
         client = InProcess(running.api, ADMIN, user_agent="dray-demo")
         busy = asyncio.ensure_future(keep_busy(client))
         try:
-            identity = Identity("a visitor", {"local": "demo"})
+            identity = SessionIdentity("a visitor", {"local": "demo"})
             access = ClientAccess(lambda: client, identity, "a cluster for demonstrations", "demo")
             yield Shown(access, running.gates)
         finally:

@@ -24,7 +24,7 @@ class Column(NamedTuple):
     right: bool = False
 
 
-class Share(NamedTuple):
+class ShareBar(NamedTuple):
     """A bar: the parts of a whole that are in use, and those that nobody can have; colours say what they are."""
 
     used: float
@@ -35,7 +35,7 @@ class Share(NamedTuple):
 class Row(NamedTuple):
     """The cells of a row, and a remark at its end."""
 
-    cells: tuple[Cell | Share, ...]
+    cells: tuple[Cell | ShareBar, ...]
     remark: str = ""
 
 
@@ -87,15 +87,15 @@ def _below(remark: str, width: int | None) -> list[Text]:
     return [Text(line, style="yellow") for line in wrapped]
 
 
-def _cell(cell: Cell | Share, bar_width: int) -> Text:
+def _cell(cell: Cell | ShareBar, bar_width: int) -> Text:
     from rich.text import Text
 
-    if isinstance(cell, Share):
+    if isinstance(cell, ShareBar):
         return bar(cell, bar_width)
     return Text(cell) if isinstance(cell, str) else cell
 
 
-def bar(share: Share, width: int = BARS[0]) -> Text:
+def bar(share: ShareBar, width: int = BARS[0]) -> Text:
     """`██████████▒▒░░░░░░░░  50 %`: in use, tainted or unusable, free. What is not healthy is red."""
     from rich.text import Text
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dray.cli._banner import counted
-from dray.cli._table import Column, Row, Share, lines
+from dray.cli._table import Column, Row, ShareBar, lines
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -71,9 +71,9 @@ def _summary(what: str, rows: Sequence[Any]) -> list[Text]:
     return [Text(f"{counted(number, what.removesuffix('s'))}, {counted(total, 'device')}: {counts}")]
 
 
-def _share(row: Any) -> Share:
+def _share(row: Any) -> ShareBar:
     total = row.total or 1
-    return Share(row.allocated / total, row.unavailable / total, row.unhealthy / total)
+    return ShareBar(row.allocated / total, row.unavailable / total, row.unhealthy / total)
 
 
 def _numbers(row: Any) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def _devices(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
     drawn = []
     for line in found:
         row, is_device = line.row, line.state in COLOURS and line.state != "share"
-        state = Share(line.used) if line.used is not None else Text(line.state, style=COLOURS[line.state])
+        state = ShareBar(line.used) if line.used is not None else Text(line.state, style=COLOURS[line.state])
         extra: tuple[str, ...] = (line.fits,) if fits else ()
         extra += ((_pairs(row.capacity), _pairs(row.attributes)) if is_device else ("", "")) if wide else ()
         cells = row.driver, row.pool, line.name, row.node, state, line.claim, _few(line.used_by), *extra

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     from dray.api.errors import ApiError
     from dray.api.manifests import ManifestError
-    from dray.cli._serve import StartError
+    from dray.cli._serve import ServerStartError
     from dray.client.config import ConfigError
 
     set_up_logging(args.v)
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(args))
-    except (ApiError, ConfigError, ManifestError, StartError, OSError) as error:
+    except (ApiError, ConfigError, ManifestError, ServerStartError, OSError) as error:
         return fail("dashboard", problem(error))
 
 

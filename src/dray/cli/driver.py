@@ -18,7 +18,7 @@ from dray.cli._component import add_verbosity, on_signals, reached, set_up_loggi
 if TYPE_CHECKING:
     from dray.client import Client
     from dray.driver import Driver, Runner
-    from dray.sim.drivertest import Patience, Report, Subject
+    from dray.sim.drivertest import DriverReport, DriverUnderTest, Patience
 
 KINDS = ("gpu", "mig", "network", "nic")
 _DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
@@ -206,7 +206,7 @@ def run_test(args: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
-async def _test(args: argparse.Namespace) -> Report:
+async def _test(args: argparse.Namespace) -> DriverReport:
     from dray.sim.drivertest import OwnCluster, Places, run
 
     with tempfile.TemporaryDirectory(prefix="dray-") as name:  # short, for the sake of sockets
@@ -216,20 +216,20 @@ async def _test(args: argparse.Namespace) -> Report:
             return await run(_subject(args, directory), cluster, places, _patience(args))
 
 
-async def _test_running(args: argparse.Namespace, socket: Path) -> Report:
+async def _test_running(args: argparse.Namespace, socket: Path) -> DriverReport:
     from dray.client.config import ConfigError, load
     from dray.client.http import Http
-    from dray.sim.drivertest import Endpoint, ForeignCluster, Places, run
+    from dray.sim.drivertest import ForeignCluster, Places, RegisteredDriver, run
 
     if not args.node:
         raise ConfigError("--node is required: which node does the driver run on?")
     async with Http(load(args.kubeconfig)) as client:
         cluster = ForeignCluster(client, args.node, Path(args.kubeconfig))
         places = Places(cluster.kubeconfig, args.node, socket.parent.parent, args.cdi_dir)
-        return await run(Endpoint(socket), cluster, places, _patience(args), socket)
+        return await run(RegisteredDriver(socket), cluster, places, _patience(args), socket)
 
 
-def _subject(args: argparse.Namespace, directory: Path) -> Subject:
+def _subject(args: argparse.Namespace, directory: Path) -> DriverUnderTest:
     from dray.sim.drivertest import Command
 
     if args.target != ["example"]:

@@ -14,7 +14,7 @@ from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.client.http import Http
-    from dray.inspect.explanation import Explanation
+    from dray.inspect.explanation import WaitExplanation
 
 
 _NAMES = {
@@ -109,7 +109,7 @@ async def _watch(args: argparse.Namespace, kind: str, name: str) -> None:
             await asyncio.sleep(_WATCH_SECONDS)
 
 
-async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: str) -> Explanation:
+async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
     """Explain what was deleted once it exists again. Raises `NotThere` when it stays away."""
     from dray.inspect.explain import NotThere
 
@@ -123,7 +123,7 @@ async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: s
                 raise
 
 
-async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> Explanation:
+async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
     from dray.inspect import explain
     from dray.inspect.placement import Deadlines
     from dray.inspect.snapshot import NAMESPACES, REQUESTS, WORKLOADS, fetch
@@ -140,7 +140,7 @@ async def _explained(client: Http, args: argparse.Namespace, kind: str, name: st
     return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, deadlines)
 
 
-def _show(found: Explanation, output: str) -> None:
+def _show(found: WaitExplanation, output: str) -> None:
     from dray.inspect.layout import data_of
 
     if output == "text":
@@ -149,7 +149,7 @@ def _show(found: Explanation, output: str) -> None:
         print(data(data_of(found), output))
 
 
-def _draw(found: Explanation) -> None:
+def _draw(found: WaitExplanation) -> None:
     """On a terminal in colours and within its width; into anything else one line for each thing."""
     from rich.console import Console
     from rich.text import Text

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(cluster: _clusters.Cluster) -> tuple[str, str, str, str]:
+def _row(cluster: _clusters.ClusterDirectory) -> tuple[str, str, str, str]:
     record = cluster.record()
     status, url = ("running", record.url) if record is not None else ("stopped", "-")
     return cluster.name, status, url, str(cluster.directory)

@@ -83,7 +83,7 @@ def image_settings(args: argparse.Namespace) -> ImageSettings:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dray.node.agent import Agent, AgentError, Settings
+    from dray.node.agent import Agent, AgentError, AgentSettings
     from dray.node.runtimes import RuntimeUnavailable, open_runtime
 
     try:
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     problems: list[str] = []
 
     async def work(client: Client, gates: FeatureGates) -> None:
-        settings = Settings(
+        settings = AgentSettings(
             args.name,
             args.root,
             address=args.address,

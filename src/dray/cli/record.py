@@ -20,7 +20,7 @@ from dray.cli._cluster import add_options, connect, read_all
 
 if TYPE_CHECKING:
     from dray.api.wire import Wire
-    from dray.sim.history import Event, HistoryFile
+    from dray.sim.history import HistoryFile, RecordedEvent
     from dray.sim.recording import Recording
 
 
@@ -175,13 +175,13 @@ class _Following:
                     if self._file is not None:
                         self._file.close()
 
-    def _open(self, recording: Recording) -> Callable[[Iterable[Event]], None]:
+    def _open(self, recording: Recording) -> Callable[[Iterable[RecordedEvent]], None]:
         from dray.sim.history import HistoryFile
 
         self._file = HistoryFile(self._args.output, recording)
         return self._write
 
-    def _write(self, events: Iterable[Event]) -> None:
+    def _write(self, events: Iterable[RecordedEvent]) -> None:
         """Write, or end where that fails: an informer would go on without the file."""
         assert self._file is not None  # it is open from the beginning on
         try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dray.sim.cluster import Cluster
     from dray.sim.measures import Prices
     from dray.sim.replay import Replay, Replayed, Setup
-    from dray.sim.report import Report
+    from dray.sim.report import SimulationReport
     from dray.sim.timeline import Timeline
 
 
@@ -91,10 +91,10 @@ def run(args: argparse.Namespace) -> int:
     return int(checks and report.comparison is not None and bool(report.comparison.differences))
 
 
-def _replayed(args: argparse.Namespace, gates: FeatureGates) -> Report:
+def _replayed(args: argparse.Namespace, gates: FeatureGates) -> SimulationReport:
     from dray.sim.comparison import compare, recorded_placements
     from dray.sim.replay import Replay, Setup
-    from dray.sim.report import Report, Run
+    from dray.sim.report import Run, SimulationReport
 
     prices, setup = _prices(args), _setup(args, gates)
     timeline = _timeline(args)
@@ -102,10 +102,10 @@ def _replayed(args: argparse.Namespace, gates: FeatureGates) -> Report:
         before = _finished(Replay(timeline, Setup(), is_free=True, prices=prices), "as it was")
         after = _finished(Replay(timeline, setup, is_free=True, prices=prices), "with the change")
         runs = Run("as it was", before.figures), Run("with the change", after.figures)
-        return Report(args.recording, runs, compare(before.placements, after.placements))
+        return SimulationReport(args.recording, runs, compare(before.placements, after.placements))
     done = _finished(Replay(timeline, is_free=not timeline.has_decisions, prices=prices), "replaying")
     recorded = compare(recorded_placements(timeline), done.placements) if timeline.has_decisions else None
-    return Report(args.recording, (Run("replayed", done.figures),), recorded)
+    return SimulationReport(args.recording, (Run("replayed", done.figures),), recorded)
 
 
 def _finished(replay: Replay, name: str) -> Replayed:
@@ -200,14 +200,14 @@ def _prices(args: argparse.Namespace) -> Prices:
     return Prices(rules)
 
 
-def _write_page(args: argparse.Namespace, report: Report) -> None:
+def _write_page(args: argparse.Namespace, report: SimulationReport) -> None:
     if args.html:
         from dray.sim.page import page_of
 
         Path(args.html).write_text(page_of(report), encoding="utf-8")
 
 
-def _shown(report: Report, output: str) -> str:
+def _shown(report: SimulationReport, output: str) -> str:
     from dray.sim.report import text_of, tree_of
 
     return data(tree_of(report), output) if output == "json" else text_of(report)

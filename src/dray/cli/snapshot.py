@@ -116,9 +116,9 @@ async def _repair(path: Path) -> int:
     """Delete what cannot be decoded, and let the holds of devices agree with the claims; how many were deleted."""
     from dray.apiserver.read.storage import decode
     from dray.apiserver.write.holds import PREFIX, DeviceHolds
-    from dray.store import Cache, Op, SqliteLog, Version
+    from dray.store import Cache, KeyVersion, Op, SqliteLog
 
-    def is_whole(version: Version) -> bool:
+    def is_whole(version: KeyVersion) -> bool:
         try:
             return version.key.startswith(PREFIX) or version.object is not None
         except Exception:  # whatever a key or a value of another kind makes of it

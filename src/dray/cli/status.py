@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if counts.startswith("answers") else 1
 
 
-async def _counts(cluster: _clusters.Cluster) -> str:
+async def _counts(cluster: _clusters.ClusterDirectory) -> str:
     """How many nodes, pods and claims there are, as the cluster itself says."""
     from dray.api.errors import ApiError
     from dray.api.types.core import Node, Pod

@@ -90,10 +90,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generated(args: argparse.Namespace) -> list[TracePod]:
-    from dray.sim.traces.generator import Shape, generate
+    from dray.sim.traces.generator import LoadShape, generate
 
     return generate(
-        Shape(
+        LoadShape(
             args.pods,
             args.seconds,
             args.runtime,

@@ -82,7 +82,7 @@ def from_kubeconfig(path: str, context: str = "") -> Config:
     chosen, _ = _find(files, "context", current)
     cluster, cluster_dir = _find(files, "cluster", chosen.get("cluster", ""))
     user, user_dir = _find(files, "user", chosen["user"]) if chosen.get("user") else ({}, cluster_dir)
-    config = _Reader(cluster, user, user_dir)
+    config = _ContextReader(cluster, user, user_dir)
     credentials = _plugin(present, current) if any(k in user for k in _PLUGIN_KEYS) else config.credentials()
     return Config(
         server=config.server(),
@@ -136,7 +136,7 @@ def _find(files: list[_Kubeconfig], kind: str, name: str) -> tuple[Tree, Path]:
     raise ConfigError(f"kubeconfig {':'.join(str(f.path) for f in files)}: there is no {kind} {name!r}")
 
 
-class _Reader:
+class _ContextReader:
     """The cluster and user entries of the chosen context."""
 
     def __init__(self, cluster: Tree, user: Tree, user_dir: Path) -> None:

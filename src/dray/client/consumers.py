@@ -22,7 +22,7 @@ _PODS_BY_GROUP = "pods by group"
 _GROUPS_BY_CLAIM = "groups by claim"
 
 
-class Consumers:
+class ClaimConsumers:
     """Pods, groups and the claims they use; reads the informers' copies and never awaits.
 
     Without `groups` the component does not know PodGroups: entries of groups resolve only where the pod's status says so.

@@ -57,7 +57,7 @@ class _Identity(NamedTuple):
 
 
 @dataclass
-class _Series:
+class _CountedEvent:
     """An event that is being counted."""
 
     name: str
@@ -80,9 +80,9 @@ class EventRecorder:
         self._source = core.EventSource(component, host)
         self._clock = clock or SystemClock()
         self._limit = limit
-        self._series: OrderedDict[_Identity, _Series] = OrderedDict()
-        self._pending: dict[_Identity, _Series] = {}
-        self._put_off: dict[_Identity, _Series] = {}  # until the next retry
+        self._series: OrderedDict[_Identity, _CountedEvent] = OrderedDict()
+        self._pending: dict[_Identity, _CountedEvent] = {}
+        self._put_off: dict[_Identity, _CountedEvent] = {}  # until the next retry
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -126,18 +126,18 @@ class EventRecorder:
         self._idle.clear()
         self._wake.set()
 
-    def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> _Series | None:
+    def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> _CountedEvent | None:
         if len(self._pending) + len(self._put_off) >= self._limit:
             EVENTS_DROPPED.of(self._source.component).add()
             return None
         name = f"{identity.name}.{time.time_ns():x}"
-        series = self._series[identity] = _Series(name, reference, now, now)
+        series = self._series[identity] = _CountedEvent(name, reference, now, now)
         self._series.move_to_end(identity)
         while len(self._series) > _REMEMBERED and next(iter(self._series)) not in self._pending:
             self._series.popitem(last=False)
         return series
 
-    async def _write(self, identity: _Identity, series: _Series) -> None:
+    async def _write(self, identity: _Identity, series: _CountedEvent) -> None:
         count, known = series.count, series.written
         namespace = identity.namespace or "default"  # events about cluster-wide objects live there
         try:
@@ -152,7 +152,7 @@ class EventRecorder:
                 EVENTS_DROPPED.of(self._source.component).add()
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)
 
-    def _retry(self, identity: _Identity, series: _Series) -> bool:
+    def _retry(self, identity: _Identity, series: _CountedEvent) -> bool:
         """Put off to the next retry, which is one for all; no if it was tried often enough."""
         series.failed += 1
         if series.failed == _TRIES:
@@ -167,13 +167,13 @@ class EventRecorder:
         self._pending, self._put_off = self._put_off | self._pending, {}
         self._awake()
 
-    async def _create(self, identity: _Identity, series: _Series, namespace: str) -> None:
+    async def _create(self, identity: _Identity, series: _CountedEvent, namespace: str) -> None:
         try:
             await self._client.create(core.Event, self._event(identity, series, namespace))
         except AlreadyExists:  # an earlier try was heard, and only its answer lost
             await self._count_up(series, namespace)
 
-    async def _count_up(self, series: _Series, namespace: str) -> bool:
+    async def _count_up(self, series: _CountedEvent, namespace: str) -> bool:
         patch = {"count": series.count, "lastTimestamp": timestamp(series.last)}
         try:
             await self._client.patch(core.Event, series.name, patch, namespace)
@@ -181,7 +181,7 @@ class EventRecorder:
             return False
         return True
 
-    def _event(self, identity: _Identity, series: _Series, namespace: str) -> core.Event:
+    def _event(self, identity: _Identity, series: _CountedEvent, namespace: str) -> core.Event:
         return core.Event(
             metadata=ObjectMeta(name=series.name, namespace=namespace),
             involvedObject=series.reference,

@@ -33,7 +33,7 @@ class _Version(Struct):
     version: str
 
 
-class _Group(Struct):
+class _ApiGroup(Struct):
     name: str
     versions: list[_Version]
 
@@ -41,7 +41,7 @@ class _Group(Struct):
 class _Groups(Struct):
     """Which groups there are, but for the core."""
 
-    groups: list[_Group]
+    groups: list[_ApiGroup]
 
 
 Document = TypeVar("Document", _Resources, _Groups)

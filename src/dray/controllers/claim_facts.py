@@ -12,16 +12,16 @@ from dray.api.podclaims import Sharing, Use
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from dray.controllers.context import ControllerContext
 from dray.controllers.references import References
-from dray.controllers.upkeep import Facts
+from dray.controllers.upkeep import ConsumerFacts
 
 
 class ClaimFacts:
     """Asks about claims. With a gate off, the references that it is about are left alone while their namespace lasts."""
 
-    def __init__(self, context: ControllerContext, consumers: Consumers, sharing: Sharing) -> None:
+    def __init__(self, context: ControllerContext, consumers: ClaimConsumers, sharing: Sharing) -> None:
         self._client = context.client
         self._consumers = consumers
         self._sharing = sharing
@@ -44,7 +44,7 @@ class ClaimFacts:
         pod = self._known_pod(namespace, owner.name, owner.uid) if owner is not None else None
         return owner is None or (pod is not None and not podclaims.will_never_run(pod))
 
-    async def facts(self, claim: ResourceClaim, *, left: bool) -> Facts:
+    async def facts(self, claim: ResourceClaim, *, left: bool) -> ConsumerFacts:
         """`left` says that somebody whom the claim does not list has just ended or given it up."""
         references = claim.status.reservedFor
         finished = {r.uid for r in references if podclaims.is_pod(r) and not await self._still_uses(claim, r)}
@@ -60,7 +60,7 @@ class ClaimFacts:
         kept = [r for r in references if r.uid not in gone]
         workload = await self._forgotten_workload(claim, kept)
         missing = [*([workload] if workload else []), *self._forgotten_groups(claim, kept)]
-        return Facts(
+        return ConsumerFacts(
             gone=gone,
             owner_done=await self._owner_is_done(claim),
             shared=shared,

@@ -26,7 +26,7 @@ from dray.api.types.core import Node, Pod, PodResourceClaim, PodResourceClaimSta
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaimStatus, PodGroupStatus
 from dray.client import Deltas, Informer, change_status
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from dray.controllers.claim_facts import ClaimFacts
 from dray.controllers.context import ControllerContext
 from dray.controllers.metrics import claims_changed
@@ -55,7 +55,7 @@ class ClaimController:
         self._client = context.client
         self._known = Knowledge(Sharing.of(context.gates), labels_of=self._labels_of)
         sharing = self._known.sharing
-        self._consumers = Consumers(informers, groups=sharing.groups)
+        self._consumers = ClaimConsumers(informers, groups=sharing.groups)
         self._claim_facts = ClaimFacts(context, self._consumers, sharing)
         self._controller = context.controller("resource_claim", self._reconcile, WORKERS)
         self.run = self._controller.run

@@ -22,7 +22,7 @@ class EvictionCounts(NamedTuple):
     evicted: int
 
 
-class Reach(NamedTuple):
+class TaintedDevices(NamedTuple):
     """Devices that a rule means: published ones, and allocated ones."""
 
     published: int = 0
@@ -76,7 +76,7 @@ class Evictions:
         return EvictionCounts(len(found), len(set(found.values())), self._evicted.get(rule, 0))
 
 
-def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: Reach, now: str) -> Condition | None:
+def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: TaintedDevices, now: str) -> Condition | None:
     """What a rule should say about evictions, in Kubernetes' words; None when it says so already."""
     state, reason, message = _verdict(rule.spec.taint.effect, counts, reach)
     if counts.evicted:
@@ -87,7 +87,7 @@ def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: Reach, now: 
     return None if told == known else told
 
 
-def _verdict(effect: str, counts: EvictionCounts, reach: Reach) -> tuple[str, str, str]:
+def _verdict(effect: str, counts: EvictionCounts, reach: TaintedDevices) -> tuple[str, str, str]:
     """Status, reason and message, without the pods that are gone already."""
     where = "1 namespace" if counts.namespaces == 1 else f"{counts.namespaces} different namespaces"
     if effect == NO_EFFECT:

@@ -20,7 +20,7 @@ from dray.api.types.core import Pod
 from dray.api.types.meta import Condition
 from dray.api.types.scheduling import PodGroup
 from dray.client import Deltas, Key, key_of, with_conditions
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from dray.controllers.context import ControllerContext
 
 WORKERS = 8
@@ -39,7 +39,7 @@ class GroupController:
         self._clock = context.clock
         self._recorder = context.recorder
         self._told: set[str] = set()  # uids of groups that know which pods are in the way; once is enough
-        self._consumers = Consumers(context.informers, groups=True)
+        self._consumers = ClaimConsumers(context.informers, groups=True)
         self._controller = context.controller("pod_group", self._reconcile, WORKERS)
         self.run = self._controller.run
         self._groups = context.informers.informer(PodGroup)

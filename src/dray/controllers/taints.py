@@ -26,10 +26,10 @@ from dray.api.types.resource import (
 )
 from dray.api.types.scheduling import PodGroup
 from dray.client import Deltas, Key, change_status, key_of, with_conditions
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from dray.controllers.context import ControllerContext
 from dray.controllers.eviction_time import NO_EXECUTE, EvictionTime, Tainted, eviction_time_of, seconds_tolerated
-from dray.controllers.evictions import NO_EFFECT, Evictions, Reach, condition
+from dray.controllers.evictions import NO_EFFECT, Evictions, TaintedDevices, condition
 
 WORKERS = 32
 EVENT = "DeviceTaintManagerEviction"
@@ -47,7 +47,7 @@ class TaintEviction:
         self._client = context.client
         self._recorder = context.recorder
         self._clock = context.clock
-        self._consumers = Consumers(informers, groups=sharing.groups)
+        self._consumers = ClaimConsumers(informers, groups=sharing.groups)
         self._evictions = Evictions()
         self._times: dict[str, tuple[str, int, EvictionTime | None]] = {}  # claim uid → version, epoch, verdict
         self._epoch = 0  # grows when a taint comes or goes
@@ -234,10 +234,10 @@ class TaintEviction:
         rule = self._rules.get("", name)
         if rule is None:
             return None
-        counts, reach = self._evictions.counts(rule.metadata.uid), Reach()
+        counts, reach = self._evictions.counts(rule.metadata.uid), TaintedDevices()
         if rule.spec.taint.effect == NO_EFFECT:
             counts = self._evictions.counted(self._would_leave(rule), rule.metadata.uid)
-            reach = Reach(self._published(rule), sum(1 for _ in self._allocated(rule)))
+            reach = TaintedDevices(self._published(rule), sum(1 for _ in self._allocated(rule)))
         told = condition(rule, counts, reach, timestamp(self._clock.time()))
         if told is None:
             return None

@@ -17,7 +17,7 @@ from dray.api.claim_lifecycle import HOLDING, ClaimEvent, ClaimState, after, sta
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 
 
-class Facts(NamedTuple):
+class ConsumerFacts(NamedTuple):
     """What is known about the consumers of a claim."""
 
     gone: Set[str] = frozenset()  # uids of reservations that nobody needs any more
@@ -37,7 +37,7 @@ class Upkeep(NamedTuple):
     delete: bool = False
 
 
-def upkeep(claim: ResourceClaim, facts: Facts) -> Upkeep:
+def upkeep(claim: ResourceClaim, facts: ConsumerFacts) -> Upkeep:
     state, remaining = state_of(claim), [r for r in claim.status.reservedFor if r.uid not in facts.gone]
     unused = not remaining and not facts.missing and not facts.occupied
     becomes = after(state, _event(claim, facts, remaining, unused=unused))
@@ -51,7 +51,7 @@ def upkeep(claim: ResourceClaim, facts: Facts) -> Upkeep:
 
 
 def _event(
-    claim: ResourceClaim, facts: Facts, remaining: list[ResourceClaimConsumerReference], *, unused: bool
+    claim: ResourceClaim, facts: ConsumerFacts, remaining: list[ResourceClaimConsumerReference], *, unused: bool
 ) -> ClaimEvent | None:
     """What the facts mean for the claim."""
     if len(remaining) < len(claim.status.reservedFor):
@@ -65,7 +65,7 @@ def _event(
 
 
 def _reservations(
-    claim: ResourceClaim, facts: Facts, remaining: list[ResourceClaimConsumerReference]
+    claim: ResourceClaim, facts: ConsumerFacts, remaining: list[ResourceClaimConsumerReference]
 ) -> ResourceClaimStatus | None:
     """The reservations as they should be, where that is a change."""
     if len(remaining) == len(claim.status.reservedFor) and not facts.missing and not facts.for_any_pod:

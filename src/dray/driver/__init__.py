@@ -27,7 +27,8 @@ from dray.driver.pools import Pool, Pools, Version, device
 from dray.driver.publisher import Publisher
 from dray.driver.running import Runner, run
 from dray.driver.sharing import consumes, counter_set, portions
-from dray.driver.status import Condition, DeviceStatus, report
+from dray.driver.status import DeviceCondition as Condition
+from dray.driver.status import DeviceStatus, report
 from dray.driver.sysfs import pci_address, pci_attributes
 
 __all__ = [

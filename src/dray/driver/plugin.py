@@ -17,7 +17,7 @@ import grpc.aio
 from dray.driver.claims import ClaimReference
 from dray.driver.contract import DeviceHealth, Driver, HealthReporter
 from dray.driver.preparation import ClaimNotFound, Preparation
-from dray.driver.prepared import Answer
+from dray.driver.prepared import PreparedDeviceRecord
 from dray.driver.sockets import Sockets, SocketServer
 from dray.rpc import HEALTH_SERVICES, PLUGIN_PACKAGE, PLUGIN_SERVICES, dra_v1_pb2, health_pb2, registration_pb2
 from dray.rpc.services import add_service
@@ -33,7 +33,7 @@ _HEALTH = {True: health_pb2.HEALTHY, False: health_pb2.UNHEALTHY, None: health_p
 Context: TypeAlias = Any  # grpc.aio.ServicerContext; grpc has no types
 
 
-class Plugin:
+class DriverPlugin:
     """The servers of one instance of a driver. DRA is there before the registration that tells of it."""
 
     def __init__(self, driver: Driver, preparation: Preparation, sockets: Sockets) -> None:
@@ -147,7 +147,7 @@ class _Health:
         self._closed.set()
 
 
-def _device(answer: Answer) -> dra_v1_pb2.Device:
+def _device(answer: PreparedDeviceRecord) -> dra_v1_pb2.Device:
     return dra_v1_pb2.Device(
         request_names=[answer.request],
         pool_name=answer.pool,

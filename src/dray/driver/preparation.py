@@ -24,7 +24,7 @@ from dray.driver.cdi import CdiDirectory
 from dray.driver.claims import AllocatedClaim, ClaimReference, allocated
 from dray.driver.contract import Driver, PreparedDevice, PrepareError
 from dray.driver.metadata import MetadataFiles, ToldDevice
-from dray.driver.prepared import Answer, PreparedClaims
+from dray.driver.prepared import PreparedClaims, PreparedDeviceRecord
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,9 @@ class Preparation:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._running: set[asyncio.Task[object]] = set()
 
-    async def prepare(self, claims: Sequence[ClaimReference]) -> dict[str, tuple[Answer, ...] | PrepareError]:
+    async def prepare(
+        self, claims: Sequence[ClaimReference]
+    ) -> dict[str, tuple[PreparedDeviceRecord, ...] | PrepareError]:
         """The devices of each claim, or why there are none, by uid."""
         return await self._each(claims, self._prepare)
 
@@ -85,7 +87,7 @@ class Preparation:
 
     # -- one claim
 
-    async def _prepare(self, reference: ClaimReference) -> tuple[Answer, ...]:
+    async def _prepare(self, reference: ClaimReference) -> tuple[PreparedDeviceRecord, ...]:
         entry = self._prepared.finished(reference.uid)
         if entry is not None and entry.answers is not None and entry.own_specs <= self._cdi.exists(reference.uid):
             return entry.answers
@@ -203,6 +205,6 @@ def _check_complete(claim: AllocatedClaim, devices: Sequence[PreparedDevice]) ->
         raise PrepareError(f"the driver prepared {', '.join(foreign)}, which the claim does not have")
 
 
-def _answer(one: PreparedDevice, *cdi_ids: str | None) -> Answer:
+def _answer(one: PreparedDevice, *cdi_ids: str | None) -> PreparedDeviceRecord:
     ids = (*one.cdi_ids, *(cdi_id for cdi_id in cdi_ids if cdi_id))
-    return Answer(one.device.request, one.device.pool, one.device.name, ids, one.device.share_id)
+    return PreparedDeviceRecord(one.device.request, one.device.pool, one.device.name, ids, one.device.share_id)

@@ -21,7 +21,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _VERSION = 1
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PreparedDeviceRecord(msgspec.Struct, frozen=True):
     """One prepared device, as the node agent is told."""
 
     request: str
@@ -31,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True):
     share_id: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class PreparedClaimRecord(msgspec.Struct, frozen=True):
     """What is known of one claim; without `answers` its preparation was begun and not finished."""
 
     version: int
@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True):
     name: str
     uid: str
     boot: str
-    answers: tuple[Answer, ...] | None = None
+    answers: tuple[PreparedDeviceRecord, ...] | None = None
     own_specs: bool = False  # whether a CDI file of ours belongs to it
 
     @property
@@ -55,14 +55,16 @@ class PreparedClaims:
         self._boot = _boot_id()
 
     def begin(self, claim: ClaimReference) -> None:
-        self._write(Entry(_VERSION, claim.namespace, claim.name, claim.uid, self._boot))
+        self._write(PreparedClaimRecord(_VERSION, claim.namespace, claim.name, claim.uid, self._boot))
 
-    def finish(self, claim: ClaimReference, answers: tuple[Answer, ...], own_specs: bool) -> None:
-        self._write(Entry(_VERSION, claim.namespace, claim.name, claim.uid, self._boot, answers, own_specs))
+    def finish(self, claim: ClaimReference, answers: tuple[PreparedDeviceRecord, ...], own_specs: bool) -> None:
+        self._write(
+            PreparedClaimRecord(_VERSION, claim.namespace, claim.name, claim.uid, self._boot, answers, own_specs)
+        )
 
-    def find(self, uid: str) -> Entry | None:
+    def find(self, uid: str) -> PreparedClaimRecord | None:
         try:
-            return msgspec.json.decode(self._path(uid).read_bytes(), type=Entry)
+            return msgspec.json.decode(self._path(uid).read_bytes(), type=PreparedClaimRecord)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
@@ -70,7 +72,7 @@ class PreparedClaims:
             log.warning("%s cannot be read (the claim counts as not prepared): %s", self._path(uid), error)
             return None
 
-    def finished(self, uid: str) -> Entry | None:
+    def finished(self, uid: str) -> PreparedClaimRecord | None:
         """The entry of a claim that is prepared; a reboot undoes what was done to the hardware."""
         entry = self.find(uid)
         return entry if entry is not None and entry.answers is not None and entry.boot == self._boot else None
@@ -78,13 +80,13 @@ class PreparedClaims:
     def forget(self, uid: str) -> None:
         self._path(uid).unlink(missing_ok=True)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[PreparedClaimRecord]:
         for path in sorted(self._directory.glob("*.json")):
             entry = self.find(path.stem)
             if entry is not None:
                 yield entry
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: PreparedClaimRecord) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path(entry.uid), msgspec.json.encode(entry))
 

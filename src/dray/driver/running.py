@@ -17,7 +17,7 @@ from dray.client import Client
 from dray.driver.cdi import CdiDirectory
 from dray.driver.contract import Driver, check_driver
 from dray.driver.metadata import MetadataFiles
-from dray.driver.plugin import Plugin
+from dray.driver.plugin import DriverPlugin
 from dray.driver.preparation import Preparation
 from dray.driver.prepared import PreparedClaims
 from dray.driver.publisher import OnError, Publisher
@@ -53,13 +53,13 @@ class Runner:
         self._withdraw = withdraw
         self.publisher = Publisher(client, driver.name, node, on_error=on_error)
         self._preparation: Preparation | None = None
-        self._plugin: Plugin | None = None
+        self._plugin: DriverPlugin | None = None
         if node:
             data = kubelet_dir / "plugins" / driver.name
             cdi = CdiDirectory(cdi_dir, driver.name)
             metadata = MetadataFiles(data, cdi_dir, driver.name)
             self._preparation = Preparation(driver, client, PreparedClaims(data / "claims"), cdi, metadata)
-            self._plugin = Plugin(driver, self._preparation, Sockets.below(kubelet_dir, driver.name, instance))
+            self._plugin = DriverPlugin(driver, self._preparation, Sockets.below(kubelet_dir, driver.name, instance))
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Runner:

@@ -20,7 +20,7 @@ from dray.driver.metadata import NetworkData
 
 
 @dataclass(frozen=True)
-class Condition:
+class DeviceCondition:
     """One condition of a device; `reason` is a CamelCase word, `message` is for people."""
 
     type: str
@@ -41,7 +41,7 @@ class DeviceStatus:
     """What is told about one device of a claim."""
 
     device: AllocatedDevice
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[DeviceCondition] = ()
     network: NetworkData | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 

@@ -15,7 +15,7 @@ from dray.api.allocations import DeviceId
 from dray.api.extended_resources import IMPLICIT_PREFIX, IN_MEMORY
 from dray.api.pools import PoolName
 from dray.api.reasons import cause_wording
-from dray.api.reasons.causes import Asked
+from dray.api.reasons.causes import RequestedDevices
 from dray.api.types.resource import (
     DeviceClass,
     DeviceSelector,
@@ -42,10 +42,10 @@ class Ask:
         self.of_class = expressions(class_.spec.selectors) if class_ is not None else ()
         self.selectors = expressions(spec.selectors)
 
-    def asked(self, needed: int) -> Asked:
+    def asked(self, needed: int) -> RequestedDevices:
         """What it asks for, as causes name it."""
         resource = self._resource if self.claim == IN_MEMORY else ""
-        return Asked(self.claim, self.name, self.class_name, needed, resource)
+        return RequestedDevices(self.claim, self.name, self.class_name, needed, resource)
 
     @property
     def label(self) -> str:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from dray.api import podclaims
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
-from dray.api.reasons.suggestions import Change, ChangeVerb
+from dray.api.reasons.suggestions import ChangeVerb, SuggestedChange
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod, PodResourceClaimStatus, PodStatus, PodTemplateSpec
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
@@ -44,28 +44,28 @@ def manifest_of(object_: Object) -> Tree:
     return tree
 
 
-def created(tree: Tree) -> Change:
+def created(tree: Tree) -> SuggestedChange:
     meta = tree["metadata"]
-    return Change(
+    return SuggestedChange(
         ChangeVerb.CREATE, tree["apiVersion"], tree["kind"], meta["name"], meta.get("namespace", ""), body=tree
     )
 
 
-def replaced(object_: Object, edit: Edit) -> Change:
+def replaced(object_: Object, edit: Edit) -> SuggestedChange:
     """The object deleted and made again with an edit."""
     tree = manifest_of(object_)
     edit(tree)
     return replace(created(tree), verb=ChangeVerb.REPLACE)
 
 
-def patched(object_: Object, body: Tree) -> Change:
+def patched(object_: Object, body: Tree) -> SuggestedChange:
     meta = object_.metadata
-    return Change(ChangeVerb.PATCH, object_.apiVersion, object_.kind, meta.name, meta.namespace, body=body)
+    return SuggestedChange(ChangeVerb.PATCH, object_.apiVersion, object_.kind, meta.name, meta.namespace, body=body)
 
 
-def deleted(object_: Object) -> Change:
+def deleted(object_: Object) -> SuggestedChange:
     meta = object_.metadata
-    return Change(ChangeVerb.DELETE, object_.apiVersion, object_.kind, meta.name, meta.namespace)
+    return SuggestedChange(ChangeVerb.DELETE, object_.apiVersion, object_.kind, meta.name, meta.namespace)
 
 
 def is_controlled(object_: Object) -> bool:
@@ -76,7 +76,7 @@ def is_controlled(object_: Object) -> bool:
 # Applying them
 
 
-def applied(snapshot: Snapshot, changes: Iterable[Change]) -> Snapshot:
+def applied(snapshot: Snapshot, changes: Iterable[SuggestedChange]) -> Snapshot:
     """The snapshot as it would be after some changes."""
     trial = _Trial(snapshot)
     for change in changes:
@@ -91,7 +91,7 @@ class _Trial:
         self._snapshot = snapshot
         self._objects: dict[type[Any], list[Any]] = {type_: [*all_] for type_, all_ in snapshot.objects.items()}
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: SuggestedChange) -> None:
         old = self._find(change)
         match change.verb:
             case ChangeVerb.CREATE:
@@ -132,7 +132,7 @@ class _Trial:
         objects = {type_: tuple(found) for type_, found in self._objects.items()}
         return Snapshot(objects, self._snapshot.unreadable, self._snapshot.unserved, self._snapshot.partial)
 
-    def _find(self, change: Change) -> Any:
+    def _find(self, change: SuggestedChange) -> Any:
         for found in self._objects.values():
             for one in found:
                 if (one.kind, one.metadata.name, one.metadata.namespace) == (

@@ -19,7 +19,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
 from dray.client import Object
-from dray.inspect.explanation import Explanation
+from dray.inspect.explanation import WaitExplanation
 from dray.inspect.hardware import alike
 from dray.inspect.placement import Deadlines, judge_devices
 from dray.inspect.pods import CauseFinding, PodCase, missing_class
@@ -40,7 +40,7 @@ def explain_pod(
     deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
     *,
     helps: bool = True,
-) -> Explanation:
+) -> WaitExplanation:
     """Why a pod waits, or that it does not; without `helps`, nothing is tried that would help."""
     pod = snapshot.get(Pod, name, namespace)
     if pod is None:
@@ -56,7 +56,7 @@ def explain_claim(
     namespace: str,
     name: str,
     deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
-) -> Explanation:
+) -> WaitExplanation:
     """Why a claim is not allocated, or who has it."""
     claim = snapshot.get(ResourceClaim, name, namespace)
     if claim is None:
@@ -75,7 +75,7 @@ def explain_workload(
     namespace: str,
     name: str,
     deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
-) -> Explanation:
+) -> WaitExplanation:
     """Why the pods of a workload do not run, or that they do."""
     kind = BY_TYPE[type_].kind.lower()
     workload = snapshot.get(type_, name, namespace)
@@ -86,7 +86,7 @@ def explain_workload(
     return _explanation(kind, namespace, name, found, snapshot, help_)
 
 
-def explain_request(snapshot: Snapshot, name: str) -> Explanation:
+def explain_request(snapshot: Snapshot, name: str) -> WaitExplanation:
     """Why a ResourcePoolStatusRequest has no answer, or what it is."""
     if ResourcePoolStatusRequest in snapshot.unserved:
         raise NotThere(say(CausePhrase.GATE_HIDES, kind="ResourcePoolStatusRequest", gate="DRAResourcePoolStatus"))
@@ -95,7 +95,7 @@ def explain_request(snapshot: Snapshot, name: str) -> Explanation:
         _must_read(snapshot, ResourcePoolStatusRequest)
         raise _absent("resourcepoolstatusrequest", name, "", snapshot.all(ResourcePoolStatusRequest))
     waits, cause = _request_cause(request)
-    return Explanation(kind="request", name=name, waits=waits, cause=cause)
+    return WaitExplanation(kind="request", name=name, waits=waits, cause=cause)
 
 
 def _explanation(
@@ -105,8 +105,8 @@ def _explanation(
     found: CauseFinding,
     snapshot: Snapshot,
     help_: tuple[Suggestion, ...] = (),
-) -> Explanation:
-    return Explanation(
+) -> WaitExplanation:
+    return WaitExplanation(
         kind=kind,
         namespace=namespace,
         name=name,

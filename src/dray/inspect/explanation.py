@@ -22,7 +22,7 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     amounts: tuple[HeldAmount, ...] = ()
 
 
-class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
+class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything there is to say about why something waits, or that it does not.
 
     `unread` are the resources that the user may not list, `late` the nodes for which there was not enough time.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dray.api.reasons.causes import Place
-from dray.cel.ast import Call, Comprehension, Ident, Literal, Node, Select, children
+from dray.cel.ast import AstNode, Call, Comprehension, Ident, Literal, Select, children
 from dray.cel.errors import Problems
 from dray.cel.lexer import tokenize
 from dray.cel.parser import parse
@@ -65,7 +65,7 @@ def accesses(expression: str) -> list[AttributeAccess]:
     return [AttributeAccess(*key, guarded) for key, guarded in found.items()]
 
 
-def _walk(node: Node, guards: frozenset[AttributePath], bound: Bound) -> Iterator[AttributeAccess]:
+def _walk(node: AstNode, guards: frozenset[AttributePath], bound: Bound) -> Iterator[AttributeAccess]:
     optional = isinstance(node, Call) and node.function in ("_?._", "_[?_]")
     tested = isinstance(node, Select) and node.test
     path = _path(node, bound)
@@ -95,7 +95,7 @@ def _walk(node: Node, guards: frozenset[AttributePath], bound: Bound) -> Iterato
                 yield from _walk(child, guards, bound)
 
 
-def _guards(node: Node, bound: Bound) -> Iterator[AttributePath]:
+def _guards(node: AstNode, bound: Bound) -> Iterator[AttributePath]:
     """The places that surely exist where an expression is true."""
     match node:
         case Select(test=True):
@@ -110,7 +110,7 @@ def _guards(node: Node, bound: Bound) -> Iterator[AttributePath]:
                 yield from _guards(part, bound)
 
 
-def _path(node: Node, bound: Bound) -> AttributePath | None:
+def _path(node: AstNode, bound: Bound) -> AttributePath | None:
     match node:
         case Ident():
             return bound.get(node.name)
@@ -192,7 +192,7 @@ def in_words(part: str) -> str:
     except Problems:
         return part
     match tree:
-        case Call(function=function, target=Node() as target, args=[amount]) if function in _METHODS:
+        case Call(function=function, target=AstNode() as target, args=[amount]) if function in _METHODS:
             sign, name, value = _METHODS[function], _name(target), _constant(amount)
             return f"{name} {sign} {value}" if name and value is not None else part
         case Call(function=function, args=[_, _]) if function in _COMPARISONS:
@@ -201,25 +201,25 @@ def in_words(part: str) -> str:
             return part
     left, right = tree.args
     match left:
-        case Call(function="compareTo", target=Node() as target, args=[amount]) if _is_zero(right):
+        case Call(function="compareTo", target=AstNode() as target, args=[amount]) if _is_zero(right):
             name, value = _name(target), _constant(amount)
         case _:
             name, value = _name(left), _constant(right)
     return f"{name} {sign} {value}" if name and value is not None else part
 
 
-def _name(node: Node) -> str | None:
+def _name(node: AstNode) -> str | None:
     if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "device":
         return node.field
     path = _path(node, {})
     return path.name if path is not None else None
 
 
-def _is_zero(node: Node) -> bool:
+def _is_zero(node: AstNode) -> bool:
     return isinstance(node, Literal) and node.value == 0
 
 
-def _constant(node: Node) -> str | None:
+def _constant(node: AstNode) -> str | None:
     match node:
         case Literal(value=bool() as value):
             return str(value).lower()

@@ -18,7 +18,7 @@ from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.devices import AlternativeReasons, Reasons
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
 from dray.api.reasons.wording import say
-from dray.inspect.explanation import Explanation, Holder
+from dray.inspect.explanation import Holder, WaitExplanation
 
 _NODES_NAMED = 5
 _HOLDERS_NAMED = 5
@@ -34,7 +34,7 @@ class Style(StrEnum):
     NOTE = "note"
 
 
-class Line(NamedTuple):
+class TreeLine(NamedTuple):
     """Some text with what stands before it, and before what goes on below it."""
 
     text: str = ""
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     first: str = ""
     rest: str = ""
 
-    def below(self, edge: tuple[str, str], *, head: bool) -> Line:
+    def below(self, edge: tuple[str, str], *, head: bool) -> TreeLine:
         """The line as part of a branch of a tree."""
         return self._replace(first=(edge[0] if head else edge[1]) + self.first, rest=edge[1] + self.rest)
 
@@ -60,12 +60,12 @@ class Line(NamedTuple):
         )
 
 
-def text_of(explanation: Explanation) -> str:
+def text_of(explanation: WaitExplanation) -> str:
     """Several lines for a person, each as long as it is."""
     return "\n".join(text for line in lines_of(explanation) for text in line.wrapped(None))
 
 
-def data_of(explanation: Explanation) -> dict[str, Any]:
+def data_of(explanation: WaitExplanation) -> dict[str, Any]:
     """Everything for a program, with the words of cause and suggestions beside their codes."""
     tree: dict[str, Any] = msgspec.to_builtins(explanation)
     tree["cause"]["text"] = cause_wording.cause(explanation.cause)
@@ -74,21 +74,21 @@ def data_of(explanation: Explanation) -> dict[str, Any]:
     return tree
 
 
-def lines_of(explanation: Explanation) -> list[Line]:
+def lines_of(explanation: WaitExplanation) -> list[TreeLine]:
     """The explanation, line by line."""
     phrase = CausePhrase.WAITS if explanation.waits else CausePhrase.WAITS_NOT
     why = cause_wording.cause(explanation.cause)
-    lines = [Line(say(phrase, subject=explanation.subject, why=why), Style.CAUSE, rest="  ")]
+    lines = [TreeLine(say(phrase, subject=explanation.subject, why=why), Style.CAUSE, rest="  ")]
     for number, suggestion in enumerate(explanation.help):
         helps = CausePhrase.HELPS_TOO if number else CausePhrase.HELPS
-        lines.append(Line(say(helps, what=cause_wording.suggestion(suggestion)), Style.HELP, rest="  "))
-    notes = [Line(text, Style.NOTE, rest="  ") for text in notes_of(explanation)]
+        lines.append(TreeLine(say(helps, what=cause_wording.suggestion(suggestion)), Style.HELP, rest="  "))
+    notes = [TreeLine(text, Style.NOTE, rest="  ") for text in notes_of(explanation)]
     for part in (_nodes(explanation.nodes), _holders(explanation.holders), notes):
-        lines += [Line(), *part] if part else []
+        lines += [TreeLine(), *part] if part else []
     return lines
 
 
-def notes_of(explanation: Explanation) -> list[str]:
+def notes_of(explanation: WaitExplanation) -> list[str]:
     """What this explanation could not look at, or did not finish."""
     notes = []
     if explanation.unread:
@@ -101,30 +101,32 @@ def notes_of(explanation: Explanation) -> list[str]:
 # Nodes
 
 
-def _nodes(verdicts: Iterable[NodeVerdict]) -> list[Line]:
-    alike: dict[tuple[Line, ...], list[str]] = {}
+def _nodes(verdicts: Iterable[NodeVerdict]) -> list[TreeLine]:
+    alike: dict[tuple[TreeLine, ...], list[str]] = {}
     for verdict in verdicts:
         alike.setdefault(tuple(_verdict(verdict)), []).append(verdict.node)
-    lines: list[Line] = []
+    lines: list[TreeLine] = []
     for said, nodes in sorted(alike.items(), key=lambda item: (len(item[0]), item[1])):
         names = f"node{'s' if len(nodes) > 1 else ''} {cause_wording.listed(nodes, _NODES_NAMED)}"
-        lines += [Line(names if said else f"{names}: {say(CausePhrase.FITS)}", rest="  "), *said]
+        lines += [TreeLine(names if said else f"{names}: {say(CausePhrase.FITS)}", rest="  "), *said]
     return lines
 
 
-def _verdict(verdict: NodeVerdict) -> list[Line]:
+def _verdict(verdict: NodeVerdict) -> list[TreeLine]:
     """What stands below the name of a node; nothing, where it fits."""
-    told: list[list[Line]] = [
-        [Line(_reason(reason), rest="  ")] for reason in verdict.reasons if reason.code is not NodeCode.CANNOT_ALLOCATE
+    told: list[list[TreeLine]] = [
+        [TreeLine(_reason(reason), rest="  ")]
+        for reason in verdict.reasons
+        if reason.code is not NodeCode.CANNOT_ALLOCATE
     ]
     if verdict.progress is not None:
-        told.append([Line(wording.timed_out(verdict.progress), rest="  ")])
+        told.append([TreeLine(wording.timed_out(verdict.progress), rest="  ")])
     if verdict.devices is not None:
         told += _claims(verdict.devices)
     return _tree(told)
 
 
-def _tree(branches: Sequence[Sequence[Line]]) -> list[Line]:
+def _tree(branches: Sequence[Sequence[TreeLine]]) -> list[TreeLine]:
     """Branches below each other, each headed by its first line."""
     return [
         line.below(_LAST if number == len(branches) - 1 else _BRANCH, head=at == 0)
@@ -154,16 +156,16 @@ def _amount(resource: str, number: int) -> str:
     return f"{number / 1000:g}" if resource == "cpu" else str(number)
 
 
-def _claims(reasons: Reasons) -> Iterator[list[Line]]:
+def _claims(reasons: Reasons) -> Iterator[list[TreeLine]]:
     """A branch for every pool that cannot be used and for every claim, with its requests below it."""
     for pool in reasons.pools:
-        yield [Line(say(CausePhrase.UNUSED_POOL, pool=wording.unusable_pool(pool)), rest="  ")]
-    requests: dict[str, list[list[Line]]] = {}
+        yield [TreeLine(say(CausePhrase.UNUSED_POOL, pool=wording.unusable_pool(pool)), rest="  ")]
+    requests: dict[str, list[list[TreeLine]]] = {}
     for request in reasons.requests:
-        branches = [[Line(f"request {a.name}: {_funnel(a)}", rest="  ")] for a in request.alternatives]
+        branches = [[TreeLine(f"request {a.name}: {_funnel(a)}", rest="  ")] for a in request.alternatives]
         requests.setdefault(request.claim.partition("/")[2], []).extend(branches)
     for claim, branches in requests.items():
-        yield [Line(f"claim {claim}", rest="  "), *_tree(branches)]
+        yield [TreeLine(f"claim {claim}", rest="  "), *_tree(branches)]
 
 
 def _funnel(alternative: AlternativeReasons) -> str:
@@ -181,13 +183,13 @@ def _funnel(alternative: AlternativeReasons) -> str:
 # Holders
 
 
-def _holders(holders: tuple[Holder, ...]) -> list[Line]:
+def _holders(holders: tuple[Holder, ...]) -> list[TreeLine]:
     if not holders:
         return []
-    lines = [Line(say(CausePhrase.HELD_BY))]
-    lines += [Line(_holder(holder), first="  ", rest="    ") for holder in holders[:_HOLDERS_NAMED]]
+    lines = [TreeLine(say(CausePhrase.HELD_BY))]
+    lines += [TreeLine(_holder(holder), first="  ", rest="    ") for holder in holders[:_HOLDERS_NAMED]]
     if len(holders) > _HOLDERS_NAMED:
-        lines.append(Line(say(CausePhrase.MORE_HOLDERS, more=len(holders) - _HOLDERS_NAMED), first="  "))
+        lines.append(TreeLine(say(CausePhrase.MORE_HOLDERS, more=len(holders) - _HOLDERS_NAMED), first="  "))
     return lines
 
 

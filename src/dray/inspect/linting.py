@@ -25,7 +25,7 @@ from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTem
 from dray.api.validation import Complaint, Context, DerivedCheck, SelectorCheck, validate_create
 from dray.api.wire import Wire
 from dray.cel import Features
-from dray.cel.checking import Asked, check
+from dray.cel.checking import ExpressionToCheck, check
 from dray.inspect import consumption_rules, device_rules, pod_rules
 from dray.inspect.findings import Finding
 from dray.inspect.snapshot import Snapshot
@@ -95,14 +95,14 @@ def _checked(
 
 
 def _complaints(gates: FeatureGates) -> SelectorCheck:
-    return lambda expression: _checked_expression(Asked(expression), gates)[0]
+    return lambda expression: _checked_expression(ExpressionToCheck(expression), gates)[0]
 
 
 def _derived_complaints(gates: FeatureGates) -> DerivedCheck:
-    return lambda expression: _checked_expression(Asked(expression, derived=True), gates)
+    return lambda expression: _checked_expression(ExpressionToCheck(expression, derived=True), gates)
 
 
-def _checked_expression(asked: Asked, gates: FeatureGates) -> tuple[Complaint | None, int]:
+def _checked_expression(asked: ExpressionToCheck, gates: FeatureGates) -> tuple[Complaint | None, int]:
     features = Features(gates.served("DRAConsumableCapacity"), gates.served("DRAListTypeAttributes"))
     refusal, cost = check(asked, features)
     return (Complaint(refusal.reason, refusal.detail) if refusal is not None else None), cost

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dray.api.reasons.suggestions import Change
+from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.core import Pod
 from dray.api.types.meta import OwnerReference
@@ -42,7 +42,7 @@ def _owner(object_: Object, snapshot: Snapshot) -> Maker | None:
     return found if found is not None and found.metadata.uid == reference.uid else None
 
 
-def with_template(maker: Maker, pod: Pod, edit: Callable[[Tree], None]) -> tuple[Change, ...]:
+def with_template(maker: Maker, pod: Pod, edit: Callable[[Tree], None]) -> tuple[SuggestedChange, ...]:
     """The change of the template, and the end of the pod where its workload would leave it as it is."""
     old: Tree = tree_of(maker)["spec"]["template"]["spec"]
     new: Tree = tree_of(maker)["spec"]["template"]["spec"]

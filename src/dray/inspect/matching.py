@@ -24,7 +24,7 @@ class Failure(NamedTuple):
     devices: list[int]
 
 
-class Selection(NamedTuple):
+class SelectedDevices(NamedTuple):
     """What an expression selects. `problem` is what is wrong with the expression itself."""
 
     problem: str
@@ -34,11 +34,11 @@ class Selection(NamedTuple):
     is_complete: bool
 
 
-def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], deadline: float) -> Selection:  # fmt: skip
+def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], deadline: float) -> SelectedDevices:  # fmt: skip
     """Ask about every device, by number, until the deadline (a reading of `time.monotonic()`)."""
     refused = check_selector(expression) if expression.strip() else None
     if refused is not None:
-        return Selection(f"{refused.reason}: {refused.detail}", [], [], 0, True)
+        return SelectedDevices(f"{refused.reason}: {refused.detail}", [], [], 0, True)
     judge = _Judge(expression, of_class)
     matched: list[int] = []
     failures: dict[tuple[ExpressionPart, str], list[int]] = {}
@@ -58,7 +58,7 @@ def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class:
             is_complete = False
             break
     found = [Failure(part, error, numbers) for (part, error), numbers in failures.items()]
-    return Selection("", matched, sorted(found, key=lambda one: one.part.start), judge.max_cost, is_complete)
+    return SelectedDevices("", matched, sorted(found, key=lambda one: one.part.start), judge.max_cost, is_complete)
 
 
 class _Judge:

@@ -24,7 +24,7 @@ from dray.inspect.snapshot import Snapshot
 CONSTRAINT = "constraint"  # the last step; the others have the codes of `StepCode`
 
 
-class Step(NamedTuple):
+class FilterStep(NamedTuple):
     """One condition: how many devices are left after it, and which it has cost."""
 
     code: str
@@ -43,7 +43,7 @@ class RequestSteps(NamedTuple):
     alternative: str
     needed: int
     every: bool
-    steps: list[Step]
+    steps: list[FilterStep]
 
 
 def pending_claims(snapshot: Snapshot, pod: Pod) -> list[ResourceClaim]:
@@ -72,7 +72,7 @@ class _Steps:
         self._ask, self._hardware, self._snapshot = ask, hardware, snapshot
         self._census = Census(ask, hardware, snapshot.taken)
 
-    def found(self, attribute: str) -> list[Step]:
+    def found(self, attribute: str) -> list[FilterStep]:
         ask, census = self._ask, self._census
         usable = self._hardware.usable
         steps = [_step(StepCode.PUBLISHED, self._hardware.devices, usable)]
@@ -105,9 +105,9 @@ class _Steps:
         return found
 
 
-def _step(code: str, before: Sequence[Published], after: Sequence[Published], subject: str = "", number: int | None = None, text: str = "") -> Step:  # fmt: skip
+def _step(code: str, before: Sequence[Published], after: Sequence[Published], subject: str = "", number: int | None = None, text: str = "") -> FilterStep:  # fmt: skip
     kept = {one.id for one in after}
-    return Step(code, len(after), [one.id for one in before if one.id not in kept], subject, number, text)
+    return FilterStep(code, len(after), [one.id for one in before if one.id not in kept], subject, number, text)
 
 
 def _words(expression: str) -> str:

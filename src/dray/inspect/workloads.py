@@ -25,7 +25,7 @@ from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.suggesting import names
 from dray.inspect.suggesting.offers import suggestions
-from dray.inspect.suggesting.subject import Subject
+from dray.inspect.suggesting.subject import WaitingPod
 
 Workload = Deployment | ReplicaSet | StatefulSet | DaemonSet | Job
 _REFUSED = "FailedCreate"
@@ -138,7 +138,7 @@ class WorkloadCase:
     def _helping(self, cause: Cause) -> Iterator[Suggestion]:
         """A larger quota or a new account, if a pod can then be created and has a place."""
         pod = self._pod()
-        subject = Subject(self._snapshot, pod, (), self._deadlines.cluster)
+        subject = WaitingPod(self._snapshot, pod, (), self._deadlines.cluster)
         offers = [*names.pod_quota(subject, cause, max(1, self._missing()))] if cause.code is CauseCode.QUOTA else []
         if cause.code is CauseCode.ACCOUNT_MISSING:
             offers.append(names.account(self._namespace, cause.subject))

@@ -22,11 +22,11 @@ from dray.api.types.core import Pod
 from dray.client import Client, Clock, EventRecorder, Informer, SystemClock
 from dray.node.cdi import Specs
 from dray.node.checkpoint import Checkpoint
-from dray.node.claims import Claims
+from dray.node.claims import ClaimsOnNode
 from dray.node.context import REFRESH_SECONDS, NodeContext
-from dray.node.health import DeviceHealth
+from dray.node.health import DeviceHealthCache
 from dray.node.hostpaths import HostPaths
-from dray.node.identity import Heartbeat, Identity, machine_capacity
+from dray.node.identity import Heartbeat, NodeIdentity, machine_capacity
 from dray.node.images.puller import Images, ImageSettings
 from dray.node.kubeletapi import KubeletApi
 from dray.node.lifecycle import RestartDelays
@@ -47,7 +47,7 @@ class AgentError(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """What an agent can be told."""
 
     name: str
@@ -71,7 +71,7 @@ class Agent:
     """One node. `run` until cancelled; `started` is set once drivers may register and pods run."""
 
     def __init__(
-        self, client: Client, settings: Settings, *, clock: Clock | None = None, runtime: Runtime | None = None
+        self, client: Client, settings: AgentSettings, *, clock: Clock | None = None, runtime: Runtime | None = None
     ) -> None:
         self._client = client
         self._settings = settings
@@ -98,7 +98,7 @@ class Agent:
         port = await logs.start(settings.address, settings.log_port, root, settings.authority)
         try:
             features = declared_features(settings.gates)
-            identity = Identity(
+            identity = NodeIdentity(
                 settings.name, settings.address, runtime.name, settings.labels, settings.capacity, port, features
             )
             heartbeat = Heartbeat(client, identity, clock)
@@ -131,7 +131,7 @@ class _Parts:
         self._informer = informer
         self._name = settings.name
         self._recorder = EventRecorder(client, "kubelet", host=settings.name, clock=clock)
-        health = DeviceHealth(clock, lambda: self._pods.health_changed())
+        health = DeviceHealthCache(clock, lambda: self._pods.health_changed())
         self._plugins = Plugins(
             root / "plugins_registry",
             clock=clock,
@@ -149,7 +149,7 @@ class _Parts:
             client=client,
             clock=clock,
             runtime=runtime,
-            claims=Claims(
+            claims=ClaimsOnNode(
                 client,
                 checkpoint,
                 self._plugins,

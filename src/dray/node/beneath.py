@@ -29,7 +29,7 @@ def open_beneath(base: int, path: str, create: int | None = None, rooted: bool =
 
     With `rooted`, `base` is taken for the root of a file system: links that would leave it begin there or end there.
     """
-    walk = _Walk(base, path, create, rooted)
+    walk = _PathWalk(base, path, create, rooted)
     try:
         return walk.go()
     finally:
@@ -52,7 +52,7 @@ def write_new(base: int, path: str, data: bytes, mode: int) -> None:
         os.fchmod(stream.fileno(), mode)
 
 
-class _Walk:
+class _PathWalk:
     """The way from a directory to a path, as a stack of open descriptors."""
 
     def __init__(self, base: int, path: str, create: int | None, rooted: bool) -> None:

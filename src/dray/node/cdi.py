@@ -142,7 +142,7 @@ class _Merge:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _CdiEntry:
     device: CdiDevice
     spec: CdiSpec
     file: Path
@@ -182,8 +182,8 @@ class Specs:
         text = f"CDI device {qualified} is unknown: no spec in {', '.join(map(str, self.directories))} defines it"
         return text + "".join(f"; bad file {error}" for error in self.errors.values())
 
-    def _devices(self) -> tuple[dict[str, _Entry], dict[str, list[Path]]]:
-        found: dict[str, _Entry] = {}
+    def _devices(self) -> tuple[dict[str, _CdiEntry], dict[str, list[Path]]]:
+        found: dict[str, _CdiEntry] = {}
         ambiguous: dict[str, list[Path]] = {}
         for file, spec in self._specs():
             for device in spec.devices:
@@ -193,7 +193,7 @@ class Specs:
                     ambiguous.setdefault(qualified, [other.file]).append(file)
                 else:
                     ambiguous.pop(qualified, None)
-                    found[qualified] = _Entry(device, spec, file)
+                    found[qualified] = _CdiEntry(device, spec, file)
         return found, ambiguous
 
     def _specs(self) -> Iterator[tuple[Path, CdiSpec]]:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 VERSION = 1
 
 
-class PreparedDevice(msgspec.Struct, frozen=True):
+class CheckpointedDevice(msgspec.Struct, frozen=True):
     """One device as the driver answered: for which requests (none: all), and the CDI ids that bring it along."""
 
     requests: tuple[str, ...]
@@ -42,7 +42,7 @@ class DriverShare(msgspec.Struct, frozen=True):
     """
 
     driver: str
-    devices: tuple[PreparedDevice, ...] | None = None
+    devices: tuple[CheckpointedDevice, ...] | None = None
     stays: bool = False
 
 
@@ -65,7 +65,7 @@ class PreparedClaim(msgspec.Struct, frozen=True):
         return not self.leaving and all(share.devices is not None for share in self.shares)
 
 
-class _File(msgspec.Struct, frozen=True):
+class _CheckpointFile(msgspec.Struct, frozen=True):
     version: int
     checksum: str
     claims: msgspec.Raw
@@ -125,11 +125,11 @@ def _private(path: str, flags: int) -> int:
 
 def _encode(claims: dict[str, PreparedClaim]) -> bytes:
     body = msgspec.json.encode(sorted(claims.values(), key=lambda claim: claim.uid))
-    return msgspec.json.encode(_File(VERSION, hashlib.sha256(body).hexdigest(), msgspec.Raw(body)))
+    return msgspec.json.encode(_CheckpointFile(VERSION, hashlib.sha256(body).hexdigest(), msgspec.Raw(body)))
 
 
 def _decode(data: bytes) -> dict[str, PreparedClaim]:
-    file = msgspec.json.decode(data, type=_File)
+    file = msgspec.json.decode(data, type=_CheckpointFile)
     if file.version != VERSION:
         raise CorruptCheckpoint(f"version {file.version}, expected {VERSION}")
     if hashlib.sha256(file.claims).hexdigest() != file.checksum:

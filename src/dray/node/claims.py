@@ -22,9 +22,9 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client
 from dray.node import preparation
-from dray.node.checkpoint import Checkpoint, PreparedClaim, PreparedDevice
+from dray.node.checkpoint import Checkpoint, CheckpointedDevice, PreparedClaim
 from dray.node.containers import AnyContainer
-from dray.node.drivers import ClaimId, Driver, DriverError, Prepared
+from dray.node.drivers import ClaimId, DriverConnection, DriverError, Prepared
 from dray.node.metrics import ClaimsInUse
 from dray.node.plugins import Plugins
 
@@ -41,7 +41,7 @@ class Granted(NamedTuple):
     driver: str
     claim: str  # the entry of the pod's spec
     request: str  # that the container names; empty for none
-    device: PreparedDevice
+    device: CheckpointedDevice
     resource: str = ""  # the extended resource that it serves; empty for none
     name: str = ""  # of the claim
 
@@ -55,7 +55,7 @@ class _Wanted(NamedTuple):
     requests: frozenset[str]
 
 
-class Claims:
+class ClaimsOnNode:
     """All claims on this node."""
 
     def __init__(
@@ -267,7 +267,7 @@ class Claims:
 
     # Both
 
-    def _driver(self, name: str) -> Driver:
+    def _driver(self, name: str) -> DriverConnection:
         driver = self._plugins.find(name)
         if driver is None:
             raise ClaimsError(f"DRA driver {name} is not registered")

@@ -10,9 +10,9 @@ from pathlib import Path
 from dray.api.types.core import Pod
 from dray.client import Client, Clock, EventRecorder
 from dray.node.cdi import Specs
-from dray.node.claims import Claims
+from dray.node.claims import ClaimsOnNode
 from dray.node.environment import VariablePlace
-from dray.node.health import DeviceHealth
+from dray.node.health import DeviceHealthCache
 from dray.node.hostpaths import HostPaths
 from dray.node.identity import machine_capacity
 from dray.node.images.puller import Images
@@ -31,9 +31,9 @@ class NodeContext:
     client: Client
     clock: Clock
     runtime: Runtime
-    claims: Claims
+    claims: ClaimsOnNode
     specs: Specs
-    health: DeviceHealth
+    health: DeviceHealthCache
     recorder: EventRecorder
     delays: RestartDelays = field(default_factory=RestartDelays)
     devices: bool = True  # the gate DynamicResourceAllocation

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import grpc
 import grpc.aio
 
-from dray.node.checkpoint import PreparedDevice
+from dray.node.checkpoint import CheckpointedDevice
 from dray.node.metrics import OPERATIONS
 from dray.rpc import HEALTH_SERVICES, PLUGIN_PACKAGE, PLUGIN_SERVICES, dra_v1_pb2, health_pb2
 from dray.rpc.services import stub
@@ -53,7 +53,7 @@ class DriverError(Exception):
         self.unimplemented = unimplemented
 
 
-Prepared = tuple[PreparedDevice, ...]
+Prepared = tuple[CheckpointedDevice, ...]
 
 
 def open_channel(socket: str) -> grpc.aio.Channel:
@@ -82,7 +82,7 @@ def _opened(directory: str) -> int:
     return _directories[directory]
 
 
-class Driver:
+class DriverConnection:
     """A connection to one instance of a driver."""
 
     def __init__(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
@@ -141,7 +141,7 @@ class Driver:
         if share.error:
             return str(share.error)
         return tuple(
-            PreparedDevice(tuple(d.request_names), d.pool_name, d.device_name, tuple(d.cdi_device_ids), d.share_id)
+            CheckpointedDevice(tuple(d.request_names), d.pool_name, d.device_name, tuple(d.cdi_device_ids), d.share_id)
             for d in share.devices
         )
 

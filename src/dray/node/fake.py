@@ -14,8 +14,8 @@ from pathlib import Path
 
 from dray.client import Clock, SystemClock
 from dray.node.played import BadAnnotation, exit_code, run_seconds
-from dray.node.runtime import ContainerAttempt, ExecError, ExecSession, Key, StartError, Task
-from dray.node.usage import Usage
+from dray.node.runtime import ContainerAttempt, ContainerStartError, ExecError, ExecSession, Key, Task
+from dray.node.usage import ContainerUsage
 
 _STOPPED = 143  # as if SIGTERM had ended it
 
@@ -47,7 +47,7 @@ class FakeRuntime:
         try:
             seconds, code = run_seconds(task.annotations), exit_code(task.annotations)
         except BadAnnotation as error:
-            raise StartError(str(error)) from error
+            raise ContainerStartError(str(error)) from error
         attempts[key] = ContainerAttempt(key, self._clock.time(), task.quick_ends)
         self._ended[key] = asyncio.Event()
         self.tasks[key] = task
@@ -77,7 +77,7 @@ class FakeRuntime:
     def log(self, key: Key) -> Path | None:
         return None
 
-    def usage(self, keys: Sequence[Key]) -> dict[Key, Usage]:
+    def usage(self, keys: Sequence[Key]) -> dict[Key, ContainerUsage]:
         return {}
 
     def remove(self, pod: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dray.client import Clock
 from dray.client.clock import Timer
 from dray.node.claims import Granted
-from dray.node.drivers import Driver, DriverError
+from dray.node.drivers import DriverConnection, DriverError
 from dray.rpc.health_pb2 import DeviceHealth as Message
 
 log = logging.getLogger(__name__)
@@ -25,34 +25,34 @@ _RETRY_SECONDS = 5.0
 _MESSAGE_CHARACTERS = 1024
 
 
-class Condition(NamedTuple):
+class HealthCondition(NamedTuple):
     health: str
     message: str = ""
 
 
-class _Entry(NamedTuple):
-    condition: Condition
+class _HealthEntry(NamedTuple):
+    condition: HealthCondition
     until: float
 
 
-class DeviceHealth:
+class DeviceHealthCache:
     """The last word on every device. `changed` is called when one changes."""
 
     def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
         self._clock = clock
         self._changed = changed
-        self._entries: dict[tuple[str, str, str], _Entry] = {}  # driver, pool, device
+        self._entries: dict[tuple[str, str, str], _HealthEntry] = {}  # driver, pool, device
         self._speaking: set[str] = set()
         self._timer: Timer | None = None
 
-    def of(self, driver: str, pool: str, device: str) -> Condition | None:
+    def of(self, driver: str, pool: str, device: str) -> HealthCondition | None:
         """The condition of a device; None for drivers that do not report any."""
         if driver not in self._speaking:
             return None
         entry = self._entries.get((driver, pool, device))
-        return Condition(UNKNOWN) if entry is None else entry.condition
+        return HealthCondition(UNKNOWN) if entry is None else entry.condition
 
-    async def follow(self, driver: Driver) -> None:
+    async def follow(self, driver: DriverConnection) -> None:
         """Listen to a driver until cancelled, or until it says that it has nothing to say."""
         while driver.health_service:
             try:
@@ -92,14 +92,14 @@ class DeviceHealth:
         self._watch_the_clock()
 
 
-def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str], _Entry]:
+def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str], _HealthEntry]:
     timeout = device.health_check_timeout_seconds
     until = now + (timeout if timeout > 0 else _TIMEOUT_SECONDS)
-    condition = Condition(_WORDS.get(device.health, UNKNOWN), device.message[:_MESSAGE_CHARACTERS])
-    return (driver, device.device.pool_name, device.device.device_name), _Entry(condition, until)
+    condition = HealthCondition(_WORDS.get(device.health, UNKNOWN), device.message[:_MESSAGE_CHARACTERS])
+    return (driver, device.device.pool_name, device.device.device_name), _HealthEntry(condition, until)
 
 
-def resource_statuses(grants: Iterable[Granted], health: DeviceHealth) -> list[dict[str, Any]]:
+def resource_statuses(grants: Iterable[Granted], health: DeviceHealthCache) -> list[dict[str, Any]]:
     """A container's `allocatedResourcesStatus`: the health of its devices, where drivers tell it."""
     by_request: dict[str, list[dict[str, Any]]] = {}
     for grant in grants:

@@ -29,7 +29,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
-class Identity:
+class NodeIdentity:
     """What a node says of itself."""
 
     name: str
@@ -83,7 +83,7 @@ class Identity:
 class Heartbeat:
     """Registers the node and keeps it alive in the API."""
 
-    def __init__(self, client: Client, identity: Identity, clock: Clock) -> None:
+    def __init__(self, client: Client, identity: NodeIdentity, clock: Clock) -> None:
         self._client = client
         self._identity = identity
         self._clock = clock

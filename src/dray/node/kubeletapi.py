@@ -20,7 +20,7 @@ from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.client import Clock
 from dray.node.runtime import ContainerAttempt, Key, Runtime
-from dray.node.usage import Usage, of_machine
+from dray.node.usage import ContainerUsage, of_machine
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _NANO = 10**9
@@ -71,7 +71,7 @@ class KubeletApi:
         node = {"nodeName": self._name, "startTime": timestamp(self._begun), **_statistics(machine, now)}
         return web.json_response({"node": node, "pods": [*pods.values()]})
 
-    async def _measured(self) -> tuple[Usage, list[tuple[Pod, ContainerAttempt, Usage]]]:
+    async def _measured(self) -> tuple[ContainerUsage, list[tuple[Pod, ContainerAttempt, ContainerUsage]]]:
         """What the machine and the containers of pods have used; reading it may take a while."""
         running: dict[Key, tuple[Pod, ContainerAttempt]] = {}
         for pod in [*self._pods()]:
@@ -80,7 +80,7 @@ class KubeletApi:
         machine, used = await asyncio.to_thread(self._measure, [*running])
         return machine, [(*running[key], usage) for key, usage in used.items()]
 
-    def _measure(self, keys: list[Key]) -> tuple[Usage, dict[Key, Usage]]:
+    def _measure(self, keys: list[Key]) -> tuple[ContainerUsage, dict[Key, ContainerUsage]]:
         return of_machine(), self._runtime.usage(keys)
 
 
@@ -94,7 +94,7 @@ class _Collected:
         return self._families
 
 
-def _families(machine: Usage, used: list[tuple[Pod, ContainerAttempt, Usage]]) -> list[Metric]:
+def _families(machine: ContainerUsage, used: list[tuple[Pod, ContainerAttempt, ContainerUsage]]) -> list[Metric]:
     names = ("container", "namespace", "pod")
     families: list[Metric] = []
 
@@ -117,7 +117,7 @@ def _families(machine: Usage, used: list[tuple[Pod, ContainerAttempt, Usage]]) -
     return families
 
 
-def _statistics(usage: Usage, now: str) -> dict[str, Any]:
+def _statistics(usage: ContainerUsage, now: str) -> dict[str, Any]:
     return {
         "cpu": {"time": now, "usageCoreNanoSeconds": int(usage.cpu * _NANO)},
         "memory": {"time": now, "workingSetBytes": usage.memory, "rssBytes": usage.memory},

@@ -24,7 +24,7 @@ from dray.node.kubeletapi import KubeletApi
 from dray.node.logs import BadOption, LogOptions, read_log
 from dray.node.private import write_private
 from dray.node.runtime import ContainerAttempt, Runtime
-from dray.node.streaming import Streams
+from dray.node.streaming import NodeStreams
 
 API_SERVER_NAMES = {"kube-apiserver-kubelet-client"}
 API_SERVER_GROUPS = {"system:masters", "kubeadm:cluster-admins"}
@@ -56,7 +56,7 @@ class LogServer:
         tls = _tls(root, address, authority) if authority else None
         app = web.Application(middlewares=[self._guard])
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
-        app.router.add_routes(Streams(self._runtime, self._find).routes())
+        app.router.add_routes(NodeStreams(self._runtime, self._find).routes())
         app.router.add_routes(self._kubelet.routes() if self._kubelet is not None else ())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()

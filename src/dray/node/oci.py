@@ -21,7 +21,7 @@ from dray.api.cdi import HOOKS, CdiDeviceNode, CdiEdits, CdiHook, CdiMount
 from dray.node import rootfs
 from dray.node.builders import why_not_started
 from dray.node.process import environment, existing, network_files
-from dray.node.runtime import Key, StartError, Task
+from dray.node.runtime import ContainerStartError, Key, Task
 from dray.node.shim import write_json
 from dray.node.staging import staged
 from dray.node.supervised import Launch
@@ -199,10 +199,10 @@ def _device(node: CdiDeviceNode) -> dict[str, Any]:
         try:
             host = os.stat(node.source)
         except OSError as error:
-            raise StartError(f"device node {node.source}: {error.strerror}") from error
+            raise ContainerStartError(f"device node {node.source}: {error.strerror}") from error
         kind = kind or next((letter for test, letter in _DEVICE_KINDS if test(host.st_mode)), "")
         if not kind:
-            raise StartError(f"device node {node.source} is no device")
+            raise ContainerStartError(f"device node {node.source} is no device")
         major, minor = os.major(host.st_rdev), os.minor(host.st_rdev)
         mode = mode if mode is not None else host.st_mode & _MODE_BITS
     device: dict[str, Any] = {"path": node.path, "type": kind, "major": major, "minor": minor}

@@ -25,7 +25,7 @@ from dray.api import names
 from dray.client import Clock
 from dray.client.backoff import Backoff
 from dray.client.clock import Timer
-from dray.node.drivers import V1, V1BETA1, Driver, DriverError, open_channel
+from dray.node.drivers import V1, V1BETA1, DriverConnection, DriverError, open_channel
 from dray.rpc import registration_pb2
 from dray.rpc.services import stub
 
@@ -106,7 +106,7 @@ class Plugins:
         clock: Clock,
         changed: Callable[[str], None],
         remove_slices: Callable[[str], Awaitable[None]],
-        accompany: Callable[[Driver], Coroutine[None, None, None]] | None = None,
+        accompany: Callable[[DriverConnection], Coroutine[None, None, None]] | None = None,
         locate: Callable[[str], str] = lambda path: path,
     ) -> None:
         self._directory = directory
@@ -116,17 +116,17 @@ class Plugins:
         self._accompany = accompany
         self._locate = locate
         self._sockets: dict[str, tuple[_Identity, asyncio.Task[None]]] = {}
-        self._instances: dict[str, dict[str, Driver]] = {}  # by name, then by socket, the latest last
+        self._instances: dict[str, dict[str, DriverConnection]] = {}  # by name, then by socket, the latest last
         self._presence: dict[str, _Presence] = {}
         self._removals: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def find(self, name: str) -> Driver | None:
+    def find(self, name: str) -> DriverConnection | None:
         """The instance of a driver to call: the latest that can be reached, else the latest."""
         instances = [*self._instances.get(name, {}).values()]
         return next((d for d in reversed(instances) if d.connected), instances[-1] if instances else None)
 
-    def all(self) -> list[Driver]:
+    def all(self) -> list[DriverConnection]:
         return [driver for instances in self._instances.values() for driver in instances.values()]
 
     async def run(self) -> None:
@@ -172,14 +172,14 @@ class Plugins:
             self._leave(path, driver)
             await driver.aclose()
 
-    def _told(self, driver: Driver, connected: bool) -> None:
+    def _told(self, driver: DriverConnection, connected: bool) -> None:
         if connected:
             self._tell(driver.name, RegistrationEvent.CONNECTED)
             self._changed(driver.name)
         else:
             self._lost_one(driver.name)
 
-    def _leave(self, path: str, driver: Driver) -> None:
+    def _leave(self, path: str, driver: DriverConnection) -> None:
         instances = self._instances[driver.name]
         if instances.get(path) is driver:
             del instances[path]
@@ -201,7 +201,7 @@ class Plugins:
         assert self._group is not None
         self._removals[name] = self._group.create_task(_finish(self._remove_slices(name)))
 
-    async def _introduced(self, path: str) -> Driver:
+    async def _introduced(self, path: str) -> DriverConnection:
         """The driver behind a socket. It is the node's from here on, whether or not it hears that it was accepted."""
         return await self._until_it_works(path, lambda stub: self._introduce(stub, path))
 
@@ -220,14 +220,14 @@ class Plugins:
                 log.warning("plugin %s is not registered: %s", path, error)
             await backoff.pause()
 
-    async def _introduce(self, stub: Any, path: str) -> Driver:
+    async def _introduce(self, stub: Any, path: str) -> DriverConnection:
         info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=_PATIENCE_SECONDS)
         if problem := _problem(info):
             await self._notify(stub, problem)
             raise RegistrationError(problem)
         # A driver in a container names its endpoint as it sees it.
         endpoint = self._locate(info.endpoint or path)
-        driver = Driver(info.name, endpoint, info.supported_versions)
+        driver = DriverConnection(info.name, endpoint, info.supported_versions)
         log.info("DRA driver %s is registered: %s at %s", driver.name, driver.version, driver.endpoint)
         return driver
 

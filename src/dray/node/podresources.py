@@ -16,7 +16,7 @@ import grpc.aio
 
 from dray.api.podclaims import is_finished
 from dray.api.types.core import Container, Pod
-from dray.node.claims import Claims, Granted
+from dray.node.claims import ClaimsOnNode, Granted
 from dray.rpc import podresources_pb2 as messages
 from dray.rpc.services import add_service
 
@@ -29,7 +29,7 @@ _PATH_MOST = 107
 class PodResources:
     """Serves what pods were given. `pods` are those of this node."""
 
-    def __init__(self, claims: Claims, pods: Callable[[], Iterable[Pod]]) -> None:
+    def __init__(self, claims: ClaimsOnNode, pods: Callable[[], Iterable[Pod]]) -> None:
         self._claims = claims
         self._pods = pods
         self._server: grpc.aio.Server | None = None

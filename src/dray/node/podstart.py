@@ -22,9 +22,9 @@ from dray.node.images.manifest import RunConfig
 from dray.node.images.puller import NoImage
 from dray.node.images.users import image_user
 from dray.node.lifecycle import ContainerWaits, Histories
-from dray.node.projections import Tokens
-from dray.node.runtime import Key, StartError, Task, TerminationMessage
-from dray.node.security import Security, check_non_root, profiles, security_of
+from dray.node.projections import ProjectedTokens
+from dray.node.runtime import ContainerStartError, Key, Task, TerminationMessage
+from dray.node.security import ContainerSecurity, check_non_root, profiles, security_of
 from dray.node.volumes import MountProblem, Volumes
 
 _MESSAGE_BYTES = 4096
@@ -40,7 +40,7 @@ class Starter:
         self._place = place
         self._sources = Sources(node.client, pod.metadata.namespace)
         directory = node.root / "pods" / pod.metadata.uid / "volumes"
-        tokens = Tokens(node.client, node.clock)
+        tokens = ProjectedTokens(node.client, node.clock)
         group = pod.spec.securityContext.fsGroup if pod.spec.securityContext is not None else None
         own = group if os.geteuid() == 0 else None  # others cannot give files to a group
         self._volumes = Volumes(directory, self._sources, place, node.host_paths, tokens, own)
@@ -97,7 +97,7 @@ class Starter:
             return self._later(pod, name, ContainerWaits("ContainerCreating", str(error)))
         except ConfigProblem as error:
             return self._troubled(pod, name, ContainerWaits("CreateContainerConfigError", str(error)))
-        except (CdiError, StartError, OSError) as error:
+        except (CdiError, ContainerStartError, OSError) as error:
             return self._troubled(pod, name, ContainerWaits("CreateContainerError", str(error)))
         self._troubles.pop(name, None)
         self._backoffs.pop(name, None)
@@ -129,7 +129,7 @@ class Starter:
         argv = command_line(container, env, run.Entrypoint or (), run.Cmd or ())
         if runtime.executes and not argv:
             # The pod waits: one that failed would be replaced at once, for ever.
-            raise StartError("no command specified" if image is not None else _no_command(runtime.name))
+            raise ContainerStartError("no command specified" if image is not None else _no_command(runtime.name))
         if runtime.mounts_volumes:
             mounts = await self._volumes.mounts(pod, container, env)
         else:
@@ -172,7 +172,7 @@ class Starter:
             self._node.recorder.record(pod, "ImageNotUsed", text)
         return None
 
-    def _security(self, pod: Pod, container: AnyContainer, image: StoredImage | None) -> Security:
+    def _security(self, pod: Pod, container: AnyContainer, image: StoredImage | None) -> ContainerSecurity:
         security = security_of(pod, container)
         user = self._node.runtime.default_user()
         if image is not None:

@@ -301,7 +301,7 @@ class PodWorker:
         self._health.look(pod, histories)
         begun = any(histories.get(container.name) for container in pod.spec.containers)
         reason, message = self._refusal or ("", "")
-        report = status.Report(
+        report = status.PodReport(
             phase=phase or ("Running" if begun else "Pending"),
             histories=histories,
             waiting=decision.waiting if not phase else {},

@@ -11,7 +11,7 @@ from enum import Enum
 
 from msgspec.structs import replace
 
-from dray.node.checkpoint import DriverShare, PreparedClaim, PreparedDevice
+from dray.node.checkpoint import CheckpointedDevice, DriverShare, PreparedClaim
 from dray.node.drivers import ClaimId
 
 
@@ -69,7 +69,7 @@ def wanted(
     return replace(claim, pods=claim.pods | {pod: entries}, shares=shares, leaving=False)
 
 
-def answered(claim: PreparedClaim, devices: Mapping[str, tuple[PreparedDevice, ...]]) -> PreparedClaim:
+def answered(claim: PreparedClaim, devices: Mapping[str, tuple[CheckpointedDevice, ...]]) -> PreparedClaim:
     """Some drivers have prepared their share."""
     shares = tuple(replace(s, devices=devices[s.driver]) if s.driver in devices else s for s in claim.shares)
     return replace(claim, shares=shares)

@@ -81,13 +81,13 @@ class Probes:
             started=container.startupProbe is None or bool(was is not None and was.started),
             ready=container.readinessProbe is None or bool(was is not None and was.ready),
         )
-        asking = _Asking(self, pod, container, attempt, address, found)
+        asking = _ContainerProbes(self, pod, container, attempt, address, found)
         if not probed.started and container.startupProbe is not None:
             self._spawn(probed, asking.until_started(container.startupProbe))
         else:
             self.spawn_others(asking)
 
-    def spawn_others(self, asking: _Asking) -> None:
+    def spawn_others(self, asking: _ContainerProbes) -> None:
         probed = self.probed.get(asking.attempt.key)
         if probed is not None and asking.container.livenessProbe is not None:
             self._spawn(probed, asking.liveness(asking.container.livenessProbe))
@@ -120,7 +120,7 @@ class Probes:
 
 
 @dataclass(frozen=True)
-class _Asking:
+class _ContainerProbes:
     """The questions to one container."""
 
     probes: Probes

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dray.api.cdi import CdiEdits
-from dray.node.runtime import Mount, StartError, Task
+from dray.node.runtime import BindMount, ContainerStartError, Task
 from dray.node.supervised import Launch
 
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts")
@@ -70,17 +70,17 @@ def identity(task: Task) -> dict[str, Any]:
     return who
 
 
-def network_files(task: Task) -> list[Mount]:
+def network_files(task: Task) -> list[BindMount]:
     """What a container with an image needs to find others, since it shares the host's network."""
     taken = {mount.target for mount in task.mounts}
     wanted = [path for path in _NETWORK_FILES if path not in taken and os.path.exists(path)] if task.rootfs else []
-    return [Mount(os.path.realpath(path), path, readonly=True) for path in wanted]
+    return [BindMount(os.path.realpath(path), path, readonly=True) for path in wanted]
 
 
 def existing(path: str) -> str:
     """A path of the host that is to be mounted."""
     if not os.path.exists(path):
-        raise StartError(f"cannot mount {path}: it does not exist on the host")
+        raise ContainerStartError(f"cannot mount {path}: it does not exist on the host")
     return path
 
 

@@ -38,7 +38,7 @@ class IssuedToken(NamedTuple):
     renew: float  # when to ask for the next one
 
 
-class Tokens:
+class ProjectedTokens:
     """The tokens of one pod, by audience and duration."""
 
     def __init__(self, client: Client, clock: Clock, jitter: Callable[[], float] = random.random) -> None:
@@ -86,7 +86,7 @@ class Tokens:
 class Projections:
     """The files of a pod's volumes."""
 
-    def __init__(self, sources: Sources, tokens: Tokens, place: VariablePlace) -> None:
+    def __init__(self, sources: Sources, tokens: ProjectedTokens, place: VariablePlace) -> None:
         self._sources = sources
         self._tokens = tokens
         self._place = place

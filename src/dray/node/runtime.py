@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from dray.api.cdi import NO_EDITS, CdiEdits
-from dray.node.security import Security
-from dray.node.usage import Usage
+from dray.node.security import ContainerSecurity
+from dray.node.usage import ContainerUsage
 
 LOST_EXIT_CODE = 137  # what Kubernetes says of a container that nobody saw end
 
@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mount:
+class BindMount:
     """A directory or file of the host that is to appear in a container."""
 
     source: str
@@ -57,13 +57,13 @@ class Task:
     env: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""  # empty: the runtime's choice
     edits: CdiEdits = NO_EDITS
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[BindMount, ...] = ()
     hostname: str = ""
     quick_ends: int = 0  # how many attempts in a row ended soon before this one
     annotations: Mapping[str, str] = field(default_factory=dict)
     message: TerminationMessage = TerminationMessage()
     rootfs: str = ""  # of an image; empty: the host's
-    security: Security = field(default_factory=Security)
+    security: ContainerSecurity = field(default_factory=ContainerSecurity)
     stdin: bool = False  # whoever attaches may write to it; otherwise it is empty
     stdin_once: bool = False  # it ends with the first who attached
     tty: bool = False
@@ -88,7 +88,7 @@ class ContainerAttempt:
         return self.exit_code is None
 
 
-class StartError(Exception):
+class ContainerStartError(Exception):
     """A container could not be started, and another try may do no better; the text is for the pod's status."""
 
 
@@ -152,7 +152,7 @@ class Runtime(Protocol):
         ...
 
     async def start(self, task: Task) -> ContainerAttempt:
-        """Start a container, without what it `cannot`. Started before: the attempt that is there. `StartError`."""
+        """Start a container, without what it `cannot`. Started before: the attempt that is there. `ContainerStartError`."""
         ...
 
     def attempts(self, pod: str) -> list[ContainerAttempt]:
@@ -191,7 +191,7 @@ class Runtime(Protocol):
         """The file with what the container has written; None where there is none."""
         ...
 
-    def usage(self, keys: Sequence[Key]) -> dict[Key, Usage]:
+    def usage(self, keys: Sequence[Key]) -> dict[Key, ContainerUsage]:
         """What running containers have used so far; nothing of those that are not executed. May take a while."""
         ...
 

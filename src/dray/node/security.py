@@ -77,7 +77,7 @@ ALL_CAPABILITIES = (
 
 
 @dataclass(frozen=True)
-class Security:
+class ContainerSecurity:
     """Identity and rights of a container; None leaves it to the image or the runtime."""
 
     user: int | None = None
@@ -113,13 +113,13 @@ class Security:
         return f"added capabilities {', '.join(missing)}" if missing else ""
 
 
-def security_of(pod: Pod, container: AnyContainer) -> Security:
+def security_of(pod: Pod, container: AnyContainer) -> ContainerSecurity:
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     if whole.sysctls:
         raise ConfigProblem(f"sysctl {whole.sysctls[0].name}: no runtime here sets kernel parameters")
     groups = (*whole.supplementalGroups, *(() if whole.fsGroup is None else (whole.fsGroup,)))
     names = own.capabilities
-    return Security(
+    return ContainerSecurity(
         user=own.runAsUser if own.runAsUser is not None else whole.runAsUser,
         group=own.runAsGroup if own.runAsGroup is not None else whole.runAsGroup,
         groups=tuple(dict.fromkeys(groups)),
@@ -134,7 +134,7 @@ def security_of(pod: Pod, container: AnyContainer) -> Security:
     )
 
 
-def check_non_root(security: Security, user: int, pod: Pod, container: str) -> None:
+def check_non_root(security: ContainerSecurity, user: int, pod: Pod, container: str) -> None:
     """A container that must not run as root does not; `user` is the one it would run as."""
     if security.non_root and user == 0:
         meta = pod.metadata

@@ -58,7 +58,7 @@ class Session:
             self._connection.send(json.dumps(answer).encode() + b"\n")
 
 
-class Request:
+class GuardianRequest:
     """What somebody asks of the guardian, with the descriptors that came along."""
 
     def __init__(self, connection: Any) -> None:
@@ -75,10 +75,10 @@ class Request:
             os.close(descriptor)
 
 
-def receive(listener: Any) -> Request | None:
+def receive(listener: Any) -> GuardianRequest | None:
     """What is asked; None when it makes no sense."""
     number, _ = listener._accept()
-    request = Request(_socket.socket(fileno=number))
+    request = GuardianRequest(_socket.socket(fileno=number))
     request.connection.settimeout(_SECONDS)
     try:
         _read(request)
@@ -89,7 +89,7 @@ def receive(listener: Any) -> Request | None:
 
 
 def start(
-    request: Request, task: dict[str, Any], inner: Callable[[], int], become: Callable[..., None]
+    request: GuardianRequest, task: dict[str, Any], inner: Callable[[], int], become: Callable[..., None]
 ) -> Session | None:
     """Start the command that somebody asks for; None when the machine has no room for it."""
     try:
@@ -104,7 +104,7 @@ def start(
     return session
 
 
-def _read(request: Request) -> None:
+def _read(request: GuardianRequest) -> None:
     connection = request.connection
     data, ancillary, _, _ = connection.recvmsg(_MOST_BYTES, _socket.CMSG_SPACE(3 * 4))
     for level, kind, payload in ancillary:

@@ -46,7 +46,7 @@ def start_time(pid: int | str) -> int:
         return int(stream.read().rpartition(")")[2].split()[19])
 
 
-class Log:
+class ContainerLog:
     """The log file: each line with its time, its stream, and F for a full line or P for a piece."""
 
     def __init__(self, path: str) -> None:
@@ -126,7 +126,7 @@ class Ends:
             os.close(descriptor)
 
 
-class Workload:
+class ContainerProcess:
     """The process of the container, and how signals reach it."""
 
     def __init__(self, task: dict[str, Any]) -> None:
@@ -269,10 +269,10 @@ def child_of(parent: int) -> int:
     return 0
 
 
-class Watch:
+class ContainerWatch:
     """The guardian's loop: copies output, starts commands that are asked for, until the container has ended."""
 
-    def __init__(self, workload: Workload, log: Log, directory: str) -> None:
+    def __init__(self, workload: ContainerProcess, log: ContainerLog, directory: str) -> None:
         self._workload = workload
         self._log = log
         self._poller = select.poll()
@@ -422,13 +422,13 @@ def main(directory: str) -> None:
         return
     with open(f"{directory}/task.json") as stream:
         task = json.load(stream)
-    workload = Workload(task)
+    workload = ContainerProcess(task)
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, guarded(workload.terminate))
     signal.signal(signal.SIGUSR1, guarded(workload.kill))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    log = Log(f"{directory}/log")
-    watch = Watch(workload, log, directory)
+    log = ContainerLog(f"{directory}/log")
+    watch = ContainerWatch(workload, log, directory)
     failure = workload.start(directory)
     if not failure:
         say_ready()

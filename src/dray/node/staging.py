@@ -21,14 +21,14 @@ if MYPY:  # the program runs without the package
     from typing import Any
 
     from dray.node.beneath import open_beneath, open_directory
-    from dray.node.runtime import Mount
+    from dray.node.runtime import BindMount
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 
 
-def staged(mounts: Iterable[Mount], image: str, directory: Path) -> tuple[list[str], list[Mount]]:
+def staged(mounts: Iterable[BindMount], image: str, directory: Path) -> tuple[list[str], list[BindMount]]:
     """What to put before a builder's command line, and the mounts that it is to make; nothing to stage, no prefix.
 
     An image appears at `rootfs` in the attempt's directory.

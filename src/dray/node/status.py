@@ -21,7 +21,7 @@ INITIALIZING = ContainerWaits("PodInitializing")
 
 
 @dataclass(frozen=True)
-class Report:
+class PodReport:
     """Everything that a status says."""
 
     phase: str
@@ -41,7 +41,7 @@ class Report:
     runtime: str = ""
 
 
-def status_tree(pod: Pod, report: Report, now: float) -> Tree:
+def status_tree(pod: Pod, report: PodReport, now: float) -> Tree:
     """The status to write."""
     tree: Tree = {
         "phase": report.phase,
@@ -61,7 +61,7 @@ def status_tree(pod: Pod, report: Report, now: float) -> Tree:
     return tree if report.pod_address else {k: v for k, v in tree.items() if k not in ("podIP", "podIPs")}
 
 
-def _container(container: AnyContainer, report: Report, *, init: bool) -> Tree:
+def _container(container: AnyContainer, report: PodReport, *, init: bool) -> Tree:
     attempts = report.histories.get(container.name, ())
     attempt = attempts[-1] if attempts else None
     waiting = report.waiting.get(container.name)
@@ -86,7 +86,7 @@ def _container(container: AnyContainer, report: Report, *, init: bool) -> Tree:
     return tree
 
 
-def _ephemeral(container: EphemeralContainer, report: Report) -> Tree:
+def _ephemeral(container: EphemeralContainer, report: PodReport) -> Tree:
     """A container that was added to look into the pod: nobody asks whether it is ready."""
     tree = _container(container, report, init=False)
     return {name: value for name, value in tree.items() if name != "started"} | {"ready": False}
@@ -96,7 +96,7 @@ def _among(name: str, names: frozenset[str] | None) -> bool:
     return names is None or name in names
 
 
-def _state(attempt: ContainerAttempt | None, waiting: ContainerWaits | None, report: Report) -> Tree:
+def _state(attempt: ContainerAttempt | None, waiting: ContainerWaits | None, report: PodReport) -> Tree:
     if waiting is not None or attempt is None:
         waiting = waiting or (CREATING if report.initialized or not report.histories else INITIALIZING)
         state = {"reason": waiting.reason}
@@ -121,7 +121,7 @@ def _id(attempt: ContainerAttempt, runtime: str) -> str:
     return f"{runtime}://{attempt.key.pod}/{attempt.key.container}/{attempt.key.attempt}"
 
 
-def _conditions(pod: Pod, report: Report, now: float) -> list[Tree]:
+def _conditions(pod: Pod, report: PodReport, now: float) -> list[Tree]:
     names = [c.name for c in pod.spec.containers]
     sidecars = [c.name for c in pod.spec.initContainers if is_sidecar(c)]
     down = [n for n in (*sidecars, *names) if not _is_ready(n, report)]
@@ -145,7 +145,7 @@ def _conditions(pod: Pod, report: Report, now: float) -> list[Tree]:
     return [_condition(before.get(type_), type_, met, reason, message, now) for type_, met, reason, message in wanted]
 
 
-def _is_ready(name: str, report: Report) -> bool:
+def _is_ready(name: str, report: PodReport) -> bool:
     attempt = last(report.histories, name)
     return attempt is not None and attempt.running and _among(name, report.ready)
 

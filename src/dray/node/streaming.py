@@ -25,7 +25,7 @@ _MESSAGE_MOST = 4 << 20
 _CONNECT_SECONDS = 5.0
 
 
-class Streams:
+class NodeStreams:
     """Serves streams into the containers of a node."""
 
     def __init__(self, runtime: Runtime, find: Callable[[str, str], Pod | None]) -> None:

@@ -28,9 +28,18 @@ from dray.node import shim
 from dray.node.builders import why_not_started
 from dray.node.execution import attach, run_command
 from dray.node.private import make_private, remove_tree
-from dray.node.runtime import LOST_EXIT_CODE, ContainerAttempt, ExecError, ExecSession, Key, Mount, StartError, Task
+from dray.node.runtime import (
+    LOST_EXIT_CODE,
+    BindMount,
+    ContainerAttempt,
+    ContainerStartError,
+    ExecError,
+    ExecSession,
+    Key,
+    Task,
+)
 from dray.node.termination import MESSAGE_FILE, last_line, termination_message
-from dray.node.usage import Usage, of_descendants
+from dray.node.usage import ContainerUsage, of_descendants
 
 _SHIM = str(Path(shim.__file__))
 _KILL_AGAIN_SECONDS = 1.0  # a kill can come before there is somebody to kill
@@ -76,7 +85,7 @@ class Wrapper(Protocol):
         ...
 
     def launch(self, task: Task, directory: Path) -> Launch:
-        """`directory` is the attempt's, for files of the wrapper's own. `StartError` when something is missing."""
+        """`directory` is the attempt's, for files of the wrapper's own. `ContainerStartError` when something is missing."""
         ...
 
     def clean(self, directory: Path) -> None:
@@ -116,7 +125,7 @@ class Supervised:
         if known is not None:
             return known
         if refused := self._wrapper.refuses(task):
-            raise StartError(f"the runtime {self.name} cannot apply: {', '.join(refused)}")
+            raise ContainerStartError(f"the runtime {self.name} cannot apply: {', '.join(refused)}")
         self._prune(task.key)
         directory = self._container(task.key) / f"{task.key.attempt}-{secrets.token_hex(4)}"
         make_private(directory)
@@ -128,7 +137,7 @@ class Supervised:
             _write_task(directory, task, launch)
             await self._spawn(task.key, directory)
         except BaseException as error:
-            if isinstance(error, StartError):
+            if isinstance(error, ContainerStartError):
                 self._forget(task.key)  # nothing ran: the number is free
             raise
         finally:
@@ -144,7 +153,7 @@ class Supervised:
         file = directory / MESSAGE_FILE
         file.touch()
         file.chmod(0o666)  # whoever the container runs as; the directory above is the agent's alone
-        return replace(task, mounts=(*task.mounts, Mount(str(file), task.message.path)))
+        return replace(task, mounts=(*task.mounts, BindMount(str(file), task.message.path)))
 
     async def _target(self, task: Task) -> int:
         """The process of the container whose processes a task is to see; one that is about to begin is waited for."""
@@ -155,7 +164,7 @@ class Supervised:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(_POLL_SECONDS)
-        raise StartError(f"container {task.target}, whose processes are to be seen, is not running")
+        raise ContainerStartError(f"container {task.target}, whose processes are to be seen, is not running")
 
     def _pid_of(self, task: Task) -> int:
         for attempt in self.attempts(task.key.pod):
@@ -177,11 +186,11 @@ class Supervised:
             async with asyncio.timeout(_START_SECONDS):
                 await _readable(ready)
         except TimeoutError:
-            raise StartError(f"the container did not start within {_START_SECONDS:.0f} s") from None
+            raise ContainerStartError(f"the container did not start within {_START_SECONDS:.0f} s") from None
         finally:
             os.close(ready)
         if not (directory / "pid.json").exists():
-            raise StartError(f"the container was not started: {_tail(directory / 'shim.err')}")
+            raise ContainerStartError(f"the container was not started: {_tail(directory / 'shim.err')}")
 
     def attempts(self, pod: str) -> list[ContainerAttempt]:
         found = []
@@ -234,7 +243,7 @@ class Supervised:
         directory = self._directories.get(key)
         return None if directory is None else directory / "log"
 
-    def usage(self, keys: Sequence[Key]) -> dict[Key, Usage]:
+    def usage(self, keys: Sequence[Key]) -> dict[Key, ContainerUsage]:
         files = {key: self._directories[key] / "pid.json" for key in keys if key in self._directories}
         return of_descendants({pids["shim"]: key for key, file in files.items() if (pids := _read(file)) is not None})
 
@@ -248,7 +257,7 @@ class Supervised:
     def _container(self, key: Key) -> Path:
         for name in (key.pod, key.container):
             if "/" in name or "\0" in name or name in ("", ".", ".."):
-                raise StartError(f"{name!r} is no name for a directory")
+                raise ContainerStartError(f"{name!r} is no name for a directory")
         return self._pods / key.pod / "containers" / key.container
 
     def _forget(self, key: Key) -> None:

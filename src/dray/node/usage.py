@@ -18,25 +18,25 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
 
 
-class Usage(NamedTuple):
+class ContainerUsage(NamedTuple):
     cpu: float  # seconds so far
     memory: int  # bytes now
 
 
 class _Process(NamedTuple):
     parent: int
-    usage: Usage
+    usage: ContainerUsage
 
 
-def of_descendants(guardians: Mapping[int, T]) -> dict[T, Usage]:
+def of_descendants(guardians: Mapping[int, T]) -> dict[T, ContainerUsage]:
     """What the descendants of each of these processes have used together."""
     processes = dict(_processes())
-    found: dict[T, Usage] = dict.fromkeys(guardians.values(), Usage(0.0, 0))
+    found: dict[T, ContainerUsage] = dict.fromkeys(guardians.values(), ContainerUsage(0.0, 0))
     for pid, process in processes.items():
         guardian = _guardian(process.parent, processes, guardians) if pid not in guardians else 0
         if guardian:
             who = guardians[guardian]
-            found[who] = Usage(found[who].cpu + process.usage.cpu, found[who].memory + process.usage.memory)
+            found[who] = ContainerUsage(found[who].cpu + process.usage.cpu, found[who].memory + process.usage.memory)
     return found
 
 
@@ -55,13 +55,13 @@ def _processes() -> Iterator[tuple[int, _Process]]:
             except OSError:  # it has ended meanwhile
                 continue
             ticks = sum(int(word) for word in words[11:15])  # its own, and those of children that have ended
-            yield int(name), _Process(int(words[1]), Usage(ticks / _TICKS, int(words[21]) * _PAGE))
+            yield int(name), _Process(int(words[1]), ContainerUsage(ticks / _TICKS, int(words[21]) * _PAGE))
 
 
-def of_machine() -> Usage:
+def of_machine() -> ContainerUsage:
     """What the whole machine has used; memory that could be had at once does not count."""
     words = (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _, _, interrupts, soft, *_ = map(int, words)
     memory = dict(line.split(":") for line in (_PROC / "meminfo").read_text().splitlines())
     used = int(memory["MemTotal"].split()[0]) - int(memory["MemAvailable"].split()[0])
-    return Usage((user + nice + system + interrupts + soft) / _TICKS, used * 1024)
+    return ContainerUsage((user + nice + system + interrupts + soft) / _TICKS, used * 1024)

@@ -24,8 +24,8 @@ from dray.node.containers import AnyContainer
 from dray.node.environment import ConfigProblem, Sources, VariablePlace, expand
 from dray.node.hostpaths import HostPaths
 from dray.node.private import make_private
-from dray.node.projections import Files, Projections, Tokens
-from dray.node.runtime import Mount
+from dray.node.projections import Files, ProjectedTokens, Projections
+from dray.node.runtime import BindMount
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Volumes:
         sources: Sources,
         place: VariablePlace,
         host: HostPaths,
-        tokens: Tokens,
+        tokens: ProjectedTokens,
         group: int | None = None,
     ) -> None:
         self._directory = directory
@@ -60,7 +60,7 @@ class Volumes:
         """When a token is to be renewed."""
         return self._tokens.renewal
 
-    async def mounts(self, pod: Pod, container: AnyContainer, env: dict[str, str]) -> list[Mount]:
+    async def mounts(self, pod: Pod, container: AnyContainer, env: dict[str, str]) -> list[BindMount]:
         """What to mount into a container."""
         by_name = {volume.name: volume for volume in pod.spec.volumes}
         found = []
@@ -74,13 +74,13 @@ class Volumes:
                 _prepare_part(source, part, mount, container.name)
             claim = volume.persistentVolumeClaim
             readonly = mount.readOnly or _is_written(volume) or (claim is not None and claim.readOnly)
-            found.append(Mount(source, mount.mountPath, readonly, part, mount.mountPropagation or ""))
+            found.append(BindMount(source, mount.mountPath, readonly, part, mount.mountPropagation or ""))
         return found
 
-    def named(self, pod: Pod, container: AnyContainer) -> list[Mount]:
+    def named(self, pod: Pod, container: AnyContainer) -> list[BindMount]:
         """What a container would mount, for runtimes that mount nothing: only host paths have a source."""
         paths = {v.name: self._host.locate(v.hostPath.path) for v in pod.spec.volumes if v.hostPath is not None}
-        return [Mount(paths.get(mount.name, ""), mount.mountPath) for mount in container.volumeMounts]
+        return [BindMount(paths.get(mount.name, ""), mount.mountPath) for mount in container.volumeMounts]
 
     def has_written(self, pod: Pod) -> bool:
         """Whether there are files that follow API objects."""

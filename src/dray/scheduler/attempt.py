@@ -21,7 +21,7 @@ from dray.api.extended_resources import IN_MEMORY
 from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule, Unschedulable
 from dray.api.types.core import ContainerExtendedResourceRequest, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.scheduler.configuration import Profile
+from dray.scheduler.configuration import SchedulerProfile
 from dray.scheduler.devices import Devices
 from dray.scheduler.kept_sets import KeptSets
 from dray.scheduler.scores import (
@@ -52,7 +52,7 @@ class Attempt:
 
     candidate: Candidate
     claims: PodClaims
-    profile: Profile
+    profile: SchedulerProfile
     seconds: float = 0.0  # that went into earlier parts of it
     devices: DeviceVerdict = NOTHING_ASKED
     failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last

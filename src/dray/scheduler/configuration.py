@@ -37,7 +37,7 @@ class ConfigurationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Profile:
+class SchedulerProfile:
     """What pods of one scheduler name get."""
 
     name: str = DEFAULT_SCHEDULER
@@ -53,7 +53,7 @@ class Profile:
 class Configuration:
     """All profiles, by scheduler name."""
 
-    profiles: Mapping[str, Profile] = field(default_factory=lambda: {DEFAULT_SCHEDULER: Profile()})
+    profiles: Mapping[str, SchedulerProfile] = field(default_factory=lambda: {DEFAULT_SCHEDULER: SchedulerProfile()})
     warnings: tuple[str, ...] = ()
 
 
@@ -71,7 +71,7 @@ def read(tree: Any) -> Configuration:
         if name not in ("apiVersion", "kind", "profiles", "leaderElection", "clientConnection", _PERCENTAGE)
     ]
     percentage = _percentage(tree, 0, "")
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, SchedulerProfile] = {}
     for i, entry in enumerate(_list(tree.get("profiles"), "profiles") or [{}]):
         profile = _profile(_map(entry, f"profiles[{i}]"), f"profiles[{i}]", percentage, warnings)
         if profile.name in profiles:
@@ -88,7 +88,7 @@ def _percentage(entry: dict[str, Any], default: int, path: str) -> int:
     return value
 
 
-def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[str]) -> Profile:
+def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[str]) -> SchedulerProfile:
     weights = dict(DEFAULT_WEIGHTS)
     disabled: set[str] = set()
     plugins = _map(entry.get("plugins"), f"{path}.plugins")
@@ -108,7 +108,7 @@ def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[s
         else:
             warnings.append(f"{where}: arguments of {config.get('name')} have no effect here")
     name, percentage = entry.get("schedulerName") or DEFAULT_SCHEDULER, _percentage(entry, percentage, f"{path}.")
-    return Profile(name, weights, frozenset(disabled), *timeouts, percentage, per_node)
+    return SchedulerProfile(name, weights, frozenset(disabled), *timeouts, percentage, per_node)
 
 
 def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:

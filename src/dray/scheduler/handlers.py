@@ -16,7 +16,7 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.client import Deltas, SharedInformers
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from dray.scheduler.hints import Hints, spec_changed
 from dray.scheduler.parts import SchedulerParts
 
@@ -29,7 +29,7 @@ class SchedulerHandlers:
         parts: SchedulerParts,
         hints: Hints,
         informers: SharedInformers,
-        consumers: Consumers,
+        consumers: ClaimConsumers,
         profiles: Container[str],
     ) -> None:
         self._queue, self._table, self._devices, self._teller = parts.queue, parts.table, parts.devices, parts.teller

@@ -20,9 +20,9 @@ from dray.client import Informer
 from dray.scheduler.attempt import Attempt, Decision, Placement, Promise, Refused, Unfinished
 from dray.scheduler.binding import Binder, Overtaken
 from dray.scheduler.conditions import NotReady
-from dray.scheduler.configuration import Profile
+from dray.scheduler.configuration import SchedulerProfile
 from dray.scheduler.hints import Hints
-from dray.scheduler.metrics import Figures
+from dray.scheduler.metrics import SchedulerFigures
 from dray.scheduler.parts import SchedulerParts
 from dray.scheduler.queue import Waiting
 from dray.verdicts.demand import Candidate
@@ -48,7 +48,7 @@ class SchedulingLoop:
         hints: Hints,
         placement: Placement,
         binder: Binder,
-        profiles: Mapping[str, Profile],
+        profiles: Mapping[str, SchedulerProfile],
         pods: Informer[Pod],
         give_way: GiveWay | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class SchedulingLoop:
         self._give_way = give_way or _next_turn
         self._wake = asyncio.Event()
         self._queue.on_change = self._wake.set
-        self._figures = Figures(self._queue)
+        self._figures = SchedulerFigures(self._queue)
         self._last: Candidate | None = None  # the pod that was tried last: the next is often like it
 
     async def run(self) -> None:

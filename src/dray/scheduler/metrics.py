@@ -92,7 +92,7 @@ def _refusers(waiting: Waiting) -> Iterable[str]:
     return waiting.refused_by
 
 
-class Figures:
+class SchedulerFigures:
     """What one scheduler counts."""
 
     def __init__(self, queue: SchedulingQueue) -> None:

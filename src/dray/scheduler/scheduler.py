@@ -17,7 +17,7 @@ from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client, SharedInformers
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from dray.scheduler.attempt import Placement
 from dray.scheduler.binding import Binder
 from dray.scheduler.conditions import BindingConditions
@@ -54,7 +54,7 @@ class Scheduler:
         self._informers = informers = informers or SharedInformers(client)
         profiles, sharing = (configuration or Configuration()).profiles, Sharing.of(gates)
         self._namespaces = informers.informer(Namespace)
-        consumers = Consumers(informers, groups=sharing.groups)
+        consumers = ClaimConsumers(informers, groups=sharing.groups)
         find_claim = informers.informer(ResourceClaim).get
         self.queue, self.table = SchedulingQueue(time.monotonic), NodeTable()
         has_conditions = gates.served("DRADeviceBindingConditions")
@@ -75,7 +75,9 @@ class Scheduler:
         handlers = SchedulerHandlers(parts, self._hints, informers, consumers, profiles)
         self._listen(handlers, gates, sharing)
 
-    def _devices(self, gates: FeatureGates, consumers: Consumers, binding_timeouts: Mapping[str, float]) -> Devices:
+    def _devices(
+        self, gates: FeatureGates, consumers: ClaimConsumers, binding_timeouts: Mapping[str, float]
+    ) -> Devices:
         claims = self._informers.informer(ResourceClaim)
         claims.add_index(SPECIAL_BY_POD, _owner_of_special)
 

@@ -18,7 +18,7 @@ from dray.api.extended_resources import IMPLICIT_PREFIX
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaimTemplate, ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Deltas, InProcess, SharedInformers
 from dray.controllers import ControllerManager
@@ -33,7 +33,7 @@ _ROOT = "resource.kubernetes.io/pcieRoot"
 
 
 @dataclass(frozen=True)
-class Workload:
+class BenchmarkWorkload:
     """What each pod asks for."""
 
     name: str
@@ -73,11 +73,11 @@ def alternatives(number: int) -> dict[str, Any]:
     return {"name": "r", "firstAvailable": listed}
 
 
-PLAIN = Workload("plain", (one(),))
-SELECTOR = Workload("selector", (one(selector=_SELECTOR),))
-FIVE = Workload("five", (one(4),), ({"matchAttribute": _ROOT, "requests": ["r"]},))
-NO_CLAIMS = Workload("no-claims", None)
-EXTENDED = Workload("extended", None, extended=f"{IMPLICIT_PREFIX}{CLASS}")
+PLAIN = BenchmarkWorkload("plain", (one(),))
+SELECTOR = BenchmarkWorkload("selector", (one(selector=_SELECTOR),))
+FIVE = BenchmarkWorkload("five", (one(4),), ({"matchAttribute": _ROOT, "requests": ["r"]},))
+NO_CLAIMS = BenchmarkWorkload("no-claims", None)
+EXTENDED = BenchmarkWorkload("extended", None, extended=f"{IMPLICIT_PREFIX}{CLASS}")
 
 
 class BenchmarkCluster:
@@ -98,7 +98,7 @@ class BenchmarkCluster:
             elif new is not None and new.status.conditions and old is not None and not old.status.conditions:
                 self.refused.put_nowait(new.metadata.name)
 
-    async def create(self, workload: Workload) -> str:
+    async def create(self, workload: BenchmarkWorkload) -> str:
         self._count += 1
         name = f"{workload.name}-{self._count}"
         await self.client.create(Pod, workload.pod(name))
@@ -108,7 +108,7 @@ class BenchmarkCluster:
         for _ in range(number):
             await self.bound.get()
 
-    async def burst(self, workload: Workload, number: int) -> float:
+    async def burst(self, workload: BenchmarkWorkload, number: int) -> float:
         """Pods a second when all come at once."""
         started = time.perf_counter()
         creating = asyncio.create_task(self._create_many(workload, number))
@@ -116,13 +116,13 @@ class BenchmarkCluster:
         await creating
         return number / (time.perf_counter() - started)
 
-    async def _create_many(self, workload: Workload, number: int) -> None:
+    async def _create_many(self, workload: BenchmarkWorkload, number: int) -> None:
         for i in range(number):
             await self.create(workload)
             if i % 10 == 9:
                 await asyncio.sleep(0)
 
-    async def steady(self, workload: Workload, number: int) -> float:
+    async def steady(self, workload: BenchmarkWorkload, number: int) -> float:
         """Pods a second when each pod that got its node is deleted and replaced."""
         started = time.perf_counter()
         for _ in range(min(IN_FLIGHT, number)):
@@ -137,7 +137,7 @@ class BenchmarkCluster:
         return number / (time.perf_counter() - started)
 
     async def reaction(
-        self, workload: Workload, appear: Callable[[], Any], vanish: Callable[[], Any], tries: int
+        self, workload: BenchmarkWorkload, appear: Callable[[], Any], vanish: Callable[[], Any], tries: int
     ) -> list[float]:
         """Seconds from the appearance of what a pod waits for to its node, for each try."""
         seconds: list[float] = []
@@ -155,9 +155,11 @@ class BenchmarkCluster:
 
 
 @asynccontextmanager
-async def cluster(nodes: int, devices: int, workloads: tuple[Workload, ...] = ()) -> AsyncIterator[BenchmarkCluster]:
+async def cluster(
+    nodes: int, devices: int, workloads: tuple[BenchmarkWorkload, ...] = ()
+) -> AsyncIterator[BenchmarkCluster]:
     """A cluster whose nodes exist but run nothing, as in Kubernetes' own scheduling benchmark."""
-    running = await Running.open(Settings(keys=None))
+    running = await Running.open(ServerSettings(keys=None))
     gates = FeatureGates()
     client = InProcess(running.api, ADMIN)
     informers = SharedInformers(client)
@@ -199,13 +201,13 @@ async def burst_into_half_full(nodes: int, devices: int, pods: int) -> list[floa
         return [await measured.burst(PLAIN, pods // parts) for _ in range(parts)]
 
 
-async def steady_state(nodes: int, devices: int, pods: int, workload: Workload) -> float:
+async def steady_state(nodes: int, devices: int, pods: int, workload: BenchmarkWorkload) -> float:
     async with cluster(nodes, devices, (workload,)) as measured:
         await measured.steady(workload, min(pods, 100))  # warm
         return await measured.steady(workload, pods)
 
 
-async def burst_of(nodes: int, devices: int, pods: int, workload: Workload) -> float:
+async def burst_of(nodes: int, devices: int, pods: int, workload: BenchmarkWorkload) -> float:
     async with cluster(nodes, devices, (workload,)) as measured:
         return await measured.burst(workload, pods)
 

@@ -21,13 +21,13 @@ from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim, PodGroupR
 from dray.controllers.generated import claim_for, claim_name
 from dray.scheduler.attempt import Promise
 from dray.scheduler.binding import reservation
-from dray.sim.picture import Picture
+from dray.sim.picture import SimulatedPicture
 
 
 class SimulatedClaims:
     """Keeps the claims of pods in a picture. `named` gives an object that is made here its uid."""
 
-    def __init__(self, picture: Picture, sharing: Sharing, named: Callable[[Any], Any]) -> None:
+    def __init__(self, picture: SimulatedPicture, sharing: Sharing, named: Callable[[Any], Any]) -> None:
         self._picture = picture
         self._sharing = sharing
         self._named = named

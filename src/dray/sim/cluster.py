@@ -44,7 +44,7 @@ from dray.scheduler.configuration import Configuration
 from dray.scheduler.hints import DEVICE_RULES, NEIGHBOUR_RULES, ROOM_RULES, wake_helped
 from dray.scheduler.queue import SchedulingQueue, Waiting
 from dray.sim.claims import SimulatedClaims
-from dray.sim.picture import Picture
+from dray.sim.picture import SimulatedPicture
 from dray.sim.uses import DeviceUse, devices_of
 from dray.sim.watching import Observer
 from dray.verdicts.demand import Candidate
@@ -88,7 +88,7 @@ class Cluster:
         self.is_terse = False  # whether `waiting` goes without the node on which a pod came farthest, to save time
         self._held: set[str] = set()  # uids of pods that are not tried before they are released
         self._profiles = (configuration or Configuration()).profiles
-        self.picture = Picture(self.gates)
+        self.picture = SimulatedPicture(self.gates)
         self._claims = SimulatedClaims(self.picture, Sharing.of(self.gates), self._named)
         self._queue = SchedulingQueue(lambda: self.now, flush_after=math.inf)  # here no event is missed
         self._events: list[tuple[float, int, Callable[[], None]]] = []

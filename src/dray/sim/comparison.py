@@ -16,14 +16,14 @@ class Difference(msgspec.Struct, frozen=True):
     after: PlacedAt | None
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class RunComparison(msgspec.Struct, frozen=True):
     """Two runs of the same load, pod by pod."""
 
     same: int
     differences: tuple[Difference, ...]
 
 
-def compare(before: dict[str, PlacedAt], after: dict[str, PlacedAt]) -> Comparison:
+def compare(before: dict[str, PlacedAt], after: dict[str, PlacedAt]) -> RunComparison:
     """What is different after a change."""
     found = []
     for uid in {**before, **after}:
@@ -31,7 +31,7 @@ def compare(before: dict[str, PlacedAt], after: dict[str, PlacedAt]) -> Comparis
         there = [one for one in (old, new) if one is not None]
         if len({(one.node, one.devices) for one in there}) > 1 or len(there) < 2:
             found.append(Difference(there[0].pod, old, new))
-    return Comparison(len({**before, **after}) - len(found), tuple(found))
+    return RunComparison(len({**before, **after}) - len(found), tuple(found))
 
 
 def recorded_placements(timeline: Timeline) -> dict[str, PlacedAt]:

@@ -17,11 +17,11 @@ from typing import Any
 
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
-from dray.sim.benchmark import PLAIN, BenchmarkCluster, Workload, cluster, one
+from dray.sim.benchmark import PLAIN, BenchmarkCluster, BenchmarkWorkload, cluster, one
 from dray.sim.hardware import DRIVER, node_name, slice_trees
 
 ROUNDS = 16  # of each kind: one round is a tenth faster or slower than the next by chance
-_NOWHERE = Workload("nowhere", (one(selector=f'device.attributes["{DRIVER}"].model == "none"'),))
+_NOWHERE = BenchmarkWorkload("nowhere", (one(selector=f'device.attributes["{DRIVER}"].model == "none"'),))
 _SHORT = 3  # devices that come and go
 
 

@@ -20,13 +20,13 @@ from dray.client import Client, Deltas
 from dray.client.informer import Informer
 from dray.client.interface import Batch
 from dray.sim.anonymous import Aliases, names_in, renamed
-from dray.sim.history import Event, Gone
+from dray.sim.history import DeletedObject, RecordedEvent
 from dray.sim.recording import TYPES, Recording, record, reduced
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-Write = Callable[[Iterable[Event]], None]
+Write = Callable[[Iterable[RecordedEvent]], None]
 
 
 class _OneByOne(Informer[Any]):
@@ -103,16 +103,16 @@ class Follower:
             [event for delta in deltas if (event := self._event(at, version, delta.object, delta.new)) is not None]
         )
 
-    def _event(self, at: float, version: int, one: Any, new: Any) -> Event | None:
+    def _event(self, at: float, version: int, one: Any, new: Any) -> RecordedEvent | None:
         key = _key(one)
         if new is None:
             known = self._known.pop(key, None)
-            return None if known is None else Event(at, version, gone=_gone(known))
+            return None if known is None else RecordedEvent(at, version, gone=_gone(known))
         shown = self._shown(new)
         if self._known.get(key) == shown:
             return None
         self._known[key] = shown
-        return Event(at, version, put=msgspec.to_builtins(shown))
+        return RecordedEvent(at, version, put=msgspec.to_builtins(shown))
 
     def _shown(self, one: Wire) -> Wire:
         kept = reduced(one)
@@ -133,6 +133,6 @@ def _key(one: Any) -> tuple[type[Any], str, str]:
     return type(one), one.metadata.namespace, one.metadata.name
 
 
-def _gone(one: Wire) -> Gone:
+def _gone(one: Wire) -> DeletedObject:
     known = cast(Any, one)
-    return Gone(known.apiVersion, known.kind, known.metadata.name, known.metadata.namespace)
+    return DeletedObject(known.apiVersion, known.kind, known.metadata.name, known.metadata.namespace)

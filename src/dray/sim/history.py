@@ -26,7 +26,7 @@ _BEGINNING = b'{"kind":"Recording"'
 _DIGITS = 16  # of a digest; it tells edited files, not forged ones
 
 
-class Gone(msgspec.Struct, frozen=True):
+class DeletedObject(msgspec.Struct, frozen=True):
     """An object that was deleted."""
 
     apiVersion: str
@@ -35,7 +35,7 @@ class Gone(msgspec.Struct, frozen=True):
     namespace: str = ""
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change: an object that came or changed (`put`), or one that is gone.
 
     `at` are seconds since the recording, `version` is the server's number of the change. `runs` is for how many seconds a
@@ -45,7 +45,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
     version: int
     put: Tree | None = None
-    gone: Gone | None = None
+    gone: DeletedObject | None = None
     runs: float | None = None
     digest: str = ""
 
@@ -54,7 +54,7 @@ class History(msgspec.Struct, frozen=True):
     """A recording and what happened after it, in the order of the server. `is_cut`: the file ends within a line."""
 
     recording: Recording
-    events: tuple[Event, ...] = ()
+    events: tuple[RecordedEvent, ...] = ()
     is_cut: bool = False
 
     def final_objects(self) -> list[Wire]:
@@ -84,7 +84,7 @@ class HistoryFile:
         self._file.flush()
         self.events = 0
 
-    def write(self, events: Iterable[Event]) -> None:
+    def write(self, events: Iterable[RecordedEvent]) -> None:
         for event in events:
             self._digest = _digest(self._digest, event)
             self._file.write(msgspec.json.encode(replace(event, digest=self._digest)) + b"\n")
@@ -106,12 +106,12 @@ def history_from_bytes(content: bytes) -> History:
     return History(header, tuple(sorted(events, key=lambda event: event.version)), is_cut)
 
 
-def _events(header: Recording, content: bytes) -> Iterator[Event]:
+def _events(header: Recording, content: bytes) -> Iterator[RecordedEvent]:
     """The events in whole lines; what comes after the last of them was cut off."""
     digest, at = header.digest, 0.0
     for number, line in enumerate(content.split(b"\n")[:-1]):
         try:
-            event = msgspec.json.decode(line, type=Event)
+            event = msgspec.json.decode(line, type=RecordedEvent)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _edited(number, at) from error
         digest = _digest(digest, replace(event, digest=""))
@@ -138,7 +138,7 @@ def _unpacked(content: bytes) -> bytes:
     return plain
 
 
-def _digest(before: str, event: Event) -> str:
+def _digest(before: str, event: RecordedEvent) -> str:
     return hashlib.sha256(before.encode() + msgspec.json.encode(event)).hexdigest()[:_DIGITS]
 
 

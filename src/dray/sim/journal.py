@@ -10,7 +10,7 @@ from collections.abc import Callable
 Undo = Callable[[], object]
 
 
-class Journal:
+class UndoJournal:
     """The inverses of the changes since the last mark."""
 
     def __init__(self) -> None:

@@ -108,7 +108,7 @@ class Prices:
         return bool(self._rules)
 
 
-class _Series:
+class _StepSeries:
     """A value that changes in steps, with what it comes to over time."""
 
     def __init__(self, now: float) -> None:
@@ -146,9 +146,9 @@ class Meter:
         self._of_pod: dict[str, frozenset[DeviceId]] = {}
         self._counts = Counter[str]()
         self._published: Counter[str] = Counter()
-        self._used: dict[str, _Series] = {}
-        self._there: dict[str, _Series] = {}
-        self._paid = _Series(cluster.now)
+        self._used: dict[str, _StepSeries] = {}
+        self._there: dict[str, _StepSeries] = {}
+        self._paid = _StepSeries(cluster.now)
         self._largest: dict[str, list[Point]] = {}
         self.placements: dict[str, PlacedAt] = {}
         self.hardware_changed()
@@ -266,8 +266,8 @@ class Meter:
         series = self._series(self._used, driver)
         series.set(self._cluster.now, series.points[-1][1] + more)
 
-    def _series(self, kept: dict[str, _Series], driver: str) -> _Series:
-        return kept.setdefault(driver, _Series(self._begun))
+    def _series(self, kept: dict[str, _StepSeries], driver: str) -> _StepSeries:
+        return kept.setdefault(driver, _StepSeries(self._begun))
 
 
 def main_reason(why: Unschedulable) -> str:
@@ -313,7 +313,7 @@ def _waiting(waited: Sequence[float]) -> WaitingTimes:
     return WaitingTimes(sum(waited) / count, waited[(count - 1) // 2], waited[-(-95 * count // 100) - 1], waited[-1])
 
 
-def _shares(used: Sequence[_Series], there: Sequence[_Series], begun: float, now: float) -> list[Point]:
+def _shares(used: Sequence[_StepSeries], there: Sequence[_StepSeries], begun: float, now: float) -> list[Point]:
     """The part in use, as a mean for each of equal spans of time."""
     if now <= begun:
         return []
@@ -322,7 +322,7 @@ def _shares(used: Sequence[_Series], there: Sequence[_Series], begun: float, now
     return [(begun + number * span, a / b if b else 0.0) for number, (a, b) in enumerate(zip(some, all_, strict=True))]
 
 
-def _means(several: Sequence[_Series], begun: float, now: float) -> list[float]:
+def _means(several: Sequence[_StepSeries], begun: float, now: float) -> list[float]:
     """The sum of step functions, as a mean for each of equal spans of time."""
     span, sums = (now - begun) / POINTS, [0.0] * POINTS
     for series in several:

@@ -23,14 +23,14 @@ from dray.api.gates import FeatureGates, declared_features
 from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
 from dray.api.reasons.claims import ClaimProblem
-from dray.api.selectors.labels import LabelSelector
+from dray.api.selectors.labels import LabelRequirements
 from dray.api.times import micro_timestamp, timestamp
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
 from dray.client import Client, Controller, Deltas, SharedInformers, change_status, with_fields
-from dray.client.consumers import Consumers
+from dray.client.consumers import ClaimConsumers
 from dray.client.events import EventRecorder
 from dray.client.interface import T
 from dray.node.played import BadAnnotation, exit_code, run_seconds
@@ -127,7 +127,7 @@ class SimulatedNodes:
         *,
         gates: FeatureGates = FeatureGates(),  # noqa: B008 (immutable)
         profiled: Sequence[Tree] = (),
-        adopted: LabelSelector | None = None,
+        adopted: LabelRequirements | None = None,
         job_seconds: float = math.inf,
     ) -> None:
         self._client = client
@@ -145,7 +145,7 @@ class SimulatedNodes:
         self._gates = gates
         self._serves_devices = gates.enabled("DynamicResourceAllocation")
         self._known = Knowledge(Sharing.of(gates))
-        self._consumers = Consumers(informers, groups=self._known.sharing.groups)
+        self._consumers = ClaimConsumers(informers, groups=self._known.sharing.groups)
         self._recorder = EventRecorder(client, "kubelet")
         self._controller: Controller[Key] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
         self._ends: dict[str, float] = {}  # uid of a pod that runs → when its time is up, in the loop's time

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from dray.sim.measures import Point
-from dray.sim.report import Report, Run, comparison_lines, rows_of, span
+from dray.sim.report import Run, SimulationReport, comparison_lines, rows_of, span
 
 _WIDTH, _HEIGHT = 720, 180
 _LEFT, _BOTTOM = 44, 22
@@ -44,14 +44,14 @@ _HEAD = """<!doctype html>
 """
 
 
-def page_of(report: Report) -> str:
+def page_of(report: SimulationReport) -> str:
     """The page, whole."""
     title = f"dray replay: {report.source}"
     body = [f"<h1>{escape(title)}</h1>", *_summary(report), *_plots(report), *_waiting(report), *_comparison(report)]
     return _HEAD.format(title=escape(title), style=_STYLE) + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
 
 
-def _summary(report: Report) -> Iterator[str]:
+def _summary(report: SimulationReport) -> Iterator[str]:
     if not all(run.figures.is_complete for run in report.runs):
         yield "<p>A run was broken off: these are the figures so far.</p>"
     names = "".join(f'<th scope="col">{escape(run.name)}</th>' for run in report.runs)
@@ -62,7 +62,7 @@ def _summary(report: Report) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
-def _plots(report: Report) -> Iterator[str]:
+def _plots(report: SimulationReport) -> Iterator[str]:
     yield "<h2>Utilisation</h2><p>Devices in use, of those that are published.</p>"
     yield _plot(
         "utilisation over time", report.runs, [run.figures.utilisation.over_time for run in report.runs], 1.0, "%"
@@ -121,7 +121,7 @@ def _y(value: float, top: float) -> float:
     return 8 + (_HEIGHT - _BOTTOM - 8) * (1 - (value / top if top else 0.0))
 
 
-def _waiting(report: Report) -> Iterator[str]:
+def _waiting(report: SimulationReport) -> Iterator[str]:
     """Bars for the seconds that pods waited, by reason."""
     codes = sorted({code for run in report.runs for code in run.figures.reasons})
     if not codes:
@@ -142,7 +142,7 @@ def _waiting(report: Report) -> Iterator[str]:
     yield "</svg>"
 
 
-def _comparison(report: Report) -> Iterator[str]:
+def _comparison(report: SimulationReport) -> Iterator[str]:
     if report.comparison is None:
         return
     first, *others = comparison_lines(report.comparison)

@@ -21,7 +21,7 @@ from dray.api.wire import Wire
 from dray.scheduler.attempt import Placement
 from dray.scheduler.devices import Devices
 from dray.scheduler.scheduler import index_of
-from dray.sim.journal import Journal
+from dray.sim.journal import UndoJournal
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
 
@@ -29,11 +29,11 @@ W = TypeVar("W", bound=Wire)
 Key = tuple[str, str]  # namespace and name
 
 
-class Picture:
+class SimulatedPicture:
     """Objects by type, namespace and name, with the scheduler's picture of them kept up to date."""
 
     def __init__(self, gates: FeatureGates) -> None:
-        self.journal = Journal()
+        self.journal = UndoJournal()
         self._objects: dict[type[Wire], dict[Key, Any]] = {}
         self.table = NodeTable()
         self.index = index_of(gates)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dray.sim.comparison import Comparison, Difference
+from dray.sim.comparison import Difference, RunComparison
 from dray.sim.measures import Figures, PlacedAt, Point
 
 WIDTH = 72  # of a chart, so that its line fits into a terminal of 80 columns
@@ -26,18 +26,18 @@ class Run(msgspec.Struct, frozen=True):
     figures: Figures
 
 
-class Report(msgspec.Struct, frozen=True):
+class SimulationReport(msgspec.Struct, frozen=True):
     """One run, or two of the same load with how their placements differ."""
 
     source: str
     runs: tuple[Run, ...]
-    comparison: Comparison | None = None
+    comparison: RunComparison | None = None
 
 
 Row = tuple[str, list[str]]
 
 
-def tree_of(report: Report) -> dict[str, Any]:
+def tree_of(report: SimulationReport) -> dict[str, Any]:
     """The report for programs."""
     tree: dict[str, Any] = {
         "source": report.source,
@@ -51,7 +51,7 @@ def tree_of(report: Report) -> dict[str, Any]:
     return tree
 
 
-def text_of(report: Report) -> str:
+def text_of(report: SimulationReport) -> str:
     """The report for a terminal."""
     lines = [*_table([("", [run.name for run in report.runs]), *rows_of(report)])]
     for run in report.runs:
@@ -61,7 +61,7 @@ def text_of(report: Report) -> str:
     return "\n".join(lines)
 
 
-def rows_of(report: Report) -> list[Row]:
+def rows_of(report: SimulationReport) -> list[Row]:
     """The figures by name, a column for each run."""
     runs = [run.figures for run in report.runs]
 
@@ -91,7 +91,7 @@ def rows_of(report: Report) -> list[Row]:
     return rows
 
 
-def comparison_lines(comparison: Comparison) -> Iterator[str]:
+def comparison_lines(comparison: RunComparison) -> Iterator[str]:
     """What became of the placements."""
     differences = comparison.differences
     yield f"placements: {comparison.same} the same, {len(differences)} different"

@@ -20,7 +20,7 @@ from dray.api.resources import BY_KIND
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from dray.api.wire import Wire
-from dray.sim.history import Event, Gone, History
+from dray.sim.history import DeletedObject, History, RecordedEvent
 from dray.sim.recording import RecordingError, typed_object
 
 
@@ -147,7 +147,7 @@ class _Builder:
             self._stories[pod.metadata.uid].arrived = 0.0
             self._steps.append(Arrive(0.0, pod))
 
-    def _regard(self, number: int, event: Event) -> None:
+    def _regard(self, number: int, event: RecordedEvent) -> None:
         if event.gone is not None:
             self._went(event.at, event.gone)
             return
@@ -245,7 +245,7 @@ class _Builder:
         wanted = [entry.resourceClaimTemplateName for entry in pod.spec.resourceClaims] if pod is not None else []
         return all((claim.metadata.namespace, name) in self._templates for name in wanted if name)
 
-    def _went(self, at: float, gone: Gone) -> None:
+    def _went(self, at: float, gone: DeletedObject) -> None:
         group = gone.apiVersion.rpartition("/")[0]
         known = BY_KIND.get((group, gone.kind))
         if known is None:

@@ -10,7 +10,7 @@ from dray.api import podclaims
 from dray.api.allocations import DeviceId
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
-from dray.sim.picture import Picture
+from dray.sim.picture import SimulatedPicture
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class DeviceUse(msgspec.Struct, frozen=True):
     device: DeviceId
 
 
-def devices_of(picture: Picture, pod: Pod) -> Iterator[DeviceUse]:
+def devices_of(picture: SimulatedPicture, pod: Pod) -> Iterator[DeviceUse]:
     """The devices of the claims that a pod uses."""
     for use in podclaims.uses_of(pod, picture.group_of(pod)):
         claim = picture.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None

@@ -8,58 +8,58 @@ from typing import TYPE_CHECKING, Any
 from dray.store.cache import Cache
 from dray.store.errors import (
     Closed,
+    CommitTooLarge,
     Compacted,
-    Conflict,
-    Expired,
     Lagged,
+    RevisionConflict,
+    RevisionExpired,
     StoreError,
-    TooLarge,
     Unavailable,
     Unreadable,
 )
 from dray.store.history import Retention
-from dray.store.log import AWAITED, Batch, Log, Op, Page, Version
+from dray.store.log import AWAITED, Batch, KeyVersion, Log, Op, RangePage
 from dray.store.memory import MemoryLog
 from dray.store.opening import open_log
 from dray.store.sqlite import SqliteLog
-from dray.store.watch import Event, Subscription, Watch
+from dray.store.watch import StoreEvent, Subscription, Watch
 
 if TYPE_CHECKING:
     from dray.store.etcd import EtcdLog
-    from dray.store.etcd_client import Tls
+    from dray.store.etcd_client import EtcdTls
 
 __all__ = [
     "AWAITED",
     "Batch",
     "Cache",
     "Closed",
+    "CommitTooLarge",
     "Compacted",
-    "Conflict",
     "EtcdLog",
-    "Event",
-    "Expired",
+    "EtcdTls",
+    "KeyVersion",
     "Lagged",
     "Log",
     "MemoryLog",
     "Op",
-    "Page",
+    "RangePage",
     "Retention",
+    "RevisionConflict",
+    "RevisionExpired",
     "SqliteLog",
     "StoreError",
+    "StoreEvent",
     "Subscription",
-    "Tls",
-    "TooLarge",
     "Unavailable",
     "Unreadable",
-    "Version",
     "Watch",
     "open_log",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """EtcdLog and Tls on demand: importing gRPC takes longer than everything else here, and most clusters need none."""
-    if name in {"EtcdLog", "Tls"}:
+    """EtcdLog and EtcdTls on demand: importing gRPC takes longer than everything else here, and most clusters need none."""
+    if name in {"EtcdLog", "EtcdTls"}:
         from dray.store import etcd
 
         return getattr(etcd, name)

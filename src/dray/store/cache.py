@@ -15,11 +15,11 @@ from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from dray.store.errors import Closed, Compacted, Conflict, Expired, StoreError, Unavailable
-from dray.store.history import History, Retention, of_prefix
+from dray.store.errors import Closed, Compacted, RevisionConflict, RevisionExpired, StoreError, Unavailable
+from dray.store.history import Retention, VersionHistory, of_prefix
 from dray.store.keys import SortedKeys
-from dray.store.log import Batch, Decode, LocalLog, Log, Op, Page, Version
-from dray.store.watch import Deliver, Event, Fanout, Lost, Subscription, Watch
+from dray.store.log import Batch, Decode, KeyVersion, LocalLog, Log, Op, RangePage
+from dray.store.watch import Deliver, Fanout, Lost, StoreEvent, Subscription, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +51,9 @@ class Cache:
         self._log = log
         self._decode = decode
         self._watch_limit = watch_limit
-        self._latest: dict[str, Version] = {}
+        self._latest: dict[str, KeyVersion] = {}
         self._collections: dict[str, SortedKeys] = {}
-        self._history = History(retention or Retention(), clock)
+        self._history = VersionHistory(retention or Retention(), clock)
         self._fanout = Fanout()
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waited = 0
@@ -106,7 +106,7 @@ class Cache:
         """
         try:
             revision = await self._log.commit(ops)
-        except Conflict:
+        except RevisionConflict:
             with suppress(Unavailable):
                 await self.read()
             raise
@@ -124,10 +124,10 @@ class Cache:
         """The oldest revision that can be listed or watched from."""
         return self._history.floor
 
-    def get(self, key: str) -> Version | None:
+    def get(self, key: str) -> KeyVersion | None:
         return self._latest.get(key)
 
-    def list(self, prefix: str, *, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+    def list(self, prefix: str, *, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
         """The keys under the prefix (which ends with a slash, or is empty) greater than `after`, in order.
 
         At an older revision as it was then; Expired if that is too long ago, ValueError if it is still to come.
@@ -206,7 +206,7 @@ class Cache:
                 revision = error.oldest
 
     async def _load_at(self, revision: int | None) -> None:
-        latest: dict[str, Version] = {}
+        latest: dict[str, KeyVersion] = {}
         after = ""
         while True:
             page = await self._log.load(revision, after, _LOAD_PAGE)
@@ -220,7 +220,7 @@ class Cache:
             after = page.versions[-1].key
         self._restart(latest, revision)
 
-    def _restart(self, latest: dict[str, Version], revision: int) -> None:
+    def _restart(self, latest: dict[str, KeyVersion], revision: int) -> None:
         self._latest = latest
         self._collections = {}
         for key in latest:
@@ -247,7 +247,7 @@ class Cache:
             except Unavailable as problem:
                 logger.warning("cannot load now: %s", problem)
                 await asyncio.sleep(_RETRY_SECONDS)
-        self._fanout.drop_all(Expired(error.revision, self.oldest))
+        self._fanout.drop_all(RevisionExpired(error.revision, self.oldest))
 
     def _apply(self, batch: Batch) -> None:
         events = []
@@ -266,7 +266,7 @@ class Cache:
                 latest[key] = version
                 if previous is None:
                     self._collection(key).add(key)
-            events.append(Event(version, previous))
+            events.append(StoreEvent(version, previous))
         self._history.extend(events)
         self._reach(batch.revision)
         self._fanout.publish(events)
@@ -319,16 +319,16 @@ class Cache:
         keys = self._collections.get(prefix[: prefix.find("/") + 1])
         return keys.removed(prefix, after) if keys is not None else 0
 
-    def _list_latest(self, prefix: str, after: str, limit: int | None) -> Page:
+    def _list_latest(self, prefix: str, after: str, limit: int | None) -> RangePage:
         keys = self._range(prefix, after)
         get = self._latest.get
         if limit is None:
-            return Page([version for version in map(get, keys) if version is not None], self.revision)
+            return RangePage([version for version in map(get, keys) if version is not None], self.revision)
         versions = list(islice((version for version in map(get, keys) if version is not None), limit))
         remaining = self._following(versions[-1].key, prefix, keys, {}) if versions and limit == len(versions) else 0
-        return Page(versions, self.revision, remaining)
+        return RangePage(versions, self.revision, remaining)
 
-    def _list_at(self, revision: int, prefix: str, after: str, limit: int | None) -> Page:
+    def _list_at(self, revision: int, prefix: str, after: str, limit: int | None) -> RangePage:
         before = self._history.changed_since(revision, prefix)
         now = then = self._range(prefix, after)
         if gone := [key for key, version in before.items() if version and key not in self._latest and key > after]:
@@ -337,9 +337,9 @@ class Cache:
         states = (before[key] if key in before else get(key) for key in then)
         versions = list(islice((version for version in states if version is not None), limit))
         remaining = self._following(versions[-1].key, prefix, now, before) if versions and limit == len(versions) else 0
-        return Page(versions, revision, remaining)
+        return RangePage(versions, revision, remaining)
 
-    def _following(self, last: str, prefix: str, keys: Sequence[str], before: dict[str, Version | None]) -> int:
+    def _following(self, last: str, prefix: str, keys: Sequence[str], before: dict[str, KeyVersion | None]) -> int:
         """How many follow the last key of a page: those of `keys` that are alive, but for what they were `before`."""
         alive = len(keys) - bisect_right(keys, last) - self._removed(prefix, last)
         changed = ((key, old) for key, old in before.items() if key > last)

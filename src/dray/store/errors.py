@@ -9,7 +9,7 @@ class StoreError(Exception):
     """Whatever a store refuses or cannot do."""
 
 
-class Conflict(StoreError):
+class RevisionConflict(StoreError):
     """An op expected another revision of its key; nothing of the commit was done. `actual` 0: the key does not exist."""
 
     def __init__(self, key: str, expected: int, actual: int) -> None:
@@ -28,7 +28,7 @@ class Compacted(StoreError):
         self.oldest = oldest
 
 
-class Expired(StoreError):
+class RevisionExpired(StoreError):
     """The cache no longer has the history after that revision (the API's 410 Gone): list again."""
 
     def __init__(self, revision: int, oldest: int) -> None:
@@ -55,7 +55,7 @@ class Unavailable(StoreError):
     """The store cannot answer now. Whether a commit that ends so was done is not known."""
 
 
-class TooLarge(StoreError):
+class CommitTooLarge(StoreError):
     """The commit has more ops or bytes than the backend takes."""
 
 

@@ -18,9 +18,9 @@ import grpc.aio
 from msgspec import Struct
 
 from dray.store import etcd_pb2 as pb
-from dray.store.errors import Closed, Compacted, Conflict, StoreError, TooLarge, Unavailable
-from dray.store.etcd_client import COMPACT, LEASE_GRANT, PATIENCE, PUT, RANGE, TXN, EtcdClient, EtcdRefused, Tls
-from dray.store.log import Batch, Op, Page, Version
+from dray.store.errors import Closed, CommitTooLarge, Compacted, RevisionConflict, StoreError, Unavailable
+from dray.store.etcd_client import COMPACT, LEASE_GRANT, PATIENCE, PUT, RANGE, TXN, EtcdClient, EtcdRefused, EtcdTls
+from dray.store.log import Batch, KeyVersion, Op, RangePage
 from dray.store.state import check_keys
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Tail(Struct, eq=False):
     seen: int
 
 
-class Lease(Struct):
+class EtcdLease(Struct):
     id: int
     until: float
     keys: int = 0
@@ -52,7 +52,7 @@ class EtcdLog:
         self._client = client
         self._prefix = prefix.encode()
         self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, EtcdLease] = {}
         self._tails: list[Tail] = []
         self._wanted = 0
         self._nudging: asyncio.Task[None] | None = None
@@ -60,7 +60,7 @@ class EtcdLog:
 
     @classmethod
     async def open(
-        cls, endpoints: Sequence[str], *, prefix: str = "/dray/", tls: Tls | None = None, patience: float = PATIENCE
+        cls, endpoints: Sequence[str], *, prefix: str = "/dray/", tls: EtcdTls | None = None, patience: float = PATIENCE
     ) -> Self:
         """Connect to the first endpoint that answers. Raises Unavailable, as every call, after `patience` seconds."""
         log = cls(EtcdClient(endpoints, tls, patience), prefix)
@@ -79,7 +79,7 @@ class EtcdLog:
             answer, repeated = await self._transact(ops)
         except EtcdRefused as error:
             if error.code == grpc.StatusCode.INVALID_ARGUMENT:
-                raise TooLarge(str(error)) from error
+                raise CommitTooLarge(str(error)) from error
             raise
         if answer.succeeded:
             return answer.header.revision
@@ -111,7 +111,7 @@ class EtcdLog:
                 request.success.add(put=pb.PutRequest(key=key, value=op.value, lease=lease))
         return request
 
-    async def _own_work(self, ops: Sequence[Op], conflict: Conflict) -> int:
+    async def _own_work(self, ops: Sequence[Op], conflict: RevisionConflict) -> int:
         """After a lost answer: was the conflict with our own first attempt? Then it was carried out."""
         op = next(op for op in ops if op.key == conflict.key)
         answer = await self._range(pb.RangeRequest(key=self._key(op.key)))
@@ -128,11 +128,11 @@ class EtcdLog:
         if lease is None or time.monotonic() > lease.until or lease.keys >= _LEASE_KEYS:
             slack = math.ceil(seconds * _LEASE_SLACK)
             answer, _ = await self._client.call(LEASE_GRANT, pb.LeaseGrantRequest(ttl=seconds + slack))
-            lease = self._leases[seconds] = Lease(answer.id, time.monotonic() + slack)
+            lease = self._leases[seconds] = EtcdLease(answer.id, time.monotonic() + slack)
         lease.keys += 1
         return lease.id
 
-    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
         if revision is not None:
             revision = max(revision, 1)  # etcd's name for nothing; its 0 means now
         start = self._key(after) + b"\0" if after else self._prefix + b"\1"
@@ -147,7 +147,7 @@ class EtcdLog:
                 raise ValueError(f"revision {revision} is not there yet; the newest is {head}") from error
             raise Compacted(revision, await self._oldest(revision, head)) from error
         versions = [self._version(kv) for kv in answer.kvs]
-        return Page(versions, revision or answer.header.revision, answer.count - len(versions))
+        return RangePage(versions, revision or answer.header.revision, answer.count - len(versions))
 
     async def _oldest(self, revision: int, head: int) -> int:
         """Up to where etcd has compacted: only a watch tells."""
@@ -255,21 +255,21 @@ class EtcdLog:
     def _key(self, key: str) -> bytes:
         return self._prefix + key.encode()
 
-    def _version(self, kv: pb.KeyValue) -> Version:
+    def _version(self, kv: pb.KeyValue) -> KeyVersion:
         key = kv.key[len(self._prefix) :].decode()
-        return Version(key, kv.value, kv.mod_revision, kv.create_revision)
+        return KeyVersion(key, kv.value, kv.mod_revision, kv.create_revision)
 
-    def _change(self, event: pb.Event) -> Version:
+    def _change(self, event: pb.Event) -> KeyVersion:
         version = self._version(event.kv)
         if event.type == pb.Event.DELETE:
             version.value = None
         return version
 
 
-def _conflict(ops: Sequence[Op], answer: pb.TxnResponse) -> Conflict:
+def _conflict(ops: Sequence[Op], answer: pb.TxnResponse) -> RevisionConflict:
     guarded = [op for op in ops if op.expected is not None]
     for op, response in zip(guarded, answer.responses, strict=True):
         actual = response.range.kvs[0].mod_revision if response.range.kvs else 0
         if op.expected is not None and actual != op.expected:
-            return Conflict(op.key, op.expected, actual)
+            return RevisionConflict(op.key, op.expected, actual)
     raise AssertionError("etcd refused a transaction of which every comparison holds")

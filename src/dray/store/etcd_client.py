@@ -35,7 +35,7 @@ _OPTIONS = (
 _TRANSIENT = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 
 
-class Message(Protocol):
+class ProtobufMessage(Protocol):
     def SerializeToString(self) -> bytes: ...  # protobuf's own name
 
 
@@ -50,7 +50,7 @@ _WATCH = "/etcdserverpb.Watch/Watch"
 
 
 @dataclass(frozen=True)
-class Tls:
+class EtcdTls:
     """Files in PEM form: the authority that signed etcd's certificates, and our own certificate if etcd asks for one."""
 
     ca: Path
@@ -77,14 +77,14 @@ class EtcdRefused(Unavailable):
 
 
 class EtcdClient:
-    def __init__(self, endpoints: Sequence[str], tls: Tls | None = None, patience: float = PATIENCE) -> None:
+    def __init__(self, endpoints: Sequence[str], tls: EtcdTls | None = None, patience: float = PATIENCE) -> None:
         credentials = tls.credentials() if tls is not None else None
         self._endpoints = list(endpoints)
         self._channels = [_channel(endpoint, credentials) for endpoint in endpoints]
         self._patience = patience
         self._current = 0
 
-    async def call(self, method: tuple[str, type[Answer]], request: Message) -> tuple[Answer, bool]:
+    async def call(self, method: tuple[str, type[Answer]], request: ProtobufMessage) -> tuple[Answer, bool]:
         """The answer, and whether an earlier attempt may have been carried out as well.
 
         Tries one endpoint after the other. Raises EtcdRefused, or Unavailable when none answers.
@@ -106,7 +106,7 @@ class EtcdClient:
                 self.leave(chosen, error)
         raise Unavailable(f"etcd does not answer at {', '.join(self._endpoints)}: {failure.details()}") from failure
 
-    async def _attempt(self, chosen: int, method: tuple[str, type[Answer]], request: Message) -> Answer:
+    async def _attempt(self, chosen: int, method: tuple[str, type[Answer]], request: ProtobufMessage) -> Answer:
         path, answer = method
         call = self._channels[chosen].unary_unary(
             path,

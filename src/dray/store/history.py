@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dray.store.errors import Expired
-from dray.store.log import Decode, Version
-from dray.store.watch import Event
+from dray.store.errors import RevisionExpired
+from dray.store.log import Decode, KeyVersion
+from dray.store.watch import StoreEvent
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,16 @@ class Retention:
     bytes: int = 128 << 20  # of values that were superseded
 
 
-class History:
+class VersionHistory:
     def __init__(self, retention: Retention, clock: Callable[[], float]) -> None:
         self.floor = 0  # every event after it is here
         self._retention = retention
         self._clock = clock
-        self._events: deque[Event] = deque()
+        self._events: deque[StoreEvent] = deque()
         self._bytes = 0
         self._marks: deque[tuple[float, int]] = deque()
-        self._superseded: list[Version] = []  # since the last mark, and may be asked for by those who are just told
-        self._settled: list[Version] = []  # between the last mark and the one before
+        self._superseded: list[KeyVersion] = []  # since the last mark, and may be asked for by those who are just told
+        self._settled: list[KeyVersion] = []  # between the last mark and the one before
 
     def restart(self, revision: int) -> None:
         self.floor = revision
@@ -41,7 +41,7 @@ class History:
         self._superseded, self._settled = [], []
         self._bytes = 0
 
-    def extend(self, events: Sequence[Event]) -> None:
+    def extend(self, events: Sequence[StoreEvent]) -> None:
         self._events += events
         for event in events:
             previous = event.previous
@@ -72,10 +72,10 @@ class History:
                 self._bytes -= len(previous.value or b"")
         self.floor = max(self.floor, revision)
 
-    def after(self, revision: int) -> list[Event]:
+    def after(self, revision: int) -> list[StoreEvent]:
         """The events after that revision, in order."""
         self._require(revision)
-        found: list[Event] = []
+        found: list[StoreEvent] = []
         for event in reversed(self._events):
             if event.version.revision <= revision:
                 break
@@ -83,10 +83,10 @@ class History:
         found.reverse()
         return found
 
-    def changed_since(self, revision: int, prefix: str) -> dict[str, Version | None]:
+    def changed_since(self, revision: int, prefix: str) -> dict[str, KeyVersion | None]:
         """What the keys under the prefix that have changed since were at that revision."""
         self._require(revision)
-        before: dict[str, Version | None] = {}
+        before: dict[str, KeyVersion | None] = {}
         for event in reversed(self._events):
             version = event.version
             if version.revision <= revision:
@@ -97,7 +97,7 @@ class History:
 
     def _require(self, revision: int) -> None:
         if revision < self.floor:
-            raise Expired(revision, self.floor)
+            raise RevisionExpired(revision, self.floor)
 
     def _shrink(self) -> None:
         """Down to nine tenths of both bounds, so that it does not happen with every event; whole revisions."""
@@ -106,7 +106,7 @@ class History:
             self.forget(self._events[0].version.revision)
 
 
-def of_prefix(events: Sequence[Event], prefix: str) -> list[Event]:
+def of_prefix(events: Sequence[StoreEvent], prefix: str) -> list[StoreEvent]:
     """Those of a collection's prefix (empty, or with a slash at the end) or of the single key."""
     if not prefix:
         return list(events)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from dray.store.errors import Unreadable
-from dray.store.log import Version
+from dray.store.log import KeyVersion
 from dray.store.scribe import POSITION_BITS, checksum, connect, page_damage, revision_checksum, undo_after
 
 SCHEMA_VERSION = 2
@@ -74,13 +74,13 @@ class Journal:
                 raise Unreadable(f"{path} is not a readable database: {error}; {remedy(path)}") from error
             undo.pop_all()
 
-    def read(self) -> Iterator[list[tuple[Version, float | None]]]:
+    def read(self) -> Iterator[list[tuple[KeyVersion, float | None]]]:
         """Every version with the time at which it expires, oldest first, many at a time."""
         try:
             rows = self._database.execute("SELECT id, key, value, created, deadline FROM log ORDER BY id")
             while many := rows.fetchmany(_MANY_ROWS):
                 yield [
-                    (Version(key, value, number >> POSITION_BITS, created), deadline)
+                    (KeyVersion(key, value, number >> POSITION_BITS, created), deadline)
                     for number, key, value, created, deadline in many
                 ]
         except SQLITE_ERRORS as error:

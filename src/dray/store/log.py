@@ -38,7 +38,7 @@ class Op(Struct, frozen=True):
     make: Decode | None = None
 
 
-class Version(Struct, gc=False, eq=False):
+class KeyVersion(Struct, gc=False, eq=False):
     """One state of one key: since `revision`, in existence since revision `created`. `value` None: it was deleted.
 
     Outside the garbage collector's view, since there are hundreds of thousands and they form no cycles.
@@ -65,10 +65,10 @@ class Version(Struct, gc=False, eq=False):
             self._object, self.make = None, make
 
 
-class Page(Struct):
+class RangePage(Struct):
     """Versions in key order as of `revision`. `remaining`: how many follow; of a log: about, and 0 only if none does."""
 
-    versions: list[Version]
+    versions: list[KeyVersion]
     revision: int
     remaining: int = 0
 
@@ -80,7 +80,7 @@ class Batch(Struct):
     """
 
     revision: int
-    versions: Sequence[Version] = ()
+    versions: Sequence[KeyVersion] = ()
 
 
 class Log(Protocol):
@@ -89,7 +89,7 @@ class Log(Protocol):
     async def commit(self, ops: Sequence[Op]) -> int:
         """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once."""
 
-    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
         """The keys greater than `after` as of `revision` (None: now). Raises Compacted."""
 
     def tail(self, after: int) -> AsyncIterator[Batch]:

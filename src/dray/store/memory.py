@@ -11,7 +11,7 @@ from contextlib import suppress
 from math import inf
 
 from dray.store.errors import Closed, Unavailable
-from dray.store.log import Batch, Op, Page, Version
+from dray.store.log import Batch, KeyVersion, Op, RangePage
 from dray.store.state import State
 
 _EXPIRY_BATCH = 100  # keys deleted at one revision: a long queue of expired events must not stall the loop
@@ -41,7 +41,7 @@ class MemoryLog:
             self._announce(versions)
         return state.head
 
-    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
         return self._state.load(revision, after, limit)
 
     async def tail(self, after: int) -> AsyncIterator[Batch]:
@@ -82,7 +82,7 @@ class MemoryLog:
                     self._state.expire_at(op.key, op.expected or 0, self._clock() + _EXPIRY_RETRY)
                 return
 
-    def _announce(self, versions: Sequence[Version]) -> None:
+    def _announce(self, versions: Sequence[KeyVersion]) -> None:
         batch = Batch(versions[-1].revision, versions)
         for sink in self._sinks:
             sink(batch)
@@ -95,7 +95,7 @@ class MemoryLog:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _remember_deadlines(self, ops: Sequence[Op], versions: Sequence[Version]) -> None:
+    def _remember_deadlines(self, ops: Sequence[Op], versions: Sequence[KeyVersion]) -> None:
         for op in ops:
             if op.ttl is not None and op.value is not None:
                 self._state.expire_at(op.key, versions[0].revision, self._clock() + op.ttl)

@@ -11,7 +11,7 @@ from dray.store.memory import MemoryLog
 from dray.store.sqlite import SqliteLog
 
 if TYPE_CHECKING:
-    from dray.store.etcd_client import Tls
+    from dray.store.etcd_client import EtcdTls
 
 _EXPECTED = "expected memory, sqlite:PATH or etcd://HOST:PORT,…[?prefix=…&ca=FILE&cert=FILE&key=FILE]"
 
@@ -49,12 +49,12 @@ def _is_endpoint(endpoint: str) -> bool:
     return bool(host) and port.isdigit() and 0 < int(port) < 65536
 
 
-def _tls(url: str, options: dict[str, str]) -> "Tls | None":
-    from dray.store.etcd_client import Tls  # as above
+def _tls(url: str, options: dict[str, str]) -> "EtcdTls | None":
+    from dray.store.etcd_client import EtcdTls  # as above
 
     cert, key = (Path(options[name]) if name in options else None for name in ("cert", "key"))
     if "ca" in options:
-        return Tls(Path(options["ca"]), cert, key)
+        return EtcdTls(Path(options["ca"]), cert, key)
     if cert or key:
         raise StoreError(
             f"store {url!r}: cert and key need ca, the file of the authority that signed etcd's certificate"

@@ -38,7 +38,7 @@ class _Broken(Exception):
     """A row that cannot be read; its key and number, if they can."""
 
 
-class _File:
+class _DatabaseFile:
     """The pages of a database as its write-ahead log leaves them."""
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +87,7 @@ def _logged(content: bytes) -> dict[int, bytes]:
 
 def salvage(path: Path) -> Salvage:
     """Read what can be read. Raises OSError."""
-    file = _File(path)
+    file = _DatabaseFile(path)
     free = file.free()
     found = Salvage({}, file.missing())
     broken: dict[int, list[str]] = {}
@@ -104,7 +104,7 @@ def salvage(path: Path) -> Salvage:
     return found
 
 
-def _take(file: _File, page: bytes, found: Salvage, overflows: set[int]) -> Iterator[str]:
+def _take(file: _DatabaseFile, page: bytes, found: Salvage, overflows: set[int]) -> Iterator[str]:
     """Take the rows of a leaf; what is wrong with the others."""
     (count,) = _CELLS.unpack_from(page.ljust(8, b"\0"))
     if 8 + 2 * count > len(page):
@@ -143,7 +143,7 @@ def _row(number: int, columns: list[object]) -> Row | None:
     return number, key, value, created, deadline
 
 
-def _record(file: _File, page: bytes, place: int, overflows: set[int]) -> tuple[int, list[object]]:
+def _record(file: _DatabaseFile, page: bytes, place: int, overflows: set[int]) -> tuple[int, list[object]]:
     """The number and the columns of the row whose cell is at that place."""
     size, place = _varint(page, place)
     number, place = _varint(page, place)

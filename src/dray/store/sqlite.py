@@ -23,9 +23,9 @@ from typing import cast
 from msgspec import Struct
 
 from dray.store import scribe as program
-from dray.store.errors import Closed, Conflict, TooLarge, Unavailable, Unreadable
+from dray.store.errors import Closed, CommitTooLarge, RevisionConflict, Unavailable, Unreadable
 from dray.store.journal import MAX_OPS, Journal, remedy
-from dray.store.log import AWAITED, Op, Version
+from dray.store.log import AWAITED, KeyVersion, Op
 from dray.store.memory import MemoryLog
 from dray.store.scribe import LENGTH, Answer, Group, Row, message, number
 
@@ -41,7 +41,7 @@ _RETRY_SECONDS = 1.0
 class Pending(Struct, eq=False):
     """A commit on its way to the disk."""
 
-    versions: list[Version]
+    versions: list[KeyVersion]
     deadlines: dict[str, float]  # of the keys that have one
     future: asyncio.Future[int]
     awaited: bool  # by a client of another process
@@ -62,7 +62,7 @@ class SqliteLog(MemoryLog):
         self._replacement: asyncio.Task[None] | None = None
         self._waiting: deque[Pending] = deque()
         self._writing: list[Pending] | None = None  # the group that the scribe has
-        self._forgotten: deque[Version] = deque()  # in order: a deletion must not go before what it deleted
+        self._forgotten: deque[KeyVersion] = deque()  # in order: a deletion must not go before what it deleted
         self._forgetting = 0  # how many of them the scribe has
         self._compacted = 0
         self._is_called = False
@@ -107,10 +107,10 @@ class SqliteLog(MemoryLog):
         if self._closed:
             raise Closed("the log")
         if len(ops) > MAX_OPS:
-            raise TooLarge(f"a commit may have {MAX_OPS} ops, got {len(ops)}")
+            raise CommitTooLarge(f"a commit may have {MAX_OPS} ops, got {len(ops)}")
         try:
             versions = self._state.check(ops)
-        except Conflict:
+        except RevisionConflict:
             if self._state.staged > self._state.head:
                 await self._submit([])  # whoever reads again must find what was in the way
             raise
@@ -159,7 +159,7 @@ class SqliteLog(MemoryLog):
 
     # Groups of commits: the scribe has one at a time.
 
-    def _submit(self, versions: list[Version], ops: Sequence[Op] = ()) -> asyncio.Future[int]:
+    def _submit(self, versions: list[KeyVersion], ops: Sequence[Op] = ()) -> asyncio.Future[int]:
         deadlines = {}
         for op in ops:
             if op.ttl is not None and op.value is not None:

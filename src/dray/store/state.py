@@ -12,17 +12,17 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from dray.store.errors import Compacted, Conflict
-from dray.store.log import Op, Page, Version
+from dray.store.errors import Compacted, RevisionConflict
+from dray.store.log import KeyVersion, Op, RangePage
 
 _key = attrgetter("key")
 
 
-class Change(Struct, gc=False):
+class VersionChange(Struct, gc=False):
     """A version that came, and the one that it superseded."""
 
-    version: Version
-    previous: Version | None
+    version: KeyVersion
+    previous: KeyVersion | None
 
 
 class State:
@@ -30,13 +30,13 @@ class State:
         self.head = 0  # the last published revision
         self.staged = 0  # the last revision given out
         self.floor = 0  # everything after it is still known
-        self._latest: dict[str, Version] = {}
-        self._ahead: dict[str, Version] = {}
-        self._changes: deque[Change] = deque()
+        self._latest: dict[str, KeyVersion] = {}
+        self._ahead: dict[str, KeyVersion] = {}
+        self._changes: deque[VersionChange] = deque()
         self._deadlines: list[tuple[float, str, int]] = []
-        self._snapshot: tuple[int, list[Version]] = (-1, [])
+        self._snapshot: tuple[int, list[KeyVersion]] = (-1, [])
 
-    def check(self, ops: Sequence[Op]) -> list[Version]:
+    def check(self, ops: Sequence[Op]) -> list[KeyVersion]:
         """What the ops come to, at the next revision; Conflict if an expectation fails."""
         if len(ops) != 1 or ops[0].key < "\1":
             check_keys(ops)
@@ -48,21 +48,21 @@ class State:
             if expected is not None:
                 actual = current.revision if current is not None else 0
                 if actual != expected:
-                    raise Conflict(key, expected, actual)
+                    raise RevisionConflict(key, expected, actual)
             if value is not None:
                 created = revision if current is None else current.created
-                versions.append(Version(key, value, revision, created, op.make))
+                versions.append(KeyVersion(key, value, revision, created, op.make))
             elif current is not None:
-                versions.append(Version(key, None, revision, current.created))
+                versions.append(KeyVersion(key, None, revision, current.created))
         return versions
 
-    def _current(self, key: str) -> Version | None:
+    def _current(self, key: str) -> KeyVersion | None:
         version = self._ahead.get(key) if self._ahead else None
         if version is None:
             return self._latest.get(key)
         return version if version.value is not None else None
 
-    def stage(self, versions: Sequence[Version]) -> None:
+    def stage(self, versions: Sequence[KeyVersion]) -> None:
         """Let later checks see versions that are not published yet."""
         self.staged += 1
         for version in versions:
@@ -73,12 +73,12 @@ class State:
         self._ahead.clear()
         self.staged = self.head
 
-    def publish(self, versions: Sequence[Version]) -> None:
+    def publish(self, versions: Sequence[KeyVersion]) -> None:
         """Take in versions of the next revision or revisions."""
         latest, ahead = self._latest, self._ahead
         for version in versions:
             key = version.key
-            self._changes.append(Change(version, latest.get(key)))
+            self._changes.append(VersionChange(version, latest.get(key)))
             if version.value is None:
                 latest.pop(key, None)
             else:
@@ -89,11 +89,11 @@ class State:
         if self.staged < self.head:
             self.staged = self.head
 
-    def since(self, after: int) -> list[Version]:
+    def since(self, after: int) -> list[KeyVersion]:
         """The published versions after that revision, in order."""
         if after < self.floor:
             raise Compacted(after, self.floor)
-        found: list[Version] = []
+        found: list[KeyVersion] = []
         for change in reversed(self._changes):
             if change.version.revision <= after:
                 break
@@ -101,7 +101,7 @@ class State:
         found.reverse()
         return found
 
-    def load(self, revision: int | None, after: str, limit: int | None) -> Page:
+    def load(self, revision: int | None, after: str, limit: int | None) -> RangePage:
         if revision is None:
             revision = self.head
         if revision > self.head:
@@ -113,19 +113,19 @@ class State:
         end = len(versions) if limit is None else min(start + limit, len(versions))
         if end == len(versions):
             self._snapshot = (-1, [])  # the last page: what is superseded need not be kept for the next one
-        return Page(versions[start:end], revision, len(versions) - end)
+        return RangePage(versions[start:end], revision, len(versions) - end)
 
-    def _at(self, revision: int) -> list[Version]:
+    def _at(self, revision: int) -> list[KeyVersion]:
         if revision < self.floor:
             raise Compacted(revision, self.floor)
-        versions: dict[str, Version | None] = dict(self._latest)
+        versions: dict[str, KeyVersion | None] = dict(self._latest)
         for change in reversed(self._changes):
             if change.version.revision <= revision:
                 break
             versions[change.version.key] = change.previous
         return sorted((v for v in versions.values() if v is not None), key=_key)
 
-    def compact(self, revision: int) -> list[Version]:
+    def compact(self, revision: int) -> list[KeyVersion]:
         """Forget what was superseded or deleted at or before that revision; returns the forgotten versions."""
         revision = min(revision, self.head)
         forgotten = []

@@ -14,19 +14,19 @@ from typing import Literal
 from msgspec import Struct
 
 from dray.store.errors import Closed, Lagged, StoreError
-from dray.store.log import Version
+from dray.store.log import KeyVersion
 
 logger = logging.getLogger(__name__)
 
-Deliver = Callable[[Sequence["Event"]], None]
+Deliver = Callable[[Sequence["StoreEvent"]], None]
 Lost = Callable[[StoreError], None]
 
 
-class Event(Struct, gc=False, eq=False):
+class StoreEvent(Struct, gc=False, eq=False):
     """`version` superseded `previous` (None: the key did not exist). After a deletion `version.value` is None."""
 
-    version: Version
-    previous: Version | None
+    version: KeyVersion
+    previous: KeyVersion | None
 
     @property
     def key(self) -> str:
@@ -56,7 +56,7 @@ class Subscription:
         self._deliver = deliver
         self._lost = lost
 
-    def deliver(self, events: Sequence[Event]) -> None:
+    def deliver(self, events: Sequence[StoreEvent]) -> None:
         """Hand the events on; a consumer that raises loses its subscription, not the writer his commit."""
         if not self._active:  # an earlier subscriber of the same batch ended it
             return
@@ -101,21 +101,21 @@ class Fanout:
         if not subscriptions:
             del self._by_prefix[subscription.prefix]
 
-    def publish(self, events: Sequence[Event]) -> None:
+    def publish(self, events: Sequence[StoreEvent]) -> None:
         if not self._by_prefix or not events:
             return
         if len(events) == 1:
             for subscription in self._interested(events[0]):
                 subscription.deliver(events)
             return
-        shares: dict[Subscription, list[Event]] = {}
+        shares: dict[Subscription, list[StoreEvent]] = {}
         for event in events:
             for subscription in self._interested(event):
                 shares.setdefault(subscription, []).append(event)
         for subscription, share in shares.items():
             subscription.deliver(share)
 
-    def _interested(self, event: Event) -> list[Subscription]:
+    def _interested(self, event: StoreEvent) -> list[Subscription]:
         key = event.version.key
         directory = key[: key.rfind("/") + 1]
         found = self._by_directory.get(directory)
@@ -143,7 +143,7 @@ class Watch:
         self._reached = reached
         self._limit = limit
         self._room = limit
-        self._events: list[Event] = []
+        self._events: list[StoreEvent] = []
         self._error: StoreError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._subscription: Subscription | None = None
@@ -161,7 +161,7 @@ class Watch:
         asked = self._subscription.after if self._subscription is not None else 0
         return max(asked, self._reached())
 
-    async def next(self, timeout: float | None = None) -> Sequence[Event]:
+    async def next(self, timeout: float | None = None) -> Sequence[StoreEvent]:
         """The events since the last call, at least one; none if `timeout` seconds passed without any.
 
         Raises Lagged or Expired when the watch was dropped.
@@ -174,7 +174,7 @@ class Watch:
         self._room = self._limit
         return events
 
-    async def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+    async def __aiter__(self) -> AsyncIterator[Sequence[StoreEvent]]:
         while True:
             if events := await self.next():
                 yield events
@@ -184,7 +184,7 @@ class Watch:
             self._subscription.close()
         self.lose(Closed("the watch"))
 
-    def take(self, events: Sequence[Event]) -> None:
+    def take(self, events: Sequence[StoreEvent]) -> None:
         """The subscription's side: queue the events, or give up when the consumer is too far behind."""
         if len(self._events) + len(events) > self._room and self._subscription is not None:
             self._subscription.drop(Lagged(self._limit))

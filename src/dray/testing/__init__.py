@@ -13,6 +13,6 @@ def test_a_pod_gets_its_gpu(dray_cluster):
 ```
 """
 
-from dray.testing.cluster import Cluster
+from dray.testing.cluster import RunningCluster as Cluster
 
 __all__ = ["Cluster"]

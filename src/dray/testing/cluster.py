@@ -17,7 +17,7 @@ from dray.api.conversion import to_stored
 from dray.api.resources import RESOURCES, Resource
 from dray.api.wire import Tree
 from dray.cli import _clusters, _kubeconfig, _parts, parser_of
-from dray.cli._serve import StartError, serve_until
+from dray.cli._serve import ServerStartError, serve_until
 
 if TYPE_CHECKING:
     from dray.apiserver.assembly import Running
@@ -30,7 +30,7 @@ _WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.02
 
 
-class Cluster:
+class RunningCluster:
     """A cluster that lives as long as a `with` block. Options are those of `dray up`, written as words."""
 
     def __init__(self, *options: str) -> None:
@@ -52,10 +52,10 @@ class Cluster:
         """What kubectl and client libraries need to reach the cluster as its administrator."""
         return self.directory / "kubeconfig"
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> RunningCluster:
         self._thread.start()
         if not self._started.wait(_START_SECONDS):
-            raise StartError(f"the cluster is not ready after {_START_SECONDS:g} s")
+            raise ServerStartError(f"the cluster is not ready after {_START_SECONDS:g} s")
         if self._failure is not None:
             self._directory.cleanup()
             raise self._failure
@@ -65,7 +65,7 @@ class Cluster:
         if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
-        _clusters.Cluster(self.directory).delete()
+        _clusters.ClusterDirectory(self.directory).delete()
         self._directory.cleanup()
 
     # -- what a test does
@@ -153,7 +153,7 @@ class Cluster:
             ["up", "--dir", self._directory.name, "--store", "memory", "--port", "0", *self._options]
         )
         if problem := _parts.problem(args):
-            raise StartError(problem)
+            raise ServerStartError(problem)
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         await serve_until(self._stopping, args, _parts.parts, self._ready)
 

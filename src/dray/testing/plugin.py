@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from dray.testing.cluster import Cluster
+    from dray.testing.cluster import RunningCluster
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,10 +21,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def dray_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def dray_cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
     """A cluster in memory, for this test alone."""
-    from dray.testing.cluster import Cluster
+    from dray.testing.cluster import RunningCluster
 
     options = [word for marker in request.node.iter_markers("dray") for word in marker.args]
-    with Cluster(*options) as cluster:
+    with RunningCluster(*options) as cluster:
         yield cluster

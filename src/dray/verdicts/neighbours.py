@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dray.api.reasons.nodes import NodeCode, NodeReason
-from dray.api.selectors import LabelSelector, Requirement, label_selector
+from dray.api.selectors import LabelRequirements, Requirement, label_selector
 from dray.api.types.core import Pod, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 from dray.verdicts.census import Census, Eligible, Question, Selects
 from dray.verdicts.demand import Candidate
@@ -244,7 +244,7 @@ def _spread_selection(constraint: TopologySpreadConstraint, owner: Pod) -> Selec
     return selects
 
 
-def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) -> LabelSelector:
+def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) -> LabelRequirements:
     """What a rule of `owner` selects by labels: those that it says, and its owner's own for the keys that it names."""
     selector, labels = label_selector(rule.labelSelector), owner.metadata.labels
     others = rule.mismatchLabelKeys if isinstance(rule, PodAffinityTerm) else ()
@@ -252,7 +252,7 @@ def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) ->
         return selector  # as nearly always; a pod may be compared with thousands
     same = [Requirement(key, "=", (labels[key],)) for key in rule.matchLabelKeys if key in labels]
     different = [Requirement(key, "!=", (labels[key],)) for key in others if key in labels]
-    return LabelSelector((*selector.requirements, *same, *different), selector.nothing)
+    return LabelRequirements((*selector.requirements, *same, *different), selector.nothing)
 
 
 def label(info: NodeInfo, key: str) -> str | None:

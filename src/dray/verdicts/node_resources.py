@@ -33,7 +33,7 @@ NodeClaims = tuple[NodeAllocatableResourceClaimStatus, ...]
 FindDevice = Callable[[DeviceId], Device | None]
 
 
-class Overhead(NamedTuple):
+class ClaimOverhead(NamedTuple):
     """What is needed for a pod, and for each container that uses the claim."""
 
     per_pod: Quantity | None = None
@@ -68,9 +68,9 @@ def is_mapped(allocation: AllocationResult | None, find: FindDevice) -> bool:
 
 def _taken(
     results: Sequence[DeviceRequestAllocationResult], find: FindDevice
-) -> tuple[dict[str, Quantity], dict[str, Overhead]]:
+) -> tuple[dict[str, Quantity], dict[str, ClaimOverhead]]:
     mapped: dict[str, Quantity] = {}
-    overhead: dict[str, Overhead] = {}
+    overhead: dict[str, ClaimOverhead] = {}
     for result in results:
         device = find(DeviceId(result.driver, result.pool, result.device))
         for name, resource in device.nodeAllocatableResources.items() if device is not None else ():
@@ -78,8 +78,8 @@ def _taken(
                 much = _mapped(resource.mapping, result, device)
                 mapped[name] = mapped.get(name, ZERO) + much
             if resource.overhead is not None:
-                known = overhead.get(name, Overhead())
-                overhead[name] = Overhead(
+                known = overhead.get(name, ClaimOverhead())
+                overhead[name] = ClaimOverhead(
                     _plus(known.per_pod, resource.overhead.perPod),
                     _plus(known.per_container, resource.overhead.perContainer),
                 )
@@ -115,7 +115,7 @@ def _users(pod: Pod, entries: Sequence[str]) -> tuple[str, ...]:
 
 
 def _status(
-    name: str, mapped: Mapping[str, Quantity], overhead: Mapping[str, Overhead], users: tuple[str, ...]
+    name: str, mapped: Mapping[str, Quantity], overhead: Mapping[str, ClaimOverhead], users: tuple[str, ...]
 ) -> NodeAllocatableResourceClaimStatus:
     return NodeAllocatableResourceClaimStatus(
         resourceClaimName=name,

@@ -87,7 +87,7 @@ class TaintToleration:
         return next(untolerated(taints, pod.spec.tolerations), None) if taints else None
 
 
-class NodeAffinity:
+class NodeAffinityRule:
     name = SchedulingRule.NODE_AFFINITY
     by_usage = False
 
@@ -170,7 +170,7 @@ def _required_nodes(pod: Candidate) -> NodeSelector | None:
 
 
 TAINT_TOLERATION = TaintToleration()
-NODE_AFFINITY = NodeAffinity()
+NODE_AFFINITY = NodeAffinityRule()
 NODE_RULES: tuple[NodeRule, ...] = (
     NodeUnschedulable(),
     NodeName(),

@@ -29,7 +29,7 @@ class QuestionError(Exception):
         self.status = status
 
 
-class Identity(msgspec.Struct, frozen=True):
+class SessionIdentity(msgspec.Struct, frozen=True):
     """Whom a session stands for. `credential` is what the sealed cookie holds: enough to become this identity again."""
 
     name: str
@@ -43,7 +43,7 @@ class Identity(msgspec.Struct, frozen=True):
         return msgspec.json.encode((self.name, self.groups, self.namespace, self.credential.get("token", "")))
 
 
-class Offer(msgspec.Struct, frozen=True):
+class SignInCredentials(msgspec.Struct, frozen=True):
     """What somebody signs in with: a token, a certificate of the connection, or nothing."""
 
     token: str = ""
@@ -64,20 +64,20 @@ class Access(Protocol):
         """`live`, `recording` or `demo`."""
         ...
 
-    async def admit(self, offer: Offer) -> Identity: ...
+    async def admit(self, offer: SignInCredentials) -> SessionIdentity: ...
 
-    async def restore(self, credential: Tree) -> Identity:
+    async def restore(self, credential: Tree) -> SessionIdentity:
         """The identity of a session, if it may still have one."""
         ...
 
-    def client(self, identity: Identity) -> Client: ...
+    def client(self, identity: SessionIdentity) -> Client: ...
 
     def operations(self) -> Mapping[str, Sequence[Tree]]:
         """What is measured of drivers' work, by driver; empty where nobody measures."""
         ...
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ClusterFacts(msgspec.Struct, frozen=True):
     """What a question is answered from: objects by type, and which types could not be read, or do not exist.
 
     `partial` are the types of which only one namespace was read, since the user may not see the others. Types that the question does not need are in none of these.
@@ -107,22 +107,22 @@ class Analyst(Protocol):
     Sets of devices are ranges of numbers, as they are sent to the page (`dray.web.tables.ranges`).
     """
 
-    async def match(self, facts: Facts, expression: str, of_class: str, seconds: float) -> Tree: ...
+    async def match(self, facts: ClusterFacts, expression: str, of_class: str, seconds: float) -> Tree: ...
 
-    async def classes(self, facts: Facts, number: int, seconds: float) -> list[str]:
+    async def classes(self, facts: ClusterFacts, number: int, seconds: float) -> list[str]:
         """The classes that a device is of."""
         ...
 
-    async def why(self, facts: Facts, namespace: str, name: str, seconds: float) -> Tree: ...
+    async def why(self, facts: ClusterFacts, namespace: str, name: str, seconds: float) -> Tree: ...
 
     async def causes(
-        self, facts: Facts, pods: Sequence[tuple[str, str]], seconds: float
+        self, facts: ClusterFacts, pods: Sequence[tuple[str, str]], seconds: float
     ) -> Sequence[WaitingCause | None]:
         """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
         ...
 
-    async def attempt(self, facts: Facts, question: Tree, seconds: float) -> Tree: ...
+    async def attempt(self, facts: ClusterFacts, question: Tree, seconds: float) -> Tree: ...
 
-    async def fits(self, facts: Facts, seconds: float) -> Tree: ...
+    async def fits(self, facts: ClusterFacts, seconds: float) -> Tree: ...
 
     async def close(self) -> None: ...

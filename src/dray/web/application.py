@@ -21,12 +21,12 @@ import msgspec
 
 from dray.api.errors import ApiError, Unauthorized
 from dray.api.wire import Tree
-from dray.web.access import Access, Analyst, Identity, Offer, QuestionError
-from dray.web.picture import Picture
+from dray.web.access import Access, Analyst, QuestionError, SessionIdentity, SignInCredentials
+from dray.web.picture import DashboardPicture
 from dray.web.questions import Desk
 from dray.web.sessions import Sessions
-from dray.web.streaming import HEARTBEAT, HEARTBEAT_SECONDS, Page
-from dray.web.wire import Call, Names, Receive, Scope, Send
+from dray.web.streaming import HEARTBEAT, HEARTBEAT_SECONDS, OpenPage
+from dray.web.wire import DashboardCall, Names, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Dashboard:
         self._version = version
         self._keep_seconds = keep_seconds
         self._desk = Desk(analyst)
-        self._pictures: dict[bytes, tuple[Picture, asyncio.Task[None]]] = {}
+        self._pictures: dict[bytes, tuple[DashboardPicture, asyncio.Task[None]]] = {}
         self._closed = False
 
     # Its life
@@ -102,7 +102,7 @@ class Dashboard:
         await asyncio.gather(*(task for _, task in pictures), return_exceptions=True)
         await self._analyst.close()
 
-    def open(self, identity: Identity) -> Picture:
+    def open(self, identity: SessionIdentity) -> DashboardPicture:
         """The picture of an identity, which begins if there is none."""
         known = self._pictures.get(identity.key)
         if known is not None:
@@ -113,7 +113,7 @@ class Dashboard:
             [key for key, (one, _) in self._pictures.items() if one.identity.name == identity.name], _PICTURES_OF_ONE
         )
         self._make_room([*self._pictures], _PICTURES)
-        picture = Picture(identity, self.access, self._analyst, self._version)
+        picture = DashboardPicture(identity, self.access, self._analyst, self._version)
         task = asyncio.create_task(self._keep(picture), name=f"dashboard of {identity.name}")
         self._pictures[identity.key] = picture, task
         return picture
@@ -131,7 +131,7 @@ class Dashboard:
         _, task = self._pictures.pop(key)
         task.cancel()
 
-    async def _keep(self, picture: Picture) -> None:
+    async def _keep(self, picture: DashboardPicture) -> None:
         code = "closing"
         try:
             await picture.run()
@@ -152,7 +152,7 @@ class Dashboard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        call = Call(scope, receive, send)
+        call = DashboardCall(scope, receive, send)
         try:
             call.check(self._names)
             await self._answer(call, scope["path"])
@@ -169,7 +169,7 @@ class Dashboard:
             log.exception("%s %s failed", call.method, scope["path"])
             await call.refuse(500, "InternalError", f"{type(error).__name__}")
 
-    async def _answer(self, call: Call, path: str) -> None:
+    async def _answer(self, call: DashboardCall, path: str) -> None:
         rest = path.removeprefix(PREFIX) if path.startswith(PREFIX) else None
         if path == PREFIX.rstrip("/"):
             await call.reply(308, b"", b"text/plain", [(b"location", PREFIX.encode())])
@@ -182,8 +182,8 @@ class Dashboard:
         else:
             await self._api(call, rest)
 
-    async def _api(self, call: Call, rest: str) -> None:
-        answers: dict[tuple[str, str], Callable[[Call], Awaitable[None]]] = {
+    async def _api(self, call: DashboardCall, rest: str) -> None:
+        answers: dict[tuple[str, str], Callable[[DashboardCall], Awaitable[None]]] = {
             ("POST", "api/session"): self._sign_in,
             ("GET", "api/session"): self._who,
             ("DELETE", "api/session"): self._sign_out,
@@ -199,7 +199,7 @@ class Dashboard:
         else:
             raise _not_found(rest)
 
-    async def _asset(self, call: Call, name: str) -> None:
+    async def _asset(self, call: DashboardCall, name: str) -> None:
         if call.method not in ("GET", "HEAD"):
             raise QuestionError(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
         kind = _TYPES.get(Path(name).suffix)
@@ -216,7 +216,7 @@ class Dashboard:
 
     # Sessions
 
-    async def _sign_in(self, call: Call) -> None:
+    async def _sign_in(self, call: DashboardCall) -> None:
         try:
             asked = msgspec.json.decode(await call.body(), type=SignIn)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -225,15 +225,15 @@ class Dashboard:
             identity = await self.access.restore(self.sessions.redeem(asked.code))
         else:
             certificate = call.scope.get("client_certificate")
-            identity = await self.access.admit(Offer(asked.token, asked.namespace, certificate))
+            identity = await self.access.admit(SignInCredentials(asked.token, asked.namespace, certificate))
         cookie, expires = self.sessions.seal(identity.credential)
         await call.reply_json(200, self._session(identity, expires), [self._cookie(call, cookie)])
 
-    async def _who(self, call: Call) -> None:
+    async def _who(self, call: DashboardCall) -> None:
         identity, expires = await self._identity(call)
         await call.reply_json(200, self._session(identity, expires))
 
-    async def _sign_out(self, call: Call) -> None:
+    async def _sign_out(self, call: DashboardCall) -> None:
         cookie = call.cookie(_cookie_name(call))
         self.sessions.revoke(cookie)
         for page in [page for picture, _ in self._pictures.values() for page in picture.pages]:
@@ -241,7 +241,7 @@ class Dashboard:
                 page.end("session-ended")
         await call.reply(204, b"", b"application/json", [self._cookie(call, "")])
 
-    def _session(self, identity: Identity, expires: int) -> Tree:
+    def _session(self, identity: SessionIdentity, expires: int) -> Tree:
         return {
             "user": identity.name,
             "groups": identity.groups,
@@ -251,13 +251,13 @@ class Dashboard:
             "expires": expires,
         }
 
-    def _cookie(self, call: Call, value: str) -> tuple[bytes, bytes]:
+    def _cookie(self, call: DashboardCall, value: str) -> tuple[bytes, bytes]:
         secure = "; Secure" if call.scope.get("scheme") == "https" else ""
         age = "" if value else "; Max-Age=0"
         text = f"{_cookie_name(call)}={value}; Path={PREFIX}; HttpOnly; SameSite=Strict{secure}{age}"
         return b"set-cookie", text.encode()
 
-    async def _identity(self, call: Call) -> tuple[Identity, int]:
+    async def _identity(self, call: DashboardCall) -> tuple[SessionIdentity, int]:
         """Whom the cookie stands for. Raises Unauthorized."""
         cookie = call.cookie(_cookie_name(call))
         if not cookie:
@@ -267,21 +267,21 @@ class Dashboard:
 
     # The picture
 
-    async def _series(self, call: Call) -> None:
+    async def _series(self, call: DashboardCall) -> None:
         identity, _ = await self._identity(call)
         await call.reply_json(200, self.open(identity).history.series_tree())
 
-    async def _ask(self, call: Call, kind: str) -> None:
+    async def _ask(self, call: DashboardCall, kind: str) -> None:
         identity, _ = await self._identity(call)
         body = await call.body()
         await call.reply_json(200, await self._desk.ask(self.open(identity), kind, body))
 
-    async def _stream(self, call: Call) -> None:
+    async def _stream(self, call: DashboardCall) -> None:
         identity, expires = await self._identity(call)
         picture = self.open(identity)
         if len(picture.pages) >= _PAGES:
             raise QuestionError(f"there are {_PAGES} pages already", code="TooManyRequests", status=429)
-        page = Page(call.cookie(_cookie_name(call)))
+        page = OpenPage(call.cookie(_cookie_name(call)))
         picture.pages.add(page)
         ending = asyncio.get_running_loop().call_later(max(0.0, expires - time.time()), page.end, "session-ended")
         sending = asyncio.ensure_future(self._send(call, picture, page))
@@ -298,7 +298,7 @@ class Dashboard:
                 task.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
-    async def _send(self, call: Call, picture: Picture, page: Page) -> None:
+    async def _send(self, call: DashboardCall, picture: DashboardPicture, page: OpenPage) -> None:
         await call.begin(200, b"text/event-stream", [(b"cache-control", b"no-store")])
         await call.send(b"retry: %d\n\n" % _RETRY_MILLISECONDS)
         while not picture.ready.is_set() and not page.ended:
@@ -315,7 +315,7 @@ class Dashboard:
         await call.send(b"", more=False)
 
 
-def _cookie_name(call: Call) -> str:
+def _cookie_name(call: DashboardCall) -> str:
     return f"dray-dashboard-{call.port}" if call.port.isdigit() else "dray-dashboard"
 
 

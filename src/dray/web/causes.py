@@ -14,9 +14,9 @@ import msgspec
 
 from dray.api.types.core import Pod
 from dray.client import Key
-from dray.web.access import Analyst, Facts, WaitingCause
+from dray.web.access import Analyst, ClusterFacts, WaitingCause
 from dray.web.rows.claims import created
-from dray.web.tables import Table
+from dray.web.tables import RowTable
 
 LOOK_SECONDS = 1.0  # between two looks at who waits
 _PAUSES = 10  # a pause is so many times as long as the round before it
@@ -25,7 +25,7 @@ _ROUND_SECONDS = 3.0  # people's questions wait for the end of a round
 _UNTRIED_SECONDS = 3.0  # after which a pod waits that no scheduler has refused; most wait for a moment only
 _KINDS = 64  # of pods that are looked at in one round
 
-Ask = Callable[[], Awaitable[Facts]]
+Ask = Callable[[], Awaitable[ClusterFacts]]
 
 
 class CauseKind(NamedTuple):
@@ -38,7 +38,7 @@ class CauseKind(NamedTuple):
 class Causes:
     """The causes of one picture. `explained` is told which pods have which."""
 
-    def __init__(self, analyst: Analyst, pods: Table, table: Table, waiting: Mapping[Key, Pod]) -> None:
+    def __init__(self, analyst: Analyst, pods: RowTable, table: RowTable, waiting: Mapping[Key, Pod]) -> None:
         self._analyst = analyst
         self._pods = pods
         self._table = table

@@ -17,20 +17,24 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.client import Delta, Key, key_of
 from dray.web.following import Following
-from dray.web.inventory import Inventory
+from dray.web.inventory import DashboardInventory
 from dray.web.rows.claims import PodState, claim_keys, claim_row, devices_of, group_key, group_row, pod_row, pod_state
 from dray.web.rows.health import unhealthy_in_pod
-from dray.web.tables import Strings, Table
+from dray.web.tables import RowTable, Strings
 
 WAITS = frozenset({PodState.WAITING, PodState.GATED})
 ClaimGone = Callable[[int, Key], None]
 
 
-class Consumers:
+class DashboardConsumers:
     """Claims, pods and groups of one picture. `following` has the objects."""
 
     def __init__(
-        self, tables: Mapping[str, Table], strings: Strings, inventory: Inventory, clock: Callable[[], float]
+        self,
+        tables: Mapping[str, RowTable],
+        strings: Strings,
+        inventory: DashboardInventory,
+        clock: Callable[[], float],
     ) -> None:
         self._tables, self._strings, self._inventory, self._clock = tables, strings, inventory, clock
         self.following: Following | None = None

@@ -6,13 +6,13 @@ from dray.api.allocations import DeviceId, consumed, taken_by_claim
 from dray.api.pools import CountersLeft
 from dray.api.types.resource import Device, DeviceAttribute
 from dray.api.wire import Tree
-from dray.web.inventory import Inventory
+from dray.web.inventory import DashboardInventory
 from dray.web.rows.devices import PoolView
 
 _KINDS = ("bool", "int", "string", "version", "bools", "ints", "strings", "versions")
 
 
-def device_tree(inventory: Inventory, number: int, view: PoolView, name: str) -> Tree:
+def device_tree(inventory: DashboardInventory, number: int, view: PoolView, name: str) -> Tree:
     """The answer to the question `device`, but for the classes that it belongs to."""
     id_ = DeviceId(*view.name, name)
     place = view.places.get(name)
@@ -41,7 +41,7 @@ def _attribute(attribute: DeviceAttribute) -> Tree:
     return {"type": "", "value": None}
 
 
-def _capacity(inventory: Inventory, id_: DeviceId, device: Device) -> Tree:
+def _capacity(inventory: DashboardInventory, id_: DeviceId, device: Device) -> Tree:
     shares = [
         share for claim in inventory.holders(id_) for share in taken_by_claim(claim).shares if share.device == id_
     ]
@@ -52,7 +52,7 @@ def _capacity(inventory: Inventory, id_: DeviceId, device: Device) -> Tree:
     }
 
 
-def _counters(inventory: Inventory, view: PoolView, device: Device) -> list[Tree]:
+def _counters(inventory: DashboardInventory, view: PoolView, device: Device) -> list[Tree]:
     """What a partition draws on, and what is left of it."""
     used = {name for name in view.places if inventory.holders(DeviceId(*view.name, name))}
     left = CountersLeft.of(view.slices, used)
@@ -68,7 +68,7 @@ def _counters(inventory: Inventory, view: PoolView, device: Device) -> list[Tree
     ]
 
 
-def _conditions(inventory: Inventory, id_: DeviceId) -> list[Tree]:
+def _conditions(inventory: DashboardInventory, id_: DeviceId) -> list[Tree]:
     return [
         {"type": said.type, "status": said.status, "reason": said.reason, "message": said.message}
         for claim in inventory.holders(id_)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dray.client import Client, Delta, Deltas, Informer
-from dray.web.rights import Scope, Scopes
+from dray.web.rights import Scopes, VisibleScope
 
 GATHER_SECONDS = 0.1  # changes that come within this time are read together; each time costs a busy server something
 
@@ -34,8 +34,8 @@ class Following:
         for type_, scope in scopes.items():
             if self.scopes.get(type_) is not scope:
                 await self._stop(type_)
-                if scope in (Scope.ALL, Scope.NAMESPACE):
-                    self._start(type_, self._namespace if scope is Scope.NAMESPACE else "")
+                if scope in (VisibleScope.ALL, VisibleScope.NAMESPACE):
+                    self._start(type_, self._namespace if scope is VisibleScope.NAMESPACE else "")
         self.scopes = scopes
         for informer in [*self._informers.values()]:
             await informer.synced()
@@ -48,7 +48,7 @@ class Following:
         """All objects, by type."""
         return {type_: informer.list() for type_, informer in self._informers.items()}
 
-    def types_of(self, scope: Scope) -> frozenset[type[Any]]:
+    def types_of(self, scope: VisibleScope) -> frozenset[type[Any]]:
         """The types of which so much is shown."""
         return frozenset(type_ for type_, found in self.scopes.items() if found is scope)
 

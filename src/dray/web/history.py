@@ -39,7 +39,7 @@ class _Second(NamedTuple):
     changes: int
 
 
-class History:
+class DashboardHistory:
     """The history of one picture."""
 
     def __init__(self, now: float | None = None) -> None:

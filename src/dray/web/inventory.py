@@ -15,9 +15,9 @@ from dray.api.taints import selects
 from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
 from dray.client import Delta, Key, key_of
-from dray.web.rows.devices import DeviceState, Part, PoolJudge, PoolView
+from dray.web.rows.devices import DeviceState, PartitionPlace, PoolJudge, PoolView
 from dray.web.rows.health import unhealthy_in_claim
-from dray.web.tables import Row, Strings, Table
+from dray.web.tables import Row, RowTable, Strings
 
 DeviceChanged = Callable[[DeviceId, int, Row | None, Row | None], None]
 """Told of every device row that changes: the device, its number, the row before and after."""
@@ -26,10 +26,10 @@ STATE, CLAIMS = 3, 5  # places in a row of devices
 _VERSION = "driverVersion"  # by this name drivers publish their version as an attribute
 
 
-class Inventory:
+class DashboardInventory:
     """Pools, devices and drivers of one picture."""
 
-    def __init__(self, tables: Mapping[str, Table], strings: Strings, changed: DeviceChanged) -> None:
+    def __init__(self, tables: Mapping[str, RowTable], strings: Strings, changed: DeviceChanged) -> None:
         self._pools, self._devices, self._drivers = tables["pools"], tables["devices"], tables["drivers"]
         self._nodes, self._claims = tables["nodes"], tables["claims"]
         self._strings = strings
@@ -200,7 +200,7 @@ class Inventory:
     def _row(self, view: PoolView, judge: PoolJudge, id_: DeviceId) -> Row:
         holders = self._holders.get(id_, {})
         found = judge.judge(id_, bool(self._sick) and any(id_ in sick for sick in self._sick.values()))
-        cell, share = view.cells.get(id_.device, Part(id_.device, 1))
+        cell, share = view.cells.get(id_.device, PartitionPlace(id_.device, 1))
         since = min((at for key in holders if (at := self.allocated_at.get(key)) is not None), default=None)
         return (
             self._pools.number(view.name),

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from dray.api.wire import Tree
 from dray.web.access import QuestionError
-from dray.web.history import ABSENT, History, Was
+from dray.web.history import ABSENT, DashboardHistory, Was
 from dray.web.inventory import CLAIMS, STATE
-from dray.web.tables import Strings, Table, ranges
+from dray.web.tables import RowTable, Strings, ranges
 
 _TURN_SECONDS = 0.005
 
 
-async def past_tree(history: History, tables: Mapping[str, Table], strings: Strings, at: float) -> Tree:
+async def past_tree(history: DashboardHistory, tables: Mapping[str, RowTable], strings: Strings, at: float) -> Tree:
     """What was different at a time. Raises QuestionError for one that is too long ago."""
     if not history.since <= at <= time.time():
         raise QuestionError(f"expected a time from {history.since:.0f} to now", "at")
@@ -31,7 +31,7 @@ async def past_tree(history: History, tables: Mapping[str, Table], strings: Stri
 
 class _Then:
     def __init__(
-        self, history: History, tables: Mapping[str, Table], strings: Strings, found: Mapping[int, Was]
+        self, history: DashboardHistory, tables: Mapping[str, RowTable], strings: Strings, found: Mapping[int, Was]
     ) -> None:
         self._history = history
         self._devices, self._claims = tables["devices"].rows, tables["claims"].rows

@@ -23,21 +23,21 @@ from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim,
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.api.wire import Tree
 from dray.client import Deltas, Key
-from dray.web.access import Access, Analyst, Identity, QuestionError
+from dray.web.access import Access, Analyst, QuestionError, SessionIdentity
 from dray.web.causes import LOOK_SECONDS, Causes
-from dray.web.consumers import Consumers
+from dray.web.consumers import DashboardConsumers
 from dray.web.following import Following
-from dray.web.history import SERIES, History
-from dray.web.inventory import Inventory
+from dray.web.history import SERIES, DashboardHistory
+from dray.web.inventory import DashboardInventory
 from dray.web.poolcounts import pool_counts
 from dray.web.reading import PLACEMENT, REFUSED_CLAIMS, facts
-from dray.web.rights import Scope, Scopes, as_tree, is_less, may_measure, scopes
+from dray.web.rights import Scopes, VisibleScope, as_tree, is_less, may_measure, scopes
 from dray.web.rows.claims import PodState
 from dray.web.rows.devices import DeviceState
 from dray.web.rows.nodes import class_row, node_row
 from dray.web.sampling import sample_of
-from dray.web.streaming import Page, event
-from dray.web.tables import COLUMNS, Row, Strings, Table
+from dray.web.streaming import OpenPage, event
+from dray.web.tables import COLUMNS, Row, RowTable, Strings
 
 log = logging.getLogger(__name__)
 
@@ -48,25 +48,25 @@ _COUNTS_SECONDS = 30.0  # between requests for pool status, of which a user may 
 ROWS = 4096  # of a message; more take a browser too long to read at once
 
 
-class Picture:
+class DashboardPicture:
     """The picture of one identity. `run` keeps it until it is cancelled or the identity is not let in any more."""
 
-    def __init__(self, identity: Identity, access: Access, analyst: Analyst, version: str) -> None:
+    def __init__(self, identity: SessionIdentity, access: Access, analyst: Analyst, version: str) -> None:
         self.identity = identity
         self.access = access
         self.client = access.client(identity)
         self.epoch = secrets.token_hex(8)
-        self.tables = {name: Table(name) for name in COLUMNS}
+        self.tables = {name: RowTable(name) for name in COLUMNS}
         self.strings = Strings()
-        self.history = History()
-        self.inventory = Inventory(self.tables, self.strings, self._device_changed)
-        self.consumers = Consumers(self.tables, self.strings, self.inventory, time.time)
+        self.history = DashboardHistory()
+        self.inventory = DashboardInventory(self.tables, self.strings, self._device_changed)
+        self.consumers = DashboardConsumers(self.tables, self.strings, self.inventory, time.time)
         self.consumers.claim_gone = self._claim_gone
         self.causes = Causes(analyst, self.tables["pods"], self.tables["causes"], self.consumers.waiting)
         self.following = Following(self.client, identity.namespace, self._handlers())
         self.consumers.following = self.following
         self.ready = asyncio.Event()
-        self.pages: set[Page] = set()
+        self.pages: set[OpenPage] = set()
         self.last_page = time.monotonic()
         self.turn = asyncio.Lock()  # one question at a time
         self.asking = 0  # questions that wait or are being answered
@@ -258,7 +258,7 @@ class Picture:
             return
         less = bool(before) and is_less(before, now)
         await self.following.follow(now)
-        self.inventory.claims_known = now[ResourceClaim] is Scope.ALL
+        self.inventory.claims_known = now[ResourceClaim] is VisibleScope.ALL
         self.inventory.judge_all()
         await self.refresh()
         self.inventory.refresh_drivers()

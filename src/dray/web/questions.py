@@ -22,11 +22,11 @@ from dray.web.access import Analyst, QuestionError
 from dray.web.details import device_tree
 from dray.web.past import past_tree
 from dray.web.reading import PLACEMENT, events_of, facts
-from dray.web.rights import FOLLOWED, Scope
+from dray.web.rights import FOLLOWED, VisibleScope
 from dray.web.rows.devices import PoolView
 
 if TYPE_CHECKING:
-    from dray.web.picture import Picture
+    from dray.web.picture import DashboardPicture
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ _OWNERS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet
 _MOST_COPIES = 100_000
 
 
-class Match(msgspec.Struct, forbid_unknown_fields=True):
+class DeviceMatch(msgspec.Struct, forbid_unknown_fields=True):
     """Which devices an expression selects, of those of a class."""
 
     expression: str = ""
@@ -93,8 +93,8 @@ class Desk:
 
     def __init__(self, analyst: Analyst) -> None:
         self._analyst = analyst
-        self._kinds: Mapping[str, tuple[type[Any], Callable[[Picture, Any], Awaitable[Tree]]]] = {
-            "match": (Match, self._match),
+        self._kinds: Mapping[str, tuple[type[Any], Callable[[DashboardPicture, Any], Awaitable[Tree]]]] = {
+            "match": (DeviceMatch, self._match),
             "why": (Named, self._why),
             "try": (TrialQuestion, self._attempt),
             "fits": (Nothing, self._fits),
@@ -103,7 +103,7 @@ class Desk:
             "object": (ObjectName, self._object),
         }
 
-    async def ask(self, picture: Picture, kind: str, body: bytes) -> Tree:
+    async def ask(self, picture: DashboardPicture, kind: str, body: bytes) -> Tree:
         """The answer to a question. Raises QuestionError and ApiError."""
         known = self._kinds.get(kind)
         if known is None:
@@ -125,21 +125,21 @@ class Desk:
 
     # One method a question
 
-    async def _match(self, picture: Picture, asked: Match) -> Tree:
+    async def _match(self, picture: DashboardPicture, asked: DeviceMatch) -> Tree:
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
         return await self._analyst.match(await facts(picture), asked.expression, asked.class_, MATCH_SECONDS)
 
-    async def _why(self, picture: Picture, asked: Named) -> Tree:
+    async def _why(self, picture: DashboardPicture, asked: Named) -> Tree:
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
-            hidden = picture.scopes[Pod] is not Scope.ALL
+            hidden = picture.scopes[Pod] is not VisibleScope.ALL
             text = f"there is no pod {asked.namespace}/{asked.name}" + (" that you may read" if hidden else "")
             raise QuestionError(text, "name", code="NotFound", status=404)
         number = picture.tables["pods"].find((asked.namespace, asked.name))
         known = await facts(picture, (*PLACEMENT, events_of(asked.name)))
         return {"pod": number} | await self._analyst.why(known, asked.namespace, asked.name, SECONDS)
 
-    async def _attempt(self, picture: Picture, asked: TrialQuestion) -> Tree:
+    async def _attempt(self, picture: DashboardPicture, asked: TrialQuestion) -> Tree:
         if (asked.pod is None) != (asked.change is None):
             raise QuestionError("a pod and a change belong together", "pod" if asked.pod is None else "change")
         if asked.pod is None and not asked.manifest.strip() and not asked.drain:
@@ -148,19 +148,19 @@ class Desk:
             raise QuestionError(f"expected a number from 1 to {_MOST_COPIES}", "atMost")
         return await self._analyst.attempt(await facts(picture, PLACEMENT), msgspec.to_builtins(asked), SECONDS)
 
-    async def _fits(self, picture: Picture, asked: Nothing) -> Tree:
+    async def _fits(self, picture: DashboardPicture, asked: Nothing) -> Tree:
         found = await self._analyst.fits(await facts(picture), SECONDS)
-        return found | {"hidden": picture.scopes[ResourceClaim] is not Scope.ALL}
+        return found | {"hidden": picture.scopes[ResourceClaim] is not VisibleScope.ALL}
 
-    async def _past(self, picture: Picture, asked: At) -> Tree:
+    async def _past(self, picture: DashboardPicture, asked: At) -> Tree:
         return await past_tree(picture.history, picture.tables, picture.strings, asked.at)
 
-    async def _device(self, picture: Picture, asked: Number) -> Tree:
+    async def _device(self, picture: DashboardPicture, asked: Number) -> Tree:
         tree = device_tree(picture.inventory, asked.id, *_place(picture, asked.id))
         classes = await self._analyst.classes(await facts(picture), asked.id, MATCH_SECONDS)
         return tree | {"classes": classes}
 
-    async def _object(self, picture: Picture, asked: ObjectName) -> Tree:
+    async def _object(self, picture: DashboardPicture, asked: ObjectName) -> Tree:
         type_ = next((one for one in (*FOLLOWED, *_MORE_SHOWN, *_OWNERS) if one.__name__ == asked.kind), None)
         if type_ is None:
             raise QuestionError(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)
@@ -170,7 +170,7 @@ class Desk:
         return {"object": tree}
 
 
-def _place(picture: Picture, number: int) -> tuple[PoolView, str]:
+def _place(picture: DashboardPicture, number: int) -> tuple[PoolView, str]:
     """The pool of a device, and its name there."""
     row = picture.tables["devices"].rows.get(number)
     pool = picture.tables["pools"].rows.get(row[0]) if row is not None else None

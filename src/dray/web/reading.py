@@ -17,49 +17,49 @@ from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaimTemplate
 from dray.api.types.scheduling import PriorityClass
 from dray.client import Client
-from dray.web.access import Facts
-from dray.web.rights import Scope
+from dray.web.access import ClusterFacts
+from dray.web.rights import VisibleScope
 
 if TYPE_CHECKING:
-    from dray.web.picture import Picture
+    from dray.web.picture import DashboardPicture
 
 
-class Wanted(NamedTuple):
+class FieldQuery(NamedTuple):
     """Objects that are read for a question: those of a type that a field selector chooses."""
 
     type_: type[Any]
     fields: str = ""
 
 
-PLACEMENT: tuple[Wanted, ...] = tuple(
-    Wanted(type_) for type_ in (ResourceClaimTemplate, Namespace, ResourceQuota, PriorityClass, PodDisruptionBudget)
+PLACEMENT: tuple[FieldQuery, ...] = tuple(
+    FieldQuery(type_) for type_ in (ResourceClaimTemplate, Namespace, ResourceQuota, PriorityClass, PodDisruptionBudget)
 )
 """What decides about the place of a pod, beside what a picture follows."""
-_READ = (Scope.ALL, Scope.NAMESPACE)
-REFUSED_CLAIMS = Wanted(Event, "reason=FailedResourceClaimCreation")
+_READ = (VisibleScope.ALL, VisibleScope.NAMESPACE)
+REFUSED_CLAIMS = FieldQuery(Event, "reason=FailedResourceClaimCreation")
 
 
-def events_of(pod: str) -> Wanted:
+def events_of(pod: str) -> FieldQuery:
     """What was said of a pod, and of its namesakes in other namespaces."""
-    return Wanted(Event, f"involvedObject.kind=Pod,involvedObject.name={pod}")
+    return FieldQuery(Event, f"involvedObject.kind=Pod,involvedObject.name={pod}")
 
 
-async def facts(picture: Picture, wanted: Sequence[Wanted] = ()) -> Facts:
+async def facts(picture: DashboardPicture, wanted: Sequence[FieldQuery] = ()) -> ClusterFacts:
     """What is known of the cluster. A type that was neither followed nor wanted is in none of the parts."""
     home = picture.identity.namespace
     read = await asyncio.gather(*(_read(picture.client, one, home) for one in wanted))
     found = {one.type_: answer for one, answer in zip(wanted, read, strict=True)}
     following = picture.following
 
-    def types_of(scope: Scope) -> frozenset[type[Any]]:
+    def types_of(scope: VisibleScope) -> frozenset[type[Any]]:
         return following.types_of(scope) | {type_ for type_, one in found.items() if one.scope is scope}
 
-    return Facts(
+    return ClusterFacts(
         picture.epoch,
         following.copies() | {type_: one.objects for type_, one in found.items() if one.scope in _READ},
-        types_of(Scope.HIDDEN),
-        types_of(Scope.ABSENT),
-        types_of(Scope.NAMESPACE),
+        types_of(VisibleScope.HIDDEN),
+        types_of(VisibleScope.ABSENT),
+        types_of(VisibleScope.NAMESPACE),
         dict(picture.inventory.views),
         picture.tables["devices"].find,
     )
@@ -68,18 +68,18 @@ async def facts(picture: Picture, wanted: Sequence[Wanted] = ()) -> Facts:
 class _Answer(NamedTuple):
     """What was read, and how much of the type that is."""
 
-    scope: Scope
+    scope: VisibleScope
     objects: tuple[Any, ...] = ()
 
 
-async def _read(client: Client, wanted: Wanted, home: str) -> _Answer:
+async def _read(client: Client, wanted: FieldQuery, home: str) -> _Answer:
     """All objects; those of the home namespace where the user may not see all; or none."""
     is_namespaced = BY_TYPE[wanted.type_].namespaced
-    for scope, namespace in ((Scope.ALL, ""), (Scope.NAMESPACE, home))[: 1 + is_namespaced]:
+    for scope, namespace in ((VisibleScope.ALL, ""), (VisibleScope.NAMESPACE, home))[: 1 + is_namespaced]:
         try:
             return _Answer(scope, (await client.list(wanted.type_, namespace, fields=wanted.fields)).items)
         except NotFound:
-            return _Answer(Scope.ABSENT)
+            return _Answer(VisibleScope.ABSENT)
         except Forbidden:
             continue
-    return _Answer(Scope.HIDDEN)
+    return _Answer(VisibleScope.HIDDEN)

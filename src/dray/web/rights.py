@@ -31,7 +31,7 @@ FOLLOWED: tuple[type[Any], ...] = (
 )
 
 
-class Scope(StrEnum):
+class VisibleScope(StrEnum):
     """How much of a resource is shown."""
 
     ALL = "all"
@@ -40,7 +40,7 @@ class Scope(StrEnum):
     ABSENT = "absent"
 
 
-Scopes = dict[type[Any], Scope]
+Scopes = dict[type[Any], VisibleScope]
 
 
 async def scopes(client: Client, namespace: str) -> Scopes:
@@ -49,14 +49,14 @@ async def scopes(client: Client, namespace: str) -> Scopes:
     return dict(zip(FOLLOWED, found, strict=True))
 
 
-async def _scope(client: Client, type_: type[Any], namespace: str) -> Scope:
+async def _scope(client: Client, type_: type[Any], namespace: str) -> VisibleScope:
     if not await client.serves(type_):
-        return Scope.ABSENT
+        return VisibleScope.ABSENT
     if await _may_follow(client, type_, ""):
-        return Scope.ALL
+        return VisibleScope.ALL
     if BY_TYPE[type_].namespaced and await _may_follow(client, type_, namespace):
-        return Scope.NAMESPACE
-    return Scope.HIDDEN
+        return VisibleScope.NAMESPACE
+    return VisibleScope.HIDDEN
 
 
 async def _may_follow(client: Client, type_: type[Any], namespace: str) -> bool:
@@ -85,7 +85,7 @@ async def _allowed(client: Client, wanted: Tree) -> bool:
 
 def is_less(before: Scopes, after: Scopes) -> bool:
     """Whether something may be read no more."""
-    order = [Scope.ABSENT, Scope.HIDDEN, Scope.NAMESPACE, Scope.ALL]
+    order = [VisibleScope.ABSENT, VisibleScope.HIDDEN, VisibleScope.NAMESPACE, VisibleScope.ALL]
     return any(order.index(after[type_]) < order.index(scope) for type_, scope in before.items())
 
 

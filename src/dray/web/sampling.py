@@ -6,24 +6,26 @@ import time
 
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceSlice
-from dray.web.consumers import WAITS, Consumers
-from dray.web.inventory import Inventory
-from dray.web.rights import Scope, Scopes
+from dray.web.consumers import WAITS, DashboardConsumers
+from dray.web.inventory import DashboardInventory
+from dray.web.rights import Scopes, VisibleScope
 from dray.web.rows.claims import PodState
 from dray.web.rows.devices import HELD, DeviceState
 
 _PLACED = (PodState.STARTING, PodState.RUNNING, PodState.ENDING)
 
 
-def sample_of(inventory: Inventory, consumers: Consumers, scopes: Scopes, before: int) -> tuple[float | None, ...]:
+def sample_of(
+    inventory: DashboardInventory, consumers: DashboardConsumers, scopes: Scopes, before: int
+) -> tuple[float | None, ...]:
     """The values of `history.SERIES`; `before` are the allocations that were counted already."""
     devices, pods = inventory.tally, consumers.tally
     published = sum(devices.values()) - devices[DeviceState.UNPUBLISHED]
     held, free = sum(devices[state] for state in HELD), devices[DeviceState.FREE]
-    knows_claims, knows_pods = inventory.claims_known, scopes[Pod] is Scope.ALL
+    knows_claims, knows_pods = inventory.claims_known, scopes[Pod] is VisibleScope.ALL
     return (
         round(time.time()),
-        published if scopes[ResourceSlice] is Scope.ALL else None,
+        published if scopes[ResourceSlice] is VisibleScope.ALL else None,
         held if knows_claims else None,
         published - held - free if knows_claims else None,
         sum(pods[state] for state in WAITS) if knows_pods else None,

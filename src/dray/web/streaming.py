@@ -25,7 +25,7 @@ def event(name: str, data: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data))
 
 
-class Page:
+class OpenPage:
     """What waits to be sent to a page of a session."""
 
     def __init__(self, session: str = "") -> None:

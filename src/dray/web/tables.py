@@ -72,7 +72,7 @@ class Strings:
         return first, self.all[first:]
 
 
-class Table:
+class RowTable:
     """The rows of one table by key. Equal rows are not sent again."""
 
     def __init__(self, name: str) -> None:

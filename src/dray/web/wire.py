@@ -57,7 +57,7 @@ class Names:
         return address.is_loopback or not self._loopback_only
 
 
-class Call:
+class DashboardCall:
     """One request on its way through."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from dray.api.reasons import cause_wording, wording
-from dray.api.reasons.causes import Asked, Cause, CauseCode, HeldAmount, Place, SelectorCode, SelectorFault
+from dray.api.reasons.causes import Cause, CauseCode, HeldAmount, Place, RequestedDevices, SelectorCode, SelectorFault
 from dray.api.reasons.devices import (
     AlternativeReasons,
     ConstraintReasons,
@@ -88,7 +88,7 @@ def causes(code: CauseCode) -> Iterator[Cause]:
     """Causes with one and several names, with and without each thing that can be missing."""
     held = tuple(("NS/C", HeldAmount("P", "C", "1", counter_set)) for counter_set in ("", "S"))
     refused = ((NodeReason(NodeCode.INSUFFICIENT, "CPU"), 2), (NodeReason(NodeCode.UNSCHEDULABLE), 1))
-    asked = (None, Asked("C", "R", "CLS", 1), Asked("C", "R", "CLS", 2, resource="E"))
+    asked = (None, RequestedDevices("C", "R", "CLS", 1), RequestedDevices("C", "R", "CLS", 2, resource="E"))
     for names, ask, every, fault in product([("A",), tuple("ABCD")], asked, (False, True), FAULTS):
         found = Cause(
             code, "S", "M", "C", "R", "G", "N", "D", "MSG", names, "W", 1, 4, "2", "U", every, asked=ask,

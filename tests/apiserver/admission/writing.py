@@ -5,7 +5,7 @@ from typing import Any
 from dray.api.decode import to_object
 from dray.api.resources import BY_KIND, Resource
 from dray.api.wire import Tree
-from dray.apiserver.admission import AdmissionRequest, Chain, Operation, Plugin
+from dray.apiserver.admission import AdmissionPlugin, AdmissionRequest, Chain, Operation
 from dray.apiserver.security.user import ADMIN, User
 
 
@@ -36,7 +36,7 @@ def about(
     )
 
 
-async def create(plugin: Plugin, tree: Tree, **more: Any) -> AdmissionRequest:
+async def create(plugin: AdmissionPlugin, tree: Tree, **more: Any) -> AdmissionRequest:
     """Pass a creation through both steps of a plugin."""
     asked = about("CREATE", tree, **more)
     await Chain([plugin]).admit(asked)
@@ -45,7 +45,7 @@ async def create(plugin: Plugin, tree: Tree, **more: Any) -> AdmissionRequest:
     return asked
 
 
-async def update(plugin: Plugin, old: Tree, new: Tree, **more: Any) -> AdmissionRequest:
+async def update(plugin: AdmissionPlugin, old: Tree, new: Tree, **more: Any) -> AdmissionRequest:
     asked = about("UPDATE", new, old=old, **more)
     await Chain([plugin]).admit(asked)
     asked.object = typed(new)
@@ -53,7 +53,7 @@ async def update(plugin: Plugin, old: Tree, new: Tree, **more: Any) -> Admission
     return asked
 
 
-async def delete(plugin: Plugin, tree: Tree, **more: Any) -> AdmissionRequest:
+async def delete(plugin: AdmissionPlugin, tree: Tree, **more: Any) -> AdmissionRequest:
     asked = about("DELETE", tree, **more)
     await Chain([plugin]).validate(asked)
     return asked

@@ -9,7 +9,7 @@ import pytest
 from dray.api.errors import ApiError, BadRequest, Expired, Invalid, Timeout
 from dray.apiserver.core import ApiServer
 from dray.apiserver.read import listing
-from dray.apiserver.read.listing import ContinueExpired, Token, parse_token
+from dray.apiserver.read.listing import ContinueExpired, ContinueToken, parse_token
 from dray.apiserver.read.storage import Storage, decode
 from dray.store import Cache, MemoryLog, Retention
 from tests.apiserver.asking import CLAIMS, PODS, Asker, claim, pod
@@ -108,7 +108,7 @@ async def test_a_state_that_is_forgotten_is_expired() -> None:
         await ask.create(CLAIMS, claim(f"c{n}"))
     with pytest.raises(Expired, match="too old"):
         await ask("list", CLAIMS, resource_version="2", resource_version_match="Exact")
-    old = Token(2, "resourceclaims.resource.k8s.io/ns/c1").text()
+    old = ContinueToken(2, "resourceclaims.resource.k8s.io/ns/c1").text()
     with pytest.raises(ContinueExpired) as caught:
         await ask("list", CLAIMS, limit=2, continue_token=old)
     inconsistent = caught.value.status()["metadata"]["continue"]
@@ -132,9 +132,9 @@ async def test_a_revision_that_is_not_there_yet_times_out(ask: Asker, monkeypatc
         ({"resource_version": "0", "resource_version_match": "Exact"}, Invalid),
         ({"continue_token": "garbage"}, BadRequest),
         ({"continue_token": "é"}, BadRequest),
-        ({"continue_token": Token(1, "pods/ns/a").text()}, BadRequest),
+        ({"continue_token": ContinueToken(1, "pods/ns/a").text()}, BadRequest),
         (
-            {"continue_token": Token(1, "resourceclaims.resource.k8s.io/ns/a").text(), "resource_version": "1"},
+            {"continue_token": ContinueToken(1, "resourceclaims.resource.k8s.io/ns/a").text(), "resource_version": "1"},
             BadRequest,
         ),
     ],
@@ -154,5 +154,5 @@ async def test_initial_events_belong_to_watches(ask: Asker, asked: bool) -> None
 
 
 def test_a_token_survives_the_way_through_a_client() -> None:
-    token = Token(7, "pods/ns/a")
+    token = ContinueToken(7, "pods/ns/a")
     assert parse_token(token.text(), "pods/") == token

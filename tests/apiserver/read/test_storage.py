@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dray.api.decode import to_object
 from dray.api.resources import RESOURCES
 from dray.apiserver.read.storage import Form, Storage, at_revision, decode, encode, written
-from dray.store import Cache, Op, Version
+from dray.store import Cache, KeyVersion, Op
 from tests.apiserver.asking import CLAIMS, CLASSES, PODS, Asker, claim, pod
 
 
@@ -27,7 +27,7 @@ def test_the_bytes_of_every_stored_resource_begin_alike() -> None:
 )
 def test_a_version_is_spliced_into_whatever_bytes(name: str, labels: dict[str, str], revision: int) -> None:
     obj = to_object(CLAIMS, {"metadata": {"name": name or "x", "labels": labels}, "spec": {"devices": {}}})
-    version = Version("k", encode(obj), revision, revision, None, at_revision(obj, revision))
+    version = KeyVersion("k", encode(obj), revision, revision, None, at_revision(obj, revision))
     storage = Storage(Cache.__new__(Cache))
     form = storage.form(CLAIMS, "v1")
     whole = json.loads(storage.whole(form, version))

@@ -12,7 +12,7 @@ from dray.apiserver.security.authentication import Authenticator, read_users
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.tokens import TokenInvalid, Tokens
+from dray.apiserver.security.tokens import TokenAuthority, TokenInvalid
 from dray.apiserver.security.user import ADMIN, User
 from tests.apiserver.reading import Objects, account, account_subject, binding, role, rule, user_subject
 
@@ -30,12 +30,12 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-def tokens(objects: Objects, keys: Keys) -> Tokens:
-    return Tokens(objects, keys.signing_key)
+def tokens(objects: Objects, keys: Keys) -> TokenAuthority:
+    return TokenAuthority(objects, keys.signing_key)
 
 
 @pytest.fixture
-def authenticator(objects: Objects, tokens: Tokens) -> Authenticator:
+def authenticator(objects: Objects, tokens: TokenAuthority) -> Authenticator:
     return Authenticator(Union(Rbac(objects)), tokens, {"secret": ADMIN, "janes": JANE})
 
 
@@ -79,7 +79,7 @@ def test_scheme_is_read_generously(authenticator: Authenticator, header: bytes) 
     assert authenticator.authenticate([(b"authorization", header)]) == ADMIN
 
 
-def test_service_account_token(authenticator: Authenticator, tokens: Tokens) -> None:
+def test_service_account_token(authenticator: Authenticator, tokens: TokenAuthority) -> None:
     token = tokens.request("default", "robot", {})["status"]["token"]
     assert authenticator.authenticate(headers(token)).name == "system:serviceaccount:default:robot"
 
@@ -161,7 +161,7 @@ def test_every_part_of_an_identity_needs_permission(
     assert refused in caught.value.message
 
 
-def test_permission_for_one_extra_value(authenticator: Authenticator, objects: Objects, tokens: Tokens) -> None:
+def test_permission_for_one_extra_value(authenticator: Authenticator, objects: Objects, tokens: TokenAuthority) -> None:
     objects.put(
         role(
             "be",
@@ -197,7 +197,7 @@ def test_bad_line_of_a_token_file_is_named(tmp_path: Path, line: str) -> None:
         read_users("", file)
 
 
-def test_static_token_is_for_this_server_only(authenticator: Authenticator, tokens: Tokens) -> None:
+def test_static_token_is_for_this_server_only(authenticator: Authenticator, tokens: TokenAuthority) -> None:
     assert authenticator.token("secret", tokens.audiences)[1] == tokens.audiences
     with pytest.raises(TokenInvalid):
         authenticator.token("secret", ["vault"])

@@ -10,7 +10,7 @@ from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
 from dray.api.types.core import Node, Pod, ServiceAccount
 from dray.apiserver.read.reader import one
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.tokens import ISSUER, TokenInvalid, Tokens
+from dray.apiserver.security.tokens import ISSUER, TokenAuthority, TokenInvalid
 from dray.apiserver.security.user import CREDENTIAL_ID, NODE_NAME, NODE_UID, POD_NAME, POD_UID
 from tests.apiserver.reading import Objects, account, node, pod
 
@@ -38,11 +38,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def tokens(objects: Objects, signing_key: bytes, clock: Clock) -> Tokens:
-    return Tokens(objects, signing_key, clock=clock)
+def tokens(objects: Objects, signing_key: bytes, clock: Clock) -> TokenAuthority:
+    return TokenAuthority(objects, signing_key, clock=clock)
 
 
-def ask(tokens: Tokens, name: str = "robot", **spec: Any) -> dict[str, Any]:
+def ask(tokens: TokenAuthority, name: str = "robot", **spec: Any) -> dict[str, Any]:
     tree = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     return tokens.request("default", name, tree)
 
@@ -53,7 +53,7 @@ def bound_to_pod(objects: Objects) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": found.metadata.uid}
 
 
-def test_token_names_its_account(tokens: Tokens) -> None:
+def test_token_names_its_account(tokens: TokenAuthority) -> None:
     user, audiences = tokens.verify(ask(tokens)["status"]["token"])
     assert user.name == "system:serviceaccount:default:robot"
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated")
@@ -62,7 +62,7 @@ def test_token_names_its_account(tokens: Tokens) -> None:
     assert audiences == (ISSUER,)
 
 
-def test_token_bound_to_a_pod_names_pod_and_node(tokens: Tokens, objects: Objects) -> None:
+def test_token_bound_to_a_pod_names_pod_and_node(tokens: TokenAuthority, objects: Objects) -> None:
     answer = ask(tokens, boundObjectRef=bound_to_pod(objects))
     user, _ = tokens.verify(answer["status"]["token"])
     assert user.extra[POD_NAME] == ("p",)
@@ -71,7 +71,7 @@ def test_token_bound_to_a_pod_names_pod_and_node(tokens: Tokens, objects: Object
     assert user.extra[NODE_UID]
 
 
-def test_answer_repeats_the_spec_with_defaults(tokens: Tokens) -> None:
+def test_answer_repeats_the_spec_with_defaults(tokens: TokenAuthority) -> None:
     answer = ask(tokens, audiences=["vault"], expirationSeconds=7200)
     assert answer["spec"] == {"audiences": ["vault"], "expirationSeconds": 7200, "boundObjectRef": None}
     assert answer["status"]["expirationTimestamp"] == "2027-01-15T10:00:00Z"
@@ -79,7 +79,7 @@ def test_answer_repeats_the_spec_with_defaults(tokens: Tokens) -> None:
 
 
 @pytest.mark.parametrize("used_before", [True, False])
-def test_token_expires(tokens: Tokens, clock: Clock, used_before: bool) -> None:
+def test_token_expires(tokens: TokenAuthority, clock: Clock, used_before: bool) -> None:
     token = ask(tokens, expirationSeconds=600)["status"]["token"]
     if used_before:
         tokens.verify(token)
@@ -88,7 +88,7 @@ def test_token_expires(tokens: Tokens, clock: Clock, used_before: bool) -> None:
         tokens.verify(token)
 
 
-def test_token_is_void_when_the_account_is_gone_or_another(tokens: Tokens, objects: Objects) -> None:
+def test_token_is_void_when_the_account_is_gone_or_another(tokens: TokenAuthority, objects: Objects) -> None:
     token = ask(tokens)["status"]["token"]
     tokens.verify(token)
     objects.remove(ServiceAccount, "default", "robot")
@@ -99,7 +99,7 @@ def test_token_is_void_when_the_account_is_gone_or_another(tokens: Tokens, objec
         tokens.verify(token)
 
 
-def test_token_is_void_when_its_pod_is_gone(tokens: Tokens, objects: Objects) -> None:
+def test_token_is_void_when_its_pod_is_gone(tokens: TokenAuthority, objects: Objects) -> None:
     token = ask(tokens, boundObjectRef=bound_to_pod(objects))["status"]["token"]
     tokens.verify(token)
     objects.remove(Pod, "default", "p")
@@ -107,7 +107,7 @@ def test_token_is_void_when_its_pod_is_gone(tokens: Tokens, objects: Objects) ->
         tokens.verify(token)
 
 
-def test_token_is_void_when_its_node_is_gone(tokens: Tokens, objects: Objects) -> None:
+def test_token_is_void_when_its_node_is_gone(tokens: TokenAuthority, objects: Objects) -> None:
     token = ask(tokens, boundObjectRef={"apiVersion": "v1", "kind": "Node", "name": "n1"})["status"]["token"]
     assert tokens.verify(token)[0].extra[NODE_NAME] == ("n1",)
     objects.remove(Node, "", "n1")
@@ -115,7 +115,7 @@ def test_token_is_void_when_its_node_is_gone(tokens: Tokens, objects: Objects) -
         tokens.verify(token)
 
 
-def test_token_for_another_audience_is_not_believed(tokens: Tokens) -> None:
+def test_token_for_another_audience_is_not_believed(tokens: TokenAuthority) -> None:
     token = ask(tokens, audiences=["vault", "other"])["status"]["token"]
     with pytest.raises(TokenInvalid, match="somebody else"):
         tokens.verify(token)
@@ -126,7 +126,7 @@ def forged(payload: dict[str, Any], key: Any, algorithm: str) -> str:
     return jwt.encode(payload, key, algorithm=algorithm)
 
 
-def test_forged_tokens_are_not_believed(tokens: Tokens, tmp_path: Path, signing_key: bytes) -> None:
+def test_forged_tokens_are_not_believed(tokens: TokenAuthority, tmp_path: Path, signing_key: bytes) -> None:
     token = ask(tokens)["status"]["token"]
     payload = jwt.decode(token, options={"verify_signature": False})
     header, body, signature = token.split(".")
@@ -151,7 +151,7 @@ def test_forged_tokens_are_not_believed(tokens: Tokens, tmp_path: Path, signing_
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(599, "less than 10 minutes"), (2**32 + 1, "larger than 2^32 seconds")])
-def test_durations_have_bounds(tokens: Tokens, seconds: int, text: str) -> None:
+def test_durations_have_bounds(tokens: TokenAuthority, seconds: int, text: str) -> None:
     with pytest.raises(Invalid) as caught:
         ask(tokens, expirationSeconds=seconds)
     assert caught.value.message == (
@@ -160,7 +160,7 @@ def test_durations_have_bounds(tokens: Tokens, seconds: int, text: str) -> None:
     )
 
 
-def test_requests_that_make_no_sense_are_refused(tokens: Tokens, objects: Objects) -> None:
+def test_requests_that_make_no_sense_are_refused(tokens: TokenAuthority, objects: Objects) -> None:
     objects.put(pod("other", serviceAccountName="default"))
     with pytest.raises(NotFound, match='serviceaccounts "nobody" not found'):
         ask(tokens, "nobody")
@@ -176,7 +176,7 @@ def test_requests_that_make_no_sense_are_refused(tokens: Tokens, objects: Object
         ask(tokens, expirationSeconds="soon")
 
 
-def test_many_tokens_do_not_fill_the_memory(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tokens_do_not_fill_the_memory(tokens: TokenAuthority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dray.apiserver.security.tokens.REMEMBERED", 2)
     issued = [ask(tokens)["status"]["token"] for _ in range(4)]
     for token in issued + issued:

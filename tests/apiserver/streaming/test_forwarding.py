@@ -15,7 +15,7 @@ from dray.apiserver.request import make_request
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.streaming.portforward import ports_of
 from dray.apiserver.streaming.relay import _told
-from dray.apiserver.streaming.serving import Streams, Upgrade
+from dray.apiserver.streaming.serving import PodStreams, Upgrade
 from dray.apiserver.write.subresources import PODS
 from tests.apiserver.streaming.test_spdy import Client, Pipe, frames
 from tests.waiting import eventually
@@ -79,7 +79,7 @@ async def test_every_forwarded_port_takes_a_place_of_its_user() -> None:
     pipe = Waiting(*opened)
     upgrade = Upgrade("spdy/3.1", {}, PORT_FORWARD, lambda _: pipe)  # type: ignore[arg-type,return-value]  # a played one
     request = make_request(ADMIN, "create", PODS, namespace="default", name="p", subresource="portforward")
-    serving = asyncio.create_task(Streams(dial, lambda *_: "").serve(request, b"", upgrade, place))  # type: ignore[arg-type]
+    serving = asyncio.create_task(PodStreams(dial, lambda *_: "").serve(request, b"", upgrade, place))  # type: ignore[arg-type]
     await eventually(lambda: pipe.written.count(b"too many watches") == 2)
     assert (dialled, taken) == (3, 3)
     assert len(frames(pipe.written)) == 10 + 2 * 3  # a reply for each, and for two pairs what is wrong and two ends

@@ -14,7 +14,7 @@ from dray.api.protobuf import decode, encode
 from dray.api.protobuf_types import message_class
 from dray.api.resources import BY_NAME
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.wire.answers import Printer
+from dray.apiserver.wire.answers import AnswerWriter
 from dray.apiserver.wire.negotiation import PLAIN
 from tests.apiserver.asking import Asker, HttpAsker, Tree, claim, created, pod, serving
 from tests.waiting import eventually, within
@@ -254,7 +254,7 @@ async def test_a_large_object_is_sent_from_the_bytes_that_the_cache_holds(ask: A
     await ask("create", maps, body={"metadata": {"name": "large"}, "data": {"x": "y" * 100_000}})
     request = ask.request("get", maps, "large", version="v1")
     answer = await ask.server.handle(request)
-    parts: Any = Printer(ask.server.storage).answer(request, answer, PLAIN, "")
+    parts: Any = AnswerWriter(ask.server.storage).answer(request, answer, PLAIN, "")
     head, rest = parts
     assert isinstance(rest, memoryview)
     assert answer.version is not None

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.errors import AlreadyExists, Forbidden
-from dray.api.errors import Conflict as Refused
+from dray.api.errors import AlreadyExists, Conflict, Forbidden
 from dray.api.resources import BY_NAME
 from dray.apiserver.admission import Admission, AdmissionRequest, Chain, Write
 from dray.apiserver.core import ApiServer
@@ -90,7 +89,7 @@ async def test_company_that_was_changed_is_decided_anew(cache: Cache) -> None:
 
 async def test_company_that_is_always_changed_is_given_up(cache: Cache) -> None:
     ask = await counting(cache, disturb=1000)
-    with pytest.raises(Refused, match=r'configmaps "count": too many others write'):
+    with pytest.raises(Conflict, match=r'configmaps "count": too many others write'):
         await ask.create(CLAIMS, claim("a"))
     assert await ask.names(CLAIMS) == []
 

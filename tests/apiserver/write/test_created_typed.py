@@ -14,8 +14,8 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Event, Namespace, ObjectReference, ResourceQuota
 from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.api.types.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimStatus
-from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.request import Options, Request
+from dray.apiserver.assembly import Running, ServerSettings
+from dray.apiserver.request import Request, RequestOptions
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.client.interface import Object
@@ -28,7 +28,7 @@ SPEC = msgspec.convert({"devices": {"requests": [{"name": "r", "exactly": EXACTL
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[InProcess]:
     """A server with everything that guards one; without a gate, what it guards is dropped."""
     gates = FeatureGates({request.param: False} if request.param else {})
-    running = await Running.open(Settings(gates=gates))
+    running = await Running.open(ServerSettings(gates=gates))
     yield InProcess(running.api, ADMIN)
     await running.close()
 
@@ -152,7 +152,7 @@ async def test_a_dry_run_leaves_nothing(client: InProcess) -> None:
                 resource=BY_TYPE[type(obj)],
                 namespace="default",
                 body=obj,
-                options=Options(dry_run=True),
+                options=RequestOptions(dry_run=True),
             )
             answer: Any = await client._server.handle(request)
             assert answer.object.metadata.uid

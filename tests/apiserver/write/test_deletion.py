@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
-from dray.apiserver.request import Options
+from dray.apiserver.request import RequestOptions
 from dray.apiserver.write.subresources import delete_options
 from tests.apiserver.asking import CLAIMS, CLASSES, NAMESPACES, PODS, Asker, claim, pod
 
@@ -145,7 +145,7 @@ async def test_a_dry_run_deletes_nothing(ask: Asker) -> None:
 
 def test_delete_options_come_from_a_body_too() -> None:
     body = {"gracePeriodSeconds": 3, "preconditions": {"uid": "u"}, "orphanDependents": True, "dryRun": ["All"]}
-    options = delete_options(Options(), body)
+    options = delete_options(RequestOptions(), body)
     assert (options.grace_period_seconds, options.precondition_uid, options.propagation_policy) == (3, "u", "Orphan")
     assert options.dry_run
 
@@ -164,4 +164,4 @@ def test_delete_options_come_from_a_body_too() -> None:
 )
 def test_delete_options_that_make_no_sense_are_refused(body: object) -> None:
     with pytest.raises(BadRequest):
-        delete_options(Options(), body)
+        delete_options(RequestOptions(), body)

@@ -14,7 +14,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod, PodStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus
 from dray.api.wire import Tree
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess, PatchKind
 from tests import objects
@@ -43,7 +43,7 @@ def allocation(**fields: Any) -> Tree:
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[InProcess]:
     """A server, as it is and without a gate that guards fields of a status."""
     choice = {request.param: False} if request.param else {"DRAReservedForWorkloads": True}
-    running = await Running.open(Settings(gates=FeatureGates(choice)))
+    running = await Running.open(ServerSettings(gates=FeatureGates(choice)))
     yield InProcess(running.api, ADMIN)
     await running.close()
 

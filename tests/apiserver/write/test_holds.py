@@ -10,7 +10,7 @@ from dray.api.errors import Conflict
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.store.errors import Compacted
@@ -19,7 +19,7 @@ from tests import objects
 
 @pytest.fixture
 async def client() -> Any:
-    running = await Running.open(Settings(keys=None))
+    running = await Running.open(ServerSettings(keys=None))
     yield InProcess(running.api, ADMIN)
     await running.close()
 
@@ -99,7 +99,7 @@ async def test_a_deleted_claim_with_finalizer_gives_its_devices_back_when_it_goe
 
 
 async def test_published_devices_are_counted_again_when_the_cache_starts_over() -> None:
-    running = await Running.open(Settings(keys=None))
+    running = await Running.open(ServerSettings(keys=None))
     client, cache = InProcess(running.api, ADMIN), running.api.storage.cache
     await cache._start_over(Compacted(1, cache.revision))  # as after a long absence from the log
     await publish(client)
@@ -112,7 +112,9 @@ async def test_published_devices_are_counted_again_when_the_cache_starts_over() 
 
 
 async def test_devices_that_do_not_go_together_do_not_draw_on_one_set() -> None:
-    running = await Running.open(Settings(keys=None, gates=FeatureGates.parse("DRADeviceCompatibilityGroups=true")))
+    running = await Running.open(
+        ServerSettings(keys=None, gates=FeatureGates.parse("DRADeviceCompatibilityGroups=true"))
+    )
     client = InProcess(running.api, ADMIN)
     await client.create(Node, {"metadata": {"name": "n"}})
     place = {

@@ -13,8 +13,8 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Namespace, Pod, ServiceAccount
 from dray.api.types.scheduling import PriorityClass
 from dray.api.wire import Tree
-from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.request import Options, Request
+from dray.apiserver.assembly import Running, ServerSettings
+from dray.apiserver.request import Request, RequestOptions
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write import identity, memo
 from dray.client import InProcess
@@ -37,7 +37,7 @@ SPECS: dict[str, Tree] = {
 
 @pytest.fixture
 async def running() -> AsyncIterator[Running]:
-    running = await Running.open(Settings())
+    running = await Running.open(ServerSettings())
     yield running
     await running.close()
 
@@ -60,7 +60,7 @@ async def create(running: Running, tree: Tree, *, tracked: bool = False, **optio
         resource=BY_TYPE[Pod],
         namespace="default",
         body=body,
-        options=Options(**options),
+        options=RequestOptions(**options),
         user_agent="test/1",
         tracked=tracked,
     )

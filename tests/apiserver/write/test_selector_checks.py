@@ -11,7 +11,7 @@ import pytest
 from dray.api.errors import Invalid
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from tests import objects
@@ -26,7 +26,7 @@ def claim_choosing(name: str, *expressions: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def client() -> Any:
-    running = await Running.open(Settings(keys=None))
+    running = await Running.open(ServerSettings(keys=None))
     yield InProcess(running.api, ADMIN)
     await running.close()
 
@@ -82,7 +82,7 @@ def deriving(*expressions: str) -> dict[str, Any]:
 
 
 async def with_gates(gates: str) -> Running:
-    return await Running.open(Settings(keys=None, gates=FeatureGates.parse(gates)))
+    return await Running.open(ServerSettings(keys=None, gates=FeatureGates.parse(gates)))
 
 
 async def test_derived_attributes_must_compile_to_values_and_cost_little_together() -> None:

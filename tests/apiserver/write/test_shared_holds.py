@@ -14,7 +14,7 @@ import pytest
 from dray.api.errors import Conflict
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write.holds import PREFIX, DeviceHolds
 from dray.client import InProcess
@@ -28,7 +28,7 @@ MEMORY, BANDWIDTH = 4, 10
 
 @pytest.fixture
 async def running() -> Any:
-    running = await Running.open(Settings(keys=None))
+    running = await Running.open(ServerSettings(keys=None))
     await publish(InProcess(running.api, ADMIN))
     yield running
     await running.close()
@@ -193,7 +193,7 @@ def overcommitted(claims: tuple[ResourceClaim, ...]) -> list[str]:
 @pytest.mark.parametrize("seed", range(4))
 async def test_writers_at_the_same_time_never_overcommit(tmp_path: Path, seed: int) -> None:
     """With a store that takes its time to commit, so that writers decide on what others are about to change."""
-    running = await Running.open(Settings(keys=None, store=f"sqlite:{tmp_path / 'state.db'}"))
+    running = await Running.open(ServerSettings(keys=None, store=f"sqlite:{tmp_path / 'state.db'}"))
     client = InProcess(running.api, ADMIN)
     await publish(client)
     writers = [Writer(client, f"c{at}", seed * 10 + at) for at in range(6)]

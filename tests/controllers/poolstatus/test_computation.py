@@ -13,7 +13,7 @@ from dray.api.descriptions import describe
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.controllers.poolstatus.computation import (
     LONGEST_PROBLEM,
-    Found,
+    PoolStatusAnswer,
     answer,
     complete_status,
     count,
@@ -25,7 +25,7 @@ from tests.controllers.poolstatus.objects import DRIVER, claim, slice_, tainted
 NOW = "2026-02-07T10:30:00Z"
 
 
-def ask(slices: list[ResourceSlice], claims: list[ResourceClaim] = [], **options: Any) -> Found:  # noqa: B006 (only read)
+def ask(slices: list[ResourceSlice], claims: list[ResourceClaim] = [], **options: Any) -> PoolStatusAnswer:  # noqa: B006 (only read)
     return answer(slices, lambda driver, pool: claims, **options)
 
 
@@ -122,7 +122,7 @@ def test_a_pool_name_means_that_pool() -> None:
 
 
 def test_no_matching_pool_is_an_answer_too() -> None:
-    assert ask([]) == Found((), 0)
+    assert ask([]) == PoolStatusAnswer((), 0)
     assert complete_status(ask([]), NOW)["pools"] == []
 
 
@@ -233,7 +233,7 @@ def test_counts_add_up_whatever_is_published_and_held(slices: list[ResourceSlice
     assert min(pool.allocated, pool.available, pool.unavailable) >= 0
     if pool.problem:
         assert pool.available == 0
-    msgspec.json.encode(complete_status(Found((pool,), 1), NOW))
+    msgspec.json.encode(complete_status(PoolStatusAnswer((pool,), 1), NOW))
 
 
 def test_long_texts_are_cut_to_the_bytes_that_the_api_takes() -> None:

@@ -22,7 +22,7 @@ from dray.api.types.core import ConfigMap, Namespace, Pod, Secret
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
 from dray.apiserver.admission.pool_status import RequestLimits
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, Clock, InProcess, ManualClock, SharedInformers
@@ -42,8 +42,8 @@ ACCOUNT = User(
 ROLE = Path(__file__).parents[3] / "src/dray/examples/policies/pool-status-role.yaml"
 
 
-def settings(gates: FeatureGates = ON, store: str = "memory", **more: Any) -> Settings:
-    return Settings(gates=gates, store=store, disabled_plugins=("ServiceAccount", "NamespaceDefaults"), **more)
+def settings(gates: FeatureGates = ON, store: str = "memory", **more: Any) -> ServerSettings:
+    return ServerSettings(gates=gates, store=store, disabled_plugins=("ServiceAccount", "NamespaceDefaults"), **more)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import add_service, stub
 from dray.sim.autoscaling.external import ExternalProvider, credentials
 from dray.sim.autoscaling.external_server import ExternalService, start
-from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, ProviderError
+from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, ProviderError, ProviderNodeName
 from tests.sim.autoscaling.test_planner import group, groups
 
 GROUPS = groups(group("a", 2, 3.6, min=1, labels={"kind": "fast"}), group("b", 1))
@@ -39,7 +39,7 @@ class Remembering:
             raise ProviderError(f"group {group} is full")
         self.instances[group] += [Instance(f"x://{group}-new-{n}", InstanceState.CREATING) for n in range(count)]
 
-    async def delete(self, group: str, nodes: Sequence[NodeName]) -> None:
+    async def delete(self, group: str, nodes: Sequence[ProviderNodeName]) -> None:
         gone = {node.provider_id for node in nodes}
         self.instances[group] = [one for one in self.instances[group] if one.id not in gone]
 
@@ -76,7 +76,7 @@ async def test_what_one_side_says_the_other_side_hears() -> None:
             GroupStatus("b", 1, 5, 0),
         ]
         await client.increase("b", 2)
-        await client.delete("a", [NodeName("a-1", "x://a-1")])
+        await client.delete("a", [ProviderNodeName("a-1", "x://a-1")])
         assert {name: len(found) for name, found in provider.instances.items()} == {"a": 2, "b": 2}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.nodes import NodeCode
-from dray.sim.autoscaling.plans import Plan
+from dray.sim.autoscaling.plans import ScaleUpPlan
 from tests import objects
 from tests.sim.autoscaling.test_planner import alternatives, asked, claim, group, groups, network_slice, planned
 from tests.sim.test_cluster import pod
@@ -49,7 +49,7 @@ def node_in(zone: str, cpu: str) -> dict[str, Any]:
     return objects.node(f"old-{zone}", labels={ZONE: zone}, allocatable=room, status=ready)
 
 
-def devices(found: Plan) -> list[str]:
+def devices(found: ScaleUpPlan) -> list[str]:
     return sorted(str(use.device) for one in found.nodes for pod in one.pods for use in pod.devices)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dray.sim.autoscaling.groups import read
 from dray.sim.autoscaling.planner import plan
-from dray.sim.autoscaling.plans import Plan
+from dray.sim.autoscaling.plans import ScaleUpPlan
 from dray.sim.cluster import Cluster
 from tests.sim.autoscaling import exhaustive
 from tests.sim.autoscaling.cases import Case, case, groups_file, objects
@@ -16,7 +16,7 @@ PARTS = 6
 INTERLEAVED = 1191  # where the best plan needs pods of two kinds to come in turns
 
 
-def planned(case: Case, seconds: float = 60, **settings: float) -> Plan:
+def planned(case: Case, seconds: float = 60, **settings: float) -> ScaleUpPlan:
     groups = read(groups_file(case, **settings))
     cluster = Cluster([*groups.classes(()), *objects(case)])
     return plan(cluster, groups, seconds=seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.types.core import Node, NodeSpec
 from dray.api.types.meta import ObjectMeta
-from dray.sim.autoscaling.backoff import Backoff
+from dray.sim.autoscaling.backoff import NodeGroupBackoff
 from dray.sim.autoscaling.orders import Orders, OrderState
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState
 
@@ -53,7 +53,7 @@ def test_what_the_provider_gave_up_fails_at_once() -> None:
 
 
 def test_a_group_is_left_alone_longer_after_each_failure_until_it_delivers() -> None:
-    backoff = Backoff(10)
+    backoff = NodeGroupBackoff(10)
     assert backoff.fail("a", 0) == 10
     assert (backoff.closed(9), backoff.closed(10)) == (["a"], [])
     assert backoff.fail("a", 10) == 20

@@ -15,7 +15,7 @@ from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node
 from dray.sim.autoscaling.groups import NodeGroups, read
 from dray.sim.autoscaling.planner import plan
-from dray.sim.autoscaling.plans import Plan
+from dray.sim.autoscaling.plans import ScaleUpPlan
 from dray.sim.cluster import Cluster
 from dray.sim.hardware import CLASS, DRIVER
 from tests import objects
@@ -39,7 +39,7 @@ def groups(*written: dict[str, Any], **settings: Any) -> NodeGroups:
     return read(yaml.safe_dump({"groups": [*written], "settings": settings}))
 
 
-def planned(found: NodeGroups, *objects: Any, **options: Any) -> Plan:
+def planned(found: NodeGroups, *objects: Any, **options: Any) -> ScaleUpPlan:
     templates = [template(count) for count in (1, 2, 3)]
     return plan(Cluster([*found.classes(()), *templates, *objects]), found, **options)
 

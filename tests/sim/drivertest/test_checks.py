@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.sim.drivertest import Outcome, OwnCluster, Patience, Places, Report, run
+from dray.sim.drivertest import CheckOutcome, DriverReport, OwnCluster, Patience, Places, run
 from tests.sim.drivertest.plain import PlainDriver
 
 PATIENT = Patience(start=60, call=60, repair=60, quiet=0.5)
@@ -51,7 +51,7 @@ FAULTS = {
 BY_CHANCE = {"prepare not idempotent": {"leaves nothing behind"}}
 
 
-async def report_on(fault: str) -> Report:
+async def report_on(fault: str) -> DriverReport:
     with tempfile.TemporaryDirectory(prefix="dray-") as name:
         root = Path(name)
         async with OwnCluster.running(root) as cluster:
@@ -62,7 +62,7 @@ async def report_on(fault: str) -> Report:
 async def test_a_good_driver_passes_every_check() -> None:
     report = await report_on("")
     assert report.failures == {}
-    assert {one.outcome for one in report.results} == {Outcome.PASSED}
+    assert {one.outcome for one in report.results} == {CheckOutcome.PASSED}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

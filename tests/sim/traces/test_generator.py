@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from dray.sim.traces import TraceError
-from dray.sim.traces.generator import ARRIVALS, DURATIONS, Shape, generate
+from dray.sim.traces.generator import ARRIVALS, DURATIONS, LoadShape, generate
 
 
 def test_the_same_seed_gives_the_same_pods() -> None:
-    shape = Shape(50, sizes={1: 1, 4: 1}, grouped=0.3)
+    shape = LoadShape(50, sizes={1: 1, 4: 1}, grouped=0.3)
     assert generate(shape) == generate(shape)
-    assert generate(shape) != generate(Shape(50, sizes={1: 1, 4: 1}, grouped=0.3, seed=1))
+    assert generate(shape) != generate(LoadShape(50, sizes={1: 1, 4: 1}, grouped=0.3, seed=1))
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
 @pytest.mark.parametrize("duration", DURATIONS)
 def test_pods_come_in_time_and_run_about_as_long_as_asked(arrival: str, duration: str) -> None:
-    pods = generate(Shape(4000, 86400, 100, arrival, duration, seed=3))
+    pods = generate(LoadShape(4000, 86400, 100, arrival, duration, seed=3))
     assert len(pods) == len({pod.name for pod in pods}) == 4000
     assert [pod.at for pod in pods] == sorted(pod.at for pod in pods)
     assert pods[0].at >= 0
@@ -28,7 +28,7 @@ def test_pods_come_in_time_and_run_about_as_long_as_asked(arrival: str, duration
 
 
 def test_sizes_come_as_often_as_they_weigh_and_groups_come_together() -> None:
-    pods = generate(Shape(3000, sizes={1: 3, 8: 1}, grouped=0.2, group_size=5, seed=9))
+    pods = generate(LoadShape(3000, sizes={1: 3, 8: 1}, grouped=0.2, group_size=5, seed=9))
     assert sum(pod.devices == 1 for pod in pods) / 3000 == pytest.approx(0.75, abs=0.08)
     groups: dict[str, list[float]] = {}
     for pod in pods:
@@ -42,15 +42,15 @@ def test_sizes_come_as_often_as_they_weigh_and_groups_come_together() -> None:
 @pytest.mark.parametrize(
     "shape",
     [
-        Shape(0),
-        Shape(1, seconds=0),
-        Shape(1, arrival="never"),
-        Shape(1, duration="long"),
-        Shape(1, sizes={}),
-        Shape(1, sizes={1: 0}),
-        Shape(1, grouped=2),
+        LoadShape(0),
+        LoadShape(1, seconds=0),
+        LoadShape(1, arrival="never"),
+        LoadShape(1, duration="long"),
+        LoadShape(1, sizes={}),
+        LoadShape(1, sizes={1: 0}),
+        LoadShape(1, grouped=2),
     ],
 )
-def test_a_shape_that_cannot_be_is_refused(shape: Shape) -> None:
+def test_a_shape_that_cannot_be_is_refused(shape: LoadShape) -> None:
     with pytest.raises(TraceError):
         generate(shape)

@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from dray.api.custom.kinds import CustomKind, custom_resource
 from dray.api.custom.objects import CustomObject, members
-from dray.api.custom.structure import Node, Rule
+from dray.api.custom.structure import SchemaNode, ValidationRule
 
-__all__ = ["CustomKind", "CustomObject", "Node", "Rule", "custom_resource", "members"]
+__all__ = ["CustomKind", "CustomObject", "SchemaNode", "ValidationRule", "custom_resource", "members"]

@@ -2,7 +2,7 @@
 
 Understands members (`.a`, `['a']`, `\\.` in names), elements (`[0]`, `[-1]`, `[0:2]`, `[*]`), comparisons
 (`[?(@.type=="Ready")]`) and `..` for all depths. A caller that reads an object by many paths gives them one reach
-together (`Reach`), so that they do not look through all of it again and again. Left out: what templates do with several
+together (`PathBudget`), so that they do not look through all of it again and again. Left out: what templates do with several
 results.
 """
 
@@ -23,7 +23,7 @@ _FILTER = re.compile(r"\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)
 _SIMPLE = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*)+")
 _MOST_STEPS = 64
 
-Step = Callable[[Any, "Reach"], Iterator[Any]]
+Step = Callable[[Any, "PathBudget"], Iterator[Any]]
 
 
 class PathError(ValueError):
@@ -34,7 +34,7 @@ class TooFar(Exception):
     """Paths have looked at as many values as they may."""
 
 
-class Reach:
+class PathBudget:
     """How many values paths may still look at."""
 
     def __init__(self, most: int) -> None:
@@ -80,16 +80,16 @@ def is_readable(path: str) -> bool:
     return True
 
 
-def find(path: str, value: Any, reach: Reach | None = None) -> Iterator[Any]:
+def find(path: str, value: Any, reach: PathBudget | None = None) -> Iterator[Any]:
     """Everything that a path leads to; nothing where it leads nowhere. Raises TooFar, if a reach is given."""
     found: Iterator[Any] = iter((value,))
-    reach = reach or Reach(sys.maxsize)
+    reach = reach or PathBudget(sys.maxsize)
     for step in parse(path):
         found = _each(step, found, reach)
     return found
 
 
-def first(path: str, value: Any, reach: Reach | None = None) -> Any:
+def first(path: str, value: Any, reach: PathBudget | None = None) -> Any:
     """The first thing that a path leads to, or None. Raises TooFar, if a reach is given."""
     return next(find(path, value, reach), None)
 
@@ -99,7 +99,7 @@ def text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _each(step: Step, values: Iterator[Any], reach: Reach) -> Iterator[Any]:
+def _each(step: Step, values: Iterator[Any], reach: PathBudget) -> Iterator[Any]:
     for value in values:
         reach.spend()
         yield from step(value, reach)
@@ -156,21 +156,21 @@ def _bracket(text: str) -> Step:
 
 
 def _member(name: str) -> Step:
-    def step(value: Any, reach: Reach) -> Iterator[Any]:
+    def step(value: Any, reach: PathBudget) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
 
     return step
 
 
-def _wildcard(value: Any, reach: Reach) -> Iterator[Any]:
+def _wildcard(value: Any, reach: PathBudget) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list):
         yield from value
 
 
-def _everywhere(value: Any, reach: Reach) -> Iterator[Any]:
+def _everywhere(value: Any, reach: PathBudget) -> Iterator[Any]:
     reach.spend()
     yield value
     for child in _wildcard(value, reach):
@@ -184,7 +184,7 @@ def _elements(start: str | None, colon: str | None, stop: str | None, stride: st
     if by < 1:
         raise PathError("the step of a slice must be positive")
 
-    def step(value: Any, reach: Reach) -> Iterator[Any]:
+    def step(value: Any, reach: PathBudget) -> Iterator[Any]:
         if not isinstance(value, list):
             return
         if colon:
@@ -209,7 +209,7 @@ def _filter(path: str, operator: str | None, literal: str | None) -> Step:
     parse(path[1:])
     wanted = _literal(literal) if literal is not None else None
 
-    def holds(item: Any, reach: Reach) -> bool:
+    def holds(item: Any, reach: PathBudget) -> bool:
         reach.spend()
         found = first(path[1:], item, reach)
         if operator is None:
@@ -221,7 +221,7 @@ def _filter(path: str, operator: str | None, literal: str | None) -> Step:
         except TypeError:
             return False
 
-    def step(value: Any, reach: Reach) -> Iterator[Any]:
+    def step(value: Any, reach: PathBudget) -> Iterator[Any]:
         if isinstance(value, list):
             yield from (item for item in value if holds(item, reach))
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from msgspec import UNSET
 
 from dray.api.custom import values
-from dray.api.custom.structure import Node
+from dray.api.custom.structure import SchemaNode
 from dray.api.custom.values import NEVER, Interrupt
 from dray.api.errors import FieldError
 from dray.api.wire import Tree
 
-Rules = Callable[[Node, Tree, Tree | None, Interrupt], Iterable[FieldError]]
+Rules = Callable[[SchemaNode, Tree, Tree | None, Interrupt], Iterable[FieldError]]
 
 # Faults after which rules are not asked.
 _BLOCKING = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
@@ -24,13 +24,13 @@ _UNASKED = FieldError(
 )
 
 
-def no_rules(node: Node, tree: Tree, old: Tree | None, interrupt: Interrupt) -> Iterable[FieldError]:
+def no_rules(node: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrupt) -> Iterable[FieldError]:
     """The rules as those see them who have no expression language at hand."""
     return ()
 
 
 def judged(
-    node: Node, tree: Tree, old: Tree | None, rules: Rules = no_rules, interrupt: Interrupt = NEVER
+    node: SchemaNode, tree: Tree, old: Tree | None, rules: Rules = no_rules, interrupt: Interrupt = NEVER
 ) -> list[FieldError]:
     """What is wrong with an object; `old` is the one that it replaces."""
     found = values.value_faults(node, tree, UNSET if old is None else old, interrupt)

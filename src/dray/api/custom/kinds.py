@@ -17,7 +17,7 @@ import msgspec
 from dray.api import schema
 from dray.api.custom import jsonpath
 from dray.api.custom.objects import CustomObject, members
-from dray.api.custom.structure import ANYTHING, Node, compiled
+from dray.api.custom.structure import ANYTHING, SchemaNode, compiled
 from dray.api.errors import BadRequest
 from dray.api.resources.row import Resource
 from dray.api.types import apiextensions
@@ -29,17 +29,17 @@ _PLAIN = {"string": "str", "integer": "i64", "number": "num", "boolean": "bool"}
 _numbers = itertools.count(1)
 
 
-class Version:
+class CustomKindVersion:
     """One version of a custom kind."""
 
     def __init__(self, name: str, message: str, spec: apiextensions.CustomResourceDefinitionVersion) -> None:
         self.name = name
         self.message = message  # what the schema is called in `dray.api.schema`
         self.spec = spec
-        self._node: Node | None = None
+        self._node: SchemaNode | None = None
 
     @property
-    def node(self) -> Node:
+    def node(self) -> SchemaNode:
         """The schema, compiled when it is first asked for: of a large one that takes long, and not everybody needs it."""
         if self._node is None:
             self._node = compiled(schema_of(self.spec))
@@ -62,14 +62,14 @@ class CustomKind:
         self.definition = definition
         names = definition.status.acceptedNames
         self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
-        self.versions: dict[str, Version] = {}
+        self.versions: dict[str, CustomKindVersion] = {}
         self._seen: dict[str, Resource] = {}
         number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
         if before is not None and before.describes(definition):
             self.versions = before.versions
             return
         for spec in definition.spec.versions:
-            self.versions[spec.name] = Version(spec.name, self._message(spec.name, number), spec)
+            self.versions[spec.name] = CustomKindVersion(spec.name, self._message(spec.name, number), spec)
 
     def describes(self, definition: apiextensions.CustomResourceDefinition) -> bool:
         """Whether a definition still says what this was made of; generations tell, without looking at a large schema."""
@@ -203,7 +203,7 @@ def custom_resource(definition: apiextensions.CustomResourceDefinition, before: 
     )
 
 
-def _subresources(version: Version) -> Iterator[str]:
+def _subresources(version: CustomKindVersion) -> Iterator[str]:
     if version.has_status:
         yield "status"
     if version.scale is not None:
@@ -214,14 +214,14 @@ def _subresources(version: Version) -> Iterator[str]:
 
 
 def _messages(
-    version: Version, spec: apiextensions.CustomResourceDefinitionSpec
+    version: CustomKindVersion, spec: apiextensions.CustomResourceDefinitionSpec
 ) -> Iterator[tuple[str, schema.Message]]:
     kinds = ((spec.group, version.name, spec.names.kind),)
     yield from _message(version.node, version.message, kinds, whole=True)
 
 
 def _message(
-    node: Node, name: str, kinds: tuple[tuple[str, str, str], ...] = (), whole: bool = False
+    node: SchemaNode, name: str, kinds: tuple[tuple[str, str, str], ...] = (), whole: bool = False
 ) -> Iterator[tuple[str, schema.Message]]:
     fields: dict[str, schema.Field] = {}
     if whole or node.embedded:
@@ -242,12 +242,12 @@ def _message(
     yield name, schema.Message(fields, kinds, "atomic" if node.atomic else "", node.preserves)
 
 
-def _list_type(node: Node) -> Any:
+def _list_type(node: SchemaNode) -> Any:
     is_list = node.list_type == "set" or (node.list_type == "map" and node.items is not None and node.items.properties)
     return node.list_type if is_list else ""
 
 
-def _type(node: Node, name: str) -> tuple[str, Iterator[tuple[str, schema.Message]]]:
+def _type(node: SchemaNode, name: str) -> tuple[str, Iterator[tuple[str, schema.Message]]]:
     """The type of a place, and the messages that it needs."""
     if node.int_or_string:
         return "intstr", iter(())

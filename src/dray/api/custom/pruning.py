@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from dray.api.custom.structure import ANYTHING, Node
+from dray.api.custom.structure import ANYTHING, SchemaNode
 from dray.api.errors import TooLarge
 from dray.api.wire import Tree
 
@@ -21,14 +21,14 @@ _TYPE = ("apiVersion", "kind", "metadata")
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
-def pruned(node: Node, tree: Tree) -> list[str]:
+def pruned(node: SchemaNode, tree: Tree) -> list[str]:
     """Drop what the schema of a whole object does not know; returns the complaints about it."""
     complaints: list[str] = []
     _prune(node, tree, "", complaints, whole=True)
     return complaints
 
 
-def embedded_metadata(node: Node, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def embedded_metadata(node: SchemaNode, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The metadata of objects within an object, with their paths."""
     if not node.has_embedded:
         return
@@ -44,14 +44,14 @@ def embedded_metadata(node: Node, value: Any, path: str = "") -> Iterator[tuple[
             yield from embedded_metadata(node.items, item, f"{path}[{index}]")
 
 
-def pruned_value(node: Node, value: Any) -> list[str]:
+def pruned_value(node: SchemaNode, value: Any) -> list[str]:
     """What a part of an object says that its schema does not know; the value stays as it is."""
     complaints: list[str] = []
     _prune(node, _decode(_encode(value)), "", complaints)
     return complaints
 
 
-def _prune(node: Node, value: Any, path: str, complaints: list[str], whole: bool = False) -> None:
+def _prune(node: SchemaNode, value: Any, path: str, complaints: list[str], whole: bool = False) -> None:
     if isinstance(value, dict):
         _prune_members(node, value, path, complaints, whole or node.embedded)
     elif isinstance(value, list) and node.items is not None:
@@ -59,7 +59,7 @@ def _prune(node: Node, value: Any, path: str, complaints: list[str], whole: bool
             _prune(node.items, item, f"{path}[{index}]", complaints)
 
 
-def _prune_members(node: Node, tree: Tree, path: str, complaints: list[str], whole: bool) -> None:
+def _prune_members(node: SchemaNode, tree: Tree, path: str, complaints: list[str], whole: bool) -> None:
     for name in list(tree):
         if whole and name in _TYPE:
             continue
@@ -73,7 +73,7 @@ def _prune_members(node: Node, tree: Tree, path: str, complaints: list[str], who
             _prune(part, tree[name], here, complaints)
 
 
-class Room:
+class DefaultsBudget:
     """How many bytes of defaults an object may still get: a short list of empty objects could otherwise become huge."""
 
     def __init__(self, most: int) -> None:
@@ -86,7 +86,7 @@ class Room:
             raise TooLarge(f"Request entity too large: the defaults of the object have more than {self._most} bytes")
 
 
-def fill(node: Node, value: Any, room: Room | None = None) -> None:
+def fill(node: SchemaNode, value: Any, room: DefaultsBudget | None = None) -> None:
     """Drop nulls that mean nothing, and fill in defaults."""
     if isinstance(value, dict):
         _fill_members(node, value, room)
@@ -95,7 +95,7 @@ def fill(node: Node, value: Any, room: Room | None = None) -> None:
             fill(node.items, item, room)
 
 
-def _fill_members(node: Node, tree: Tree, room: Room | None) -> None:
+def _fill_members(node: SchemaNode, tree: Tree, room: DefaultsBudget | None) -> None:
     for name in [name for name, value in tree.items() if value is None]:
         part = node.properties.get(name) or node.additional
         if part is not None and part is not ANYTHING and not part.nullable:

@@ -19,7 +19,7 @@ from dray.api.wire import Tree
 _PATTERNS = 256  # that are kept ready, of all schemas together: one can take a megabyte
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ValidationRule(msgspec.Struct, frozen=True):
     """One of `x-kubernetes-validations`."""
 
     rule: str
@@ -30,14 +30,14 @@ class Rule(msgspec.Struct, frozen=True):
     optional_old: bool | None = None
 
 
-class Node(msgspec.Struct, eq=False, weakref=True):
+class SchemaNode(msgspec.Struct, eq=False, weakref=True):
     """One place in an object: what may stand there."""
 
     schema: Tree
     type: str = ""
-    properties: dict[str, Node] = {}
-    additional: Node | None = None  # of the values of a map
-    items: Node | None = None
+    properties: dict[str, SchemaNode] = {}
+    additional: SchemaNode | None = None  # of the values of a map
+    items: SchemaNode | None = None
     default: Any = UNSET
     nullable: bool = False
     preserves: bool = False  # unknown members stay
@@ -47,12 +47,12 @@ class Node(msgspec.Struct, eq=False, weakref=True):
     list_type: str = ""
     map_keys: tuple[str, ...] = ()
     atomic: bool = False  # of an object: x-kubernetes-map-type
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ValidationRule, ...] = ()
     pattern: str = ""
-    all_of: tuple[Node, ...] = ()
-    any_of: tuple[Node, ...] = ()
-    one_of: tuple[Node, ...] = ()
-    negated: Node | None = None
+    all_of: tuple[SchemaNode, ...] = ()
+    any_of: tuple[SchemaNode, ...] = ()
+    one_of: tuple[SchemaNode, ...] = ()
+    negated: SchemaNode | None = None
     has_defaults: bool = False  # here or below
     has_rules: bool = False
     has_keys: bool = False  # a list here or below is a set, or a map by keys
@@ -60,13 +60,13 @@ class Node(msgspec.Struct, eq=False, weakref=True):
     has_choices: bool = False  # here: allOf, anyOf, oneOf or not
 
 
-ANYTHING = Node({}, preserves=True)
+ANYTHING = SchemaNode({}, preserves=True)
 
 
-def compiled(schema: Tree) -> Node:
+def compiled(schema: Tree) -> SchemaNode:
     """The node of a schema."""
     additional, items = schema.get("additionalProperties"), schema.get("items")
-    node = Node(
+    node = SchemaNode(
         schema,
         schema.get("type", ""),
         {name: compiled(part) for name, part in (schema.get("properties") or {}).items()},
@@ -97,8 +97,8 @@ def compiled(schema: Tree) -> Node:
     return node
 
 
-def _rule(tree: Tree) -> Rule:
-    return Rule(
+def _rule(tree: Tree) -> ValidationRule:
+    return ValidationRule(
         tree.get("rule", ""),
         tree.get("message", ""),
         tree.get("messageExpression", ""),

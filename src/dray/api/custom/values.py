@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from dray.api.custom.formats import is_format
-from dray.api.custom.structure import Node, pattern
+from dray.api.custom.structure import SchemaNode, pattern
 from dray.api.errors import FieldError, duplicate, invalid, required, shown, too_long, too_many, unsupported
 from dray.api.wire import Tree
 
@@ -30,7 +30,7 @@ def type_name(value: Any) -> str:
     return "null" if value is None else _TYPES[type(value)]
 
 
-def value_faults(node: Node, value: Any, old: Any = UNSET, interrupt: Interrupt = NEVER) -> list[FieldError]:
+def value_faults(node: SchemaNode, value: Any, old: Any = UNSET, interrupt: Interrupt = NEVER) -> list[FieldError]:
     """What is wrong with a value, by paths from it; `old` is what it replaces."""
     found = [*_judged(node, value, "", old, interrupt)]
     repeated = [*_lists(node, value, "")]
@@ -39,7 +39,7 @@ def value_faults(node: Node, value: Any, old: Any = UNSET, interrupt: Interrupt 
     return found + repeated
 
 
-def _judged(node: Node, value: Any, path: str, old: Any = UNSET, interrupt: Interrupt = NEVER) -> Errors:
+def _judged(node: SchemaNode, value: Any, path: str, old: Any = UNSET, interrupt: Interrupt = NEVER) -> Errors:
     if (value is None and node.nullable) or (old is not UNSET and value == old):
         return
     wanted = _wrong_type(node, value)
@@ -64,14 +64,14 @@ def _judged(node: Node, value: Any, path: str, old: Any = UNSET, interrupt: Inte
             yield from _judged(node.items, item, f"{path}[{index}]", was, interrupt)
 
 
-def by_key(node: Node, old: Any) -> dict[bytes, Any]:
+def by_key(node: SchemaNode, old: Any) -> dict[bytes, Any]:
     """The elements of a list before, where its elements can be told apart."""
     if node.list_type != "map" or not isinstance(old, list):
         return {}
     return {key_of(node, item): item for item in old}
 
 
-def key_of(node: Node, item: Any) -> bytes:
+def key_of(node: SchemaNode, item: Any) -> bytes:
     parts = {name: item[name] for name in node.map_keys if name in item} if isinstance(item, dict) else item
     return msgspec.json.encode(parts, order="sorted")
 
@@ -83,7 +83,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _wrong_type(node: Node, value: Any) -> str:
+def _wrong_type(node: SchemaNode, value: Any) -> str:
     """The type that was expected, if it is another."""
     if node.int_or_string:
         right = isinstance(value, str) or _is_integer(value)
@@ -116,7 +116,7 @@ def _not_supported(path: str, value: Any, allowed: list[Any]) -> FieldError:
 # One kind of value
 
 
-def _text(node: Node, value: str, path: str) -> Errors:
+def _text(node: SchemaNode, value: str, path: str) -> Errors:
     schema = node.schema
     longest, shortest = schema.get("maxLength"), schema.get("minLength")
     if longest is not None and len(value) > longest:
@@ -135,7 +135,7 @@ def _should(path: str, value: Any, text: str) -> FieldError:
     return invalid(path, value, f"{path} in body {text}")
 
 
-def _number(node: Node, value: float, path: str) -> Errors:
+def _number(node: SchemaNode, value: float, path: str) -> Errors:
     schema = node.schema
     low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     if step and not float(value / step).is_integer():
@@ -156,7 +156,7 @@ def _plain(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else str(number)
 
 
-def _list(node: Node, value: list[Any], path: str) -> Errors:
+def _list(node: SchemaNode, value: list[Any], path: str) -> Errors:
     schema = node.schema
     most, least = schema.get("maxItems"), schema.get("minItems")
     if least is not None and len(value) < least:
@@ -167,7 +167,7 @@ def _list(node: Node, value: list[Any], path: str) -> Errors:
         yield _should(path, value, "shouldn't contain duplicates")
 
 
-def _object(node: Node, value: Tree, path: str) -> Errors:
+def _object(node: SchemaNode, value: Tree, path: str) -> Errors:
     schema = node.schema
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if least is not None and len(value) < least:
@@ -183,7 +183,7 @@ def _object(node: Node, value: Tree, path: str) -> Errors:
                 yield required(f"{path}.{name}", "must not be empty")
 
 
-_JUDGES: dict[type, Callable[[Node, Any, str], Errors]] = {
+_JUDGES: dict[type, Callable[[SchemaNode, Any, str], Errors]] = {
     str: _text,
     int: _number,
     float: _number,
@@ -192,7 +192,7 @@ _JUDGES: dict[type, Callable[[Node, Any, str], Errors]] = {
 }
 
 
-def _members(node: Node, value: Tree, path: str, old: Any, interrupt: Interrupt) -> Errors:
+def _members(node: SchemaNode, value: Tree, path: str, old: Any, interrupt: Interrupt) -> Errors:
     before = old if isinstance(old, dict) else {}
     for name in sorted(value):
         part = node.properties.get(name) or node.additional
@@ -201,7 +201,7 @@ def _members(node: Node, value: Tree, path: str, old: Any, interrupt: Interrupt)
             yield from _judged(part, value[name], here, before.get(name, UNSET), interrupt)
 
 
-def _choices(node: Node, value: Any, path: str, interrupt: Interrupt) -> Errors:
+def _choices(node: SchemaNode, value: Any, path: str, interrupt: Interrupt) -> Errors:
     if node.any_of and not any(_fits(option, value, interrupt) for option in node.any_of):
         yield _choice(f"{shown(path)} must validate at least one schema (anyOf)")
         yield from _judged(node.any_of[0], value, path)
@@ -220,7 +220,7 @@ def _choices(node: Node, value: Any, path: str, interrupt: Interrupt) -> Errors:
         yield _choice(f"{shown(path)} must not validate the schema (not)")
 
 
-def _fits(node: Node, value: Any, interrupt: Interrupt) -> bool:
+def _fits(node: SchemaNode, value: Any, interrupt: Interrupt) -> bool:
     interrupt()
     return next(_judged(node, value, "", UNSET, interrupt), None) is None
 
@@ -232,7 +232,7 @@ def _choice(text: str) -> FieldError:
 # Lists that are sets or maps
 
 
-def _lists(node: Node, value: Any, path: str) -> Errors:
+def _lists(node: SchemaNode, value: Any, path: str) -> Errors:
     if not node.has_keys:
         return
     if isinstance(value, dict):
@@ -248,7 +248,7 @@ def _lists(node: Node, value: Any, path: str) -> Errors:
                 yield from _lists(node.items, item, f"{path}[{index}]")
 
 
-def _repeated(node: Node, value: list[Any], path: str) -> Errors:
+def _repeated(node: SchemaNode, value: list[Any], path: str) -> Errors:
     seen: set[bytes] = set()
     for index, item in enumerate(value):
         if node.list_type == "map" and not isinstance(item, dict):

@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec.structs import asdict
 
 from dray.api.reasons.cause_texts import CausePhrase
-from dray.api.reasons.causes import Asked, Cause, CauseCode, HeldAmount, Place, SelectorCode, SelectorFault
+from dray.api.reasons.causes import Cause, CauseCode, HeldAmount, Place, RequestedDevices, SelectorCode, SelectorFault
 from dray.api.reasons.devices import LackingAmount
 from dray.api.reasons.nodes import NodeReason
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
@@ -103,7 +103,7 @@ def _template(found: Cause) -> StrEnum:
             return found.code
 
 
-def asked(what: Asked) -> str:
+def asked(what: RequestedDevices) -> str:
     """`request r of claim c`."""
     if what.resource:
         return say(CausePhrase.EXTENDED_RESOURCE, resource=what.resource, request=what.request)

@@ -140,7 +140,7 @@ class SelectorFault(msgspec.Struct, frozen=True, omit_defaults=True):
     parts: tuple[tuple[str, int], ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class RequestedDevices(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a request asks for: `needed` devices of a class. `resource` is set for a claim made for extended resources."""
 
     claim: str
@@ -189,7 +189,7 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     used: str = ""
     every: bool = False
     distinct: bool = False
-    asked: Asked | None = None
+    asked: RequestedDevices | None = None
     step: DeviceStep | None = None
     lacking: tuple[LackingAmount, ...] = ()
     held: tuple[tuple[str, HeldAmount], ...] = ()

@@ -21,7 +21,7 @@ class ChangeVerb(StrEnum):
     REPLACE = "replace"
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change of one object. `body` is the whole object, or of a PATCH the JSON merge patch.
 
     With `force`, a pod is deleted without the consent of its node, which is gone.
@@ -97,4 +97,4 @@ class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
     names: tuple[str, ...] = ()
     node: str = ""
     number: int = 0
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SuggestedChange, ...] = ()

@@ -53,7 +53,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return number > bound if self.operator == "gt" else number < bound
 
 
-class LabelSelector(msgspec.Struct, frozen=True, gc=False):
+class LabelRequirements(msgspec.Struct, frozen=True, gc=False):
     """Conditions that must all hold."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -70,8 +70,8 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         return not self.nothing
 
 
-EVERYTHING = LabelSelector()
-NOTHING = LabelSelector(nothing=True)
+EVERYTHING = LabelRequirements()
+NOTHING = LabelRequirements(nothing=True)
 
 
 def spelled_out(selector: AnySelector) -> meta.LabelSelector | None:
@@ -79,7 +79,7 @@ def spelled_out(selector: AnySelector) -> meta.LabelSelector | None:
     return meta.LabelSelector(matchLabels=selector) if isinstance(selector, dict) else selector
 
 
-def label_selector(selector: AnySelector) -> LabelSelector:
+def label_selector(selector: AnySelector) -> LabelRequirements:
     """The matcher of a selector that stands in an object."""
     selector = spelled_out(selector)
     if selector is None:
@@ -90,7 +90,7 @@ def label_selector(selector: AnySelector) -> LabelSelector:
         for expression in selector.matchExpressions
         if expression.operator in _STRUCT_OPERATORS
     ]
-    return LabelSelector((*equal, *rest))
+    return LabelRequirements((*equal, *rest))
 
 
 def _values(said: tuple[str, ...]) -> Collection[str]:
@@ -98,9 +98,9 @@ def _values(said: tuple[str, ...]) -> Collection[str]:
     return said if len(said) <= _FEW else frozenset(said)
 
 
-def parse(text: str) -> LabelSelector:
+def parse(text: str) -> LabelRequirements:
     """Read the text form. Raises SelectorError."""
-    return LabelSelector(_Parser(text).requirements()) if text.strip() else EVERYTHING
+    return LabelRequirements(_RequirementParser(text).requirements()) if text.strip() else EVERYTHING
 
 
 def _integer(text: str | None) -> int | None:
@@ -119,7 +119,7 @@ class _Token(msgspec.Struct, frozen=True):
         return _Token("word", self.text) if self.kind in ("in", "notin") else self
 
 
-class _Parser:
+class _RequirementParser:
     """Reads requirements from left to right, one token ahead."""
 
     def __init__(self, text: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from dray.api.custom.judgement import judged
-from dray.api.custom.structure import Node
+from dray.api.custom.structure import SchemaNode
 from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
 from dray.api.wire import Tree
@@ -32,11 +32,11 @@ PolicyExpressions = Callable[[bool, bool], PolicyCheck]
 
 # A check of all rules of a schema, whose fields begin at the schema's root, as in `.properties[spec].default`; and one of
 # an object (and the one before it) in a version of its kind.
-RuleFaults = Callable[[Node], Iterable[FieldError]]
-ObjectErrors = Callable[[Node, Tree, Tree | None], Iterable[FieldError]]
+RuleFaults = Callable[[SchemaNode], Iterable[FieldError]]
+ObjectErrors = Callable[[SchemaNode, Tree, Tree | None], Iterable[FieldError]]
 
 
-def accept_rules(node: Node) -> Iterable[FieldError]:
+def accept_rules(node: SchemaNode) -> Iterable[FieldError]:
     return ()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from dray.api.custom.objects import CustomObject, whole
-from dray.api.custom.structure import Node
+from dray.api.custom.structure import SchemaNode
 from dray.api.resources import Resource
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors
@@ -25,11 +25,11 @@ def update(resource: Resource, object_: Wire, old: Wire, context: Context) -> Er
     yield from _judged(_node(resource, context), obj, before, context)
 
 
-def _node(resource: Resource, context: Context) -> Node:
+def _node(resource: Resource, context: Context) -> SchemaNode:
     assert resource.custom is not None
     versions = resource.custom.versions
     return versions[context.version if context.version in versions else resource.stored].node
 
 
-def _judged(node: Node, obj: CustomObject, old: CustomObject | None, context: Context) -> Errors:
+def _judged(node: SchemaNode, obj: CustomObject, old: CustomObject | None, context: Context) -> Errors:
     yield from context.object_errors(node, whole(obj), whole(old) if old is not None else None)

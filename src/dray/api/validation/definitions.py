@@ -9,7 +9,7 @@ from typing import Any
 from dray.api import names
 from dray.api.custom import jsonpath
 from dray.api.custom.kinds import schema_of
-from dray.api.custom.structure import Node, compiled
+from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many
 from dray.api.types import apiextensions
 from dray.api.validation.access import webhook_client
@@ -333,8 +333,8 @@ def _selectable(fields: Sequence[apiextensions.SelectableField], path: Path, ver
         yield too_many(path, len(seen), _SELECTABLE_MAX)
 
 
-def _selected(root: Node, text: str, path: Path, seen: set[str]) -> Errors:
-    node: Node | None = root
+def _selected(root: SchemaNode, text: str, path: Path, seen: set[str]) -> Errors:
+    node: SchemaNode | None = root
     for name in jsonpath.simple(text):
         node = node.properties.get(name) if node is not None else None
     if node is None:

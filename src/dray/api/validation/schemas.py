@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.custom import pruning, values
-from dray.api.custom.structure import Node, compiled
+from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import FieldError, forbidden, invalid, required, unsupported
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors
@@ -71,9 +71,9 @@ class _Nodes:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, SchemaNode] = {}
 
-    def of(self, tree: Tree) -> Node:
+    def of(self, tree: Tree) -> SchemaNode:
         if not self._nodes:
             pending = [compiled(self._tree)]
             while pending:
@@ -272,7 +272,7 @@ def _defaults(node: Tree, path: Path, nodes: _Nodes) -> Errors:
             yield from _defaults(node[name], path / name, nodes)
 
 
-def _default(node: Node, default: Any, path: Path) -> Errors:
+def _default(node: SchemaNode, default: Any, path: Path) -> Errors:
     if pruning.pruned_value(node, default):
         yield invalid(path, default, "must not have unknown fields")
     for fault in values.value_faults(node, default):

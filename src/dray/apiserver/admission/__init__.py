@@ -84,7 +84,7 @@ class AdmissionRequest(msgspec.Struct, eq=False):
         return refusal(self.resource.group, self.resource.plural, self.name, text)
 
 
-class Plugin(Protocol):
+class AdmissionPlugin(Protocol):
     """One admission plugin. Either method may do nothing; both raise an ApiError to refuse.
 
     Most have nothing to wait for, and are plain functions: a coroutine costs more than what they do.
@@ -126,19 +126,19 @@ class Admission:
         return None
 
 
-def _concerned(plugin: Plugin, type_: type[Wire], operation: Operation) -> bool:
+def _concerned(plugin: AdmissionPlugin, type_: type[Wire], operation: Operation) -> bool:
     """Whether a plugin may have a say; one that does not tell may always."""
     types: tuple[type[Wire], ...] = getattr(plugin, "types", ())
     operations: tuple[Operation, ...] = getattr(plugin, "operations", ())
     return (not types or type_ in types) and (not operations or operation in operations)
 
 
-def _configured_by(plugin: Plugin) -> tuple[type[Wire], ...]:
+def _configured_by(plugin: AdmissionPlugin) -> tuple[type[Wire], ...]:
     found: tuple[type[Wire], ...] = getattr(plugin, "configured_by", ())
     return found
 
 
-def _does(plugin: Plugin, what: str) -> bool:
+def _does(plugin: AdmissionPlugin, what: str) -> bool:
     """Whether a plugin does anything in a step."""
     return getattr(type(plugin), what, None) is not getattr(Admission, what)
 
@@ -160,7 +160,7 @@ class Chain:
     policies nor limits, they are a thirtieth of the work on a pod with a claim.
     """
 
-    def __init__(self, plugins: Sequence[Plugin], reader: Reader | None = None) -> None:
+    def __init__(self, plugins: Sequence[AdmissionPlugin], reader: Reader | None = None) -> None:
         self.plugins = tuple(plugins)
         self._reader = reader
         configuration = [BY_TYPE[type_] for plugin in plugins for type_ in _configured_by(plugin)]
@@ -194,12 +194,12 @@ class Chain:
         self._validate.clear()
         self._reads.clear()
 
-    def _at_work(self, what: str, type_: type[Wire], operation: Operation) -> list[Plugin]:
+    def _at_work(self, what: str, type_: type[Wire], operation: Operation) -> list[AdmissionPlugin]:
         """The plugins that do something in a step."""
         concerned = [plugin for plugin in self.plugins if _concerned(plugin, type_, operation)]
         return [plugin for plugin in concerned if _does(plugin, what) and not self._is_idle(plugin)]
 
-    def _is_idle(self, plugin: Plugin) -> bool:
+    def _is_idle(self, plugin: AdmissionPlugin) -> bool:
         kinds, reader = _configured_by(plugin), self._reader
         return bool(kinds) and reader is not None and not any(True for kind in kinds for _ in many(reader, kind))
 
@@ -212,7 +212,7 @@ class Chain:
             self._reads[key] = self._read_by(self._at_work("admit", *key))
         return self._reads[key]
 
-    def _read_by(self, plugins: list[Plugin]) -> tuple[LastChange, ...] | None:
+    def _read_by(self, plugins: list[AdmissionPlugin]) -> tuple[LastChange, ...] | None:
         told: list[tuple[type[Wire], ...] | None] = [getattr(plugin, "reads", None) for plugin in plugins]
         known = [type_ for types in told if types is not None for type_ in types]
         if None in told or (known and self._reader is None):

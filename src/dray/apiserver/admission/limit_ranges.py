@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dray.api.custom.pruning import MOST_DEFAULTS, Room
+from dray.api.custom.pruning import MOST_DEFAULTS, DefaultsBudget
 from dray.api.errors import MOST_ERRORS
 from dray.api.quantity import Quantity
 from dray.api.resources import BY_TYPE
@@ -78,7 +78,7 @@ class LimitRanger(Admission):
 
 def _fill_in(tree: dict[str, Any], items: Sequence[LimitRangeItem]) -> Generator[None, None, None]:
     """Fill in the defaults of all items; raises TooLarge."""
-    room = Room(MOST_DEFAULTS)
+    room = DefaultsBudget(MOST_DEFAULTS)
     for item in items:
         if item.type != "Container":
             continue
@@ -98,7 +98,7 @@ def _containers(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
             yield container, word
 
 
-def _fill_container(container: dict[str, Any], word: str, item: LimitRangeItem, room: Room) -> Iterator[str]:
+def _fill_container(container: dict[str, Any], word: str, item: LimitRangeItem, room: DefaultsBudget) -> Iterator[str]:
     """Fill in what a container leaves out, and tell it."""
     resources = container.setdefault("resources", {})
     for field, defaults, what in (("requests", item.defaultRequest, "request"), ("limits", item.default, "limit")):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api.gates import FeatureGates
-from dray.apiserver.admission import Chain, Plugin
+from dray.apiserver.admission import AdmissionPlugin, Chain
 from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.claim_status import ClaimStatusRights
@@ -55,7 +55,7 @@ def default_chain(
     attempts = Attempts(conversions)
     mutating = MutatingPolicies(reader, authorizer, gates, attempts, find_kind)
     acting = None if mutating.name in (disabled := tuple(disabled)) else mutating
-    plugins: list[Plugin] = [
+    plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(reader),
         LimitRanger(reader),
         ServiceAccountAdmission(reader),

@@ -20,7 +20,7 @@ from dray.apiserver.admission.mutating import finished, put, seen
 from dray.apiserver.admission.policy_bindings import Bound, matched
 from dray.apiserver.admission.policy_mutations import MutatingPolicy, MutationFailed, Patch
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
-from dray.apiserver.admission.policy_view import View
+from dray.apiserver.admission.policy_view import PolicyView
 from dray.apiserver.admission.webhooks import Unprocessable
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
@@ -104,7 +104,7 @@ class Acting:
         """Makes what expressions read, again in each attempt, since the object may have to be converted first."""
 
         def reading() -> Read:
-            view = View(about, version, self._reader, self._authorizer)
+            view = PolicyView(about, version, self._reader, self._authorizer)
             return lambda name: params if name == "params" else view.read(name)
 
         return reading

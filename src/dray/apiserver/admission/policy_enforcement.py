@@ -17,9 +17,9 @@ from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.attempts import Elsewhere, Known
 from dray.apiserver.admission.conditions import VALUES
 from dray.apiserver.admission.policy_bindings import Bound, BoundPolicies, matched
-from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, PolicyRefusal, Verdict
+from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, PolicyRefusal, PolicyVerdict
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
-from dray.apiserver.admission.policy_view import View
+from dray.apiserver.admission.policy_view import PolicyView
 from dray.apiserver.admission.webhooks import Unprocessable
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
@@ -66,7 +66,7 @@ class Enforcement:
 
     def check(self, request: AdmissionRequest, known: Known) -> None:
         """Warn about the request, or refuse it by raising an ApiError; raises Elsewhere for a verdict that takes long."""
-        views: dict[str, View] = {}
+        views: dict[str, PolicyView] = {}
         denials = [
             denial for bound in self._bound.about(request) for denial in self._denials(bound, request, views, known)
         ]
@@ -74,7 +74,7 @@ class Enforcement:
             raise _denied(request, denials[0])
 
     def _denials(
-        self, bound: Bound[Policy, Binding], request: AdmissionRequest, views: dict[str, View], known: Known
+        self, bound: Bound[Policy, Binding], request: AdmissionRequest, views: dict[str, PolicyView], known: Known
     ) -> Iterator[Denial]:
         policy = bound.policy
         version = matched(policy.spec.matchConstraints, request, self._reader)
@@ -82,7 +82,7 @@ class Enforcement:
             return
         view = views.get(version)
         if view is None:
-            view = views[version] = View(request, version, self._reader, self._authorizer)
+            view = views[version] = PolicyView(request, version, self._reader, self._authorizer)
         kind = policy.spec.paramKind
         try:
             source = ParamSource(kind, self._reader, self._find_kind) if kind is not None else None
@@ -99,7 +99,7 @@ class Enforcement:
         binding: Binding,
         source: ParamSource | None,
         request: AdmissionRequest,
-        view: View,
+        view: PolicyView,
         known: Known,
     ) -> Iterator[Denial]:
         name, match = binding.metadata.name, binding.spec.matchResources
@@ -121,7 +121,7 @@ class Enforcement:
             yield from (Denial(policy.name, name, refusal) for refusal in (*denying, *verdict.faults))
 
 
-def _judged(policy: Policy, view: View, params: Params, asked: Asked) -> Verdict:
+def _judged(policy: Policy, view: PolicyView, params: Params, asked: Asked) -> PolicyVerdict:
     def read(name: str) -> Value:
         return params if name == "params" else view.read(name)
 

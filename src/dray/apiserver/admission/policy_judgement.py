@@ -30,7 +30,7 @@ class PolicyRefusal(NamedTuple):
     reason: str = INVALID
 
 
-class Verdict(NamedTuple):
+class PolicyVerdict(NamedTuple):
     """What a policy says: `refusals` are acted upon as a binding says, `faults` always refuse the request."""
 
     refusals: list[PolicyRefusal]
@@ -71,17 +71,17 @@ class Policy:
         """The refusal that a failure amounts to, if it does."""
         return [] if self._ignores_failures else [PolicyRefusal(text)]
 
-    def judge(self, read: Read, interrupt: Interrupt | None = None) -> Verdict:
+    def judge(self, read: Read, interrupt: Interrupt | None = None) -> PolicyVerdict:
         """What the policy says; `read` gives the request's values by the names of variables."""
         try:
             if not self._conditions.hold(read, interrupt):
-                return Verdict([], [])
+                return PolicyVerdict([], [])
             interrupt = interrupt or at(time.monotonic() + SECONDS)
             refusals = list(self._refusals(Evaluation(read, self._variables, BUDGET, interrupt)))
             faults = list(self._faults(Evaluation(read, self._variables, BUDGET, interrupt)))
         except (ConditionsFailed, OutOfBudget) as error:
-            return Verdict(self.failure(str(error)), [])
-        return Verdict(refusals, faults)
+            return PolicyVerdict(self.failure(str(error)), [])
+        return PolicyVerdict(refusals, faults)
 
     def _refusals(self, evaluation: Evaluation) -> Iterator[PolicyRefusal]:
         for check in self._checks:
@@ -105,7 +105,7 @@ class PolicyJudging:
     def __init__(self, policy: ValidatingAdmissionPolicy, values: dict[str, Value]) -> None:
         self._policy = policy
         self._values = values
-        self.verdict: Verdict | None = None
+        self.verdict: PolicyVerdict | None = None
 
     def run(self, interrupt: Interrupt) -> bool:
         """It has its own limit, in seconds of the processor, and is not made in parts."""
@@ -113,10 +113,10 @@ class PolicyJudging:
         self.verdict = Policy(self._policy).judge(self._values.__getitem__, lambda: time.thread_time() > ends)
         return True
 
-    def found(self) -> Verdict | None:
+    def found(self) -> PolicyVerdict | None:
         return self.verdict
 
-    def accept(self, found: Verdict | None) -> None:
+    def accept(self, found: PolicyVerdict | None) -> None:
         self.verdict = found
 
 

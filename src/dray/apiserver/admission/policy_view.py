@@ -12,13 +12,13 @@ from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.user import service_account_user
 from dray.cel.library.times import parse_timestamp
-from dray.cel.values import Authorizer, Decision, Question, ResourceCheck, Value
+from dray.cel.values import AuthorizerCheck, CelAuthorizer, CelDecision, ResourceCheck, Value
 
 _TIMES = ("creationTimestamp", "deletionTimestamp", "lastTransitionTime")
 _HIDDEN = ("managedFields", "ownerReferences", "selfLink")
 
 
-class View:
+class PolicyView:
     """One request in one version. Raises Unconverted for a version that a webhook has to make first."""
 
     def __init__(self, request: AdmissionRequest, version: str, reader: Reader, authorizer: Union) -> None:
@@ -41,7 +41,7 @@ class View:
             case "namespaceObject":
                 return self._namespace
             case "authorizer":
-                return Authorizer(self._ask)
+                return CelAuthorizer(self._ask)
         return self._request_check()
 
     @cached_property
@@ -67,7 +67,7 @@ class View:
 
     def _request_check(self) -> ResourceCheck:
         request, resource = self._request, self._request.resource
-        question = Question(
+        question = AuthorizerCheck(
             group=resource.group,
             resource=resource.plural,
             subresource=request.subresource,
@@ -76,7 +76,7 @@ class View:
         )
         return ResourceCheck(self._ask, question)
 
-    def _ask(self, question: Question) -> Decision:
+    def _ask(self, question: AuthorizerCheck) -> CelDecision:
         user = service_account_user(*question.account) if question.account else self._request.user
         attributes = Attributes(
             question.verb,
@@ -89,7 +89,7 @@ class View:
             question.field_selector,
         )
         decision = self._authorizer.authorize(user, attributes)
-        return Decision(decision.allowed, decision.reason)
+        return CelDecision(decision.allowed, decision.reason)
 
 
 def _shown_namespace(namespace: Namespace) -> Tree:

@@ -26,11 +26,11 @@ LARGEST_ANSWER = 1 << 20
 API_VERSION = "admission.k8s.io/v1"
 
 
-class CallFailed(Exception):
+class WebhookCallFailed(Exception):
     """The webhook gave no answer that can be understood, and why."""
 
 
-class Unanswered(CallFailed):
+class Unanswered(WebhookCallFailed):
     """The webhook could not be reached, or did not answer."""
 
 
@@ -80,9 +80,9 @@ class WebhookClient:
         try:
             answer = _answer(await self.post(config, msgspec.json.encode(review), timeout, LARGEST_ANSWER))
         except Unanswered as error:
-            raise CallFailed(f"failed to call webhook: {error}") from error
+            raise WebhookCallFailed(f"failed to call webhook: {error}") from error
         if answer.uid != review["request"]["uid"]:
-            raise CallFailed(f"expected response.uid={review['request']['uid']!r}, got {answer.uid!r}")
+            raise WebhookCallFailed(f"expected response.uid={review['request']['uid']!r}, got {answer.uid!r}")
         return answer
 
     async def post(self, config: HookConfig, body: bytes, timeout: float, largest: int) -> bytes:
@@ -127,7 +127,7 @@ class WebhookClient:
                 context = ssl.create_default_context(cadata=pem)
                 context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Kubernetes asks for no identifiers of keys
             except (binascii.Error, ValueError, ssl.SSLError) as error:
-                raise CallFailed(f"the CA bundle cannot be read: {error}") from error
+                raise WebhookCallFailed(f"the CA bundle cannot be read: {error}") from error
             self._contexts[ca_bundle] = context
         return context
 
@@ -137,7 +137,7 @@ async def _read(content: aiohttp.StreamReader, largest: int) -> bytes:
     async for chunk in content.iter_any():
         data += chunk
         if len(data) > largest:
-            raise CallFailed(f"the answer is larger than {largest} bytes")
+            raise WebhookCallFailed(f"the answer is larger than {largest} bytes")
     return bytes(data)
 
 
@@ -150,9 +150,11 @@ def _answer(data: bytes) -> ReviewAnswer:
     try:
         envelope = _decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:  # nested too deeply, or no text
-        raise CallFailed(f"the answer is no AdmissionReview: {error}") from error
+        raise WebhookCallFailed(f"the answer is no AdmissionReview: {error}") from error
     if envelope.apiVersion != API_VERSION or envelope.kind != "AdmissionReview":
-        raise CallFailed(f"expected an AdmissionReview of {API_VERSION}, got {envelope.apiVersion} {envelope.kind}")
+        raise WebhookCallFailed(
+            f"expected an AdmissionReview of {API_VERSION}, got {envelope.apiVersion} {envelope.kind}"
+        )
     if envelope.response is None:
-        raise CallFailed("the answer has no response")
+        raise WebhookCallFailed("the answer has no response")
     return envelope.response

@@ -22,7 +22,7 @@ class Unreachable(Exception):
     """A Service that nobody answers for, and why."""
 
 
-class ServiceReference(Protocol):
+class WebhookService(Protocol):
     @property
     def name(self) -> str: ...
     @property
@@ -37,7 +37,7 @@ class ClientConfig(Protocol):
     @property
     def url(self) -> str | None: ...
     @property
-    def service(self) -> ServiceReference | None: ...
+    def service(self) -> WebhookService | None: ...
 
 
 class ServiceAddress(NamedTuple):
@@ -65,7 +65,7 @@ def place_of(config: ClientConfig, reader: Reader) -> ServiceAddress:
     return ServiceAddress(f"https://{host}:{number}{path}", name, f"https://{name}:{port}{path}")
 
 
-def _endpoints(reference: ServiceReference, port: int, reader: Reader) -> Iterator[tuple[str, int]]:
+def _endpoints(reference: WebhookService, port: int, reader: Reader) -> Iterator[tuple[str, int]]:
     service = one(reader, Service, reference.namespace, reference.name)
     if service is None:
         raise Unreachable(f'service "{reference.name}" not found')

@@ -28,7 +28,13 @@ from dray.api.types.admissionregistration import (
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts, Known
 from dray.apiserver.admission.matching import described, matched_version, presented, selected
-from dray.apiserver.admission.webhook_client import API_VERSION, CallFailed, ReviewAnswer, ReviewStatus, WebhookClient
+from dray.apiserver.admission.webhook_client import (
+    API_VERSION,
+    ReviewAnswer,
+    ReviewStatus,
+    WebhookCallFailed,
+    WebhookClient,
+)
 from dray.apiserver.read.reader import Reader, many
 from dray.apiserver.security.authorization import Union
 
@@ -64,7 +70,7 @@ DENIALS: Mapping[int, type[ApiError]] = {
 }
 
 
-class Hook(NamedTuple):
+class AdmissionWebhook(NamedTuple):
     """A webhook, and its conditions if it has any."""
 
     webhook: Webhook
@@ -95,9 +101,9 @@ class Webhooks:
         self._client = WebhookClient(reader)
         self._last_change = reader.last_change(BY_TYPE[configuration])
         self._seen = -1
-        self._hooks: tuple[Hook, ...] = ()
+        self._hooks: tuple[AdmissionWebhook, ...] = ()
 
-    def about(self, request: AdmissionRequest) -> list[tuple[Hook, str]]:
+    def about(self, request: AdmissionRequest) -> list[tuple[AdmissionWebhook, str]]:
         """The webhooks that rules and selectors say a request is about, in their order, and the versions they want."""
         if not self.configured() or request.concerns(*NEVER_SENT):
             return []
@@ -108,7 +114,9 @@ class Webhooks:
                 found.append((hook, version))
         return found
 
-    async def concerned(self, about: list[tuple[Hook, str]], request: AdmissionRequest) -> list[WebhookCall]:
+    async def concerned(
+        self, about: list[tuple[AdmissionWebhook, str]], request: AdmissionRequest
+    ) -> list[WebhookCall]:
         """Those of the webhooks whose conditions hold, too."""
         found = []
         for hook, version in about:
@@ -134,10 +142,10 @@ class Webhooks:
     async def _hold(self, webhook: Webhook, conditions: Conditions, request: AdmissionRequest, version: str) -> bool:
         """Whether a webhook's conditions hold; a failure refuses the request, or lets the webhook be left out."""
         from dray.apiserver.admission.conditions import ConditionsFailed, held
-        from dray.apiserver.admission.policy_view import View
+        from dray.apiserver.admission.policy_view import PolicyView
 
         def hold(known: Known) -> bool:
-            return held(conditions, View(request, version, self._reader, self._authorizer).read, known)
+            return held(conditions, PolicyView(request, version, self._reader, self._authorizer).read, known)
 
         try:
             return await self.attempts.settled(hold)
@@ -155,7 +163,7 @@ class Webhooks:
         about = await self.attempts.settled(lambda _: review(request, call.version))
         try:
             answer = await self._client.call(webhook.clientConfig, about, seconds)
-        except CallFailed as error:
+        except WebhookCallFailed as error:
             self.failed(webhook, str(error), request)
             return None
         request.warnings.extend(warning[:LONGEST_WARNING] for warning in answer.warnings or ())
@@ -184,7 +192,7 @@ class ValidatingWebhooks(Admission):
         about = self._webhooks.about(request)
         return self._ask_all(about, request) if about else None
 
-    async def _ask_all(self, about: list[tuple[Hook, str]], request: AdmissionRequest) -> None:
+    async def _ask_all(self, about: list[tuple[AdmissionWebhook, str]], request: AdmissionRequest) -> None:
         asked = [self._webhooks.ask(call, request) for call in await self._webhooks.concerned(about, request)]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -194,13 +202,13 @@ class ValidatingWebhooks(Admission):
         await self._webhooks.aclose()
 
 
-def _hook(webhook: Webhook) -> Hook:
+def _hook(webhook: Webhook) -> AdmissionWebhook:
     if not webhook.matchConditions:
-        return Hook(webhook, None)
+        return AdmissionWebhook(webhook, None)
     from dray.apiserver.admission.conditions import Conditions
     from dray.cel.admission import Compiler
 
-    return Hook(webhook, Conditions(webhook.matchConditions, Compiler(params=False, composed=False)))
+    return AdmissionWebhook(webhook, Conditions(webhook.matchConditions, Compiler(params=False, composed=False)))
 
 
 def review(request: AdmissionRequest, version: str) -> dict[str, Any]:

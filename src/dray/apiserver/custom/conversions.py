@@ -23,14 +23,14 @@ from dray.api.custom import CustomObject
 from dray.api.decode import to_object
 from dray.api.resources import Resource
 from dray.api.wire import Tree
-from dray.apiserver.admission.webhook_client import CallFailed, WebhookClient
+from dray.apiserver.admission.webhook_client import WebhookCallFailed, WebhookClient
 from dray.apiserver.custom.conversion_review import Review
 from dray.apiserver.limits import LARGEST_OBJECT, Limits
-from dray.apiserver.read.kept import Kept
+from dray.apiserver.read.kept import EncodedCache
 from dray.apiserver.read.storage import Form, StateKey, Storage, as_bytes, decode, encode, state_key
 from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.request import Answer, Request
-from dray.store import Version
+from dray.store import KeyVersion
 
 T = TypeVar("T")
 Values = dict[StateKey, bytes]
@@ -48,7 +48,7 @@ class Conversions:
         self._storage = storage
         self._client = WebhookClient(storage)
         self._seconds = (limits or Limits()).conversion_seconds
-        self._kept = Kept()
+        self._kept = EncodedCache()
         self._asking: dict[StateKey, asyncio.Task[Values]] = {}
 
     async def aclose(self) -> None:
@@ -78,20 +78,20 @@ class Conversions:
                 states = iter(await self.states(request.resource, request.version, told))
                 yield [change if change.version is None else replace(change, version=next(states)) for change in batch]
 
-    async def state(self, resource: Resource, state: Version) -> Version:
+    async def state(self, resource: Resource, state: KeyVersion) -> KeyVersion:
         """One state in the version that those work in who see the resource."""
         return (await self.states(resource, resource.stored, [state]))[0]
 
-    async def states(self, resource: Resource, version: str, states: Sequence[Version]) -> list[Version]:
+    async def states(self, resource: Resource, version: str, states: Sequence[KeyVersion]) -> list[KeyVersion]:
         """States in one version, in their order, all within the time that a webhook has. Raises ConversionFailed."""
-        form, found = self._storage.form(resource, version), list[Version]()
+        form, found = self._storage.form(resource, version), list[KeyVersion]()
         until = asyncio.get_running_loop().time() + self._seconds
         for portion in _portions(states):
             values = await self._values(form, portion, until)
             found += [_as(state, value) for state, value in zip(portion, values, strict=True)]
         return found
 
-    async def _values(self, form: Form, states: Sequence[Version], until: float) -> list[bytes]:
+    async def _values(self, form: Form, states: Sequence[KeyVersion], until: float) -> list[bytes]:
         """The bytes of some states. What others are asking for at the same time is waited for, and not asked again."""
         keys = [state_key(form, state) for state in states]
         found = {
@@ -108,18 +108,18 @@ class Conversions:
             found |= await asyncio.shield(task)
         return [found[key] for key in keys]
 
-    def _known(self, form: Form, key: StateKey, state: Version) -> bytes | None:
+    def _known(self, form: Form, key: StateKey, state: KeyVersion) -> bytes | None:
         """The bytes of a state that has the form already, or has got it before."""
         value, custom = cast(bytes, state.value), form.resource.custom
         is_whole = custom is not None and not custom.fills_on_read
         return value if is_whole and value.startswith(form.head) else self._kept.get(key)
 
-    async def _ask_for(self, form: Form, missing: dict[StateKey, Version], until: float) -> Values:
+    async def _ask_for(self, form: Form, missing: dict[StateKey, KeyVersion], until: float) -> Values:
         trees = [cast(Tree, msgspec.json.decode(cast(bytes, state.value))) for state in missing.values()]
         converted = await self._trees(form.resource, form.version, trees, until)
         return {key: as_bytes(form, tree) for key, tree in zip(missing, converted, strict=True)}
 
-    def _asked(self, missing: dict[StateKey, Version], task: asyncio.Task[Values]) -> None:
+    def _asked(self, missing: dict[StateKey, KeyVersion], task: asyncio.Task[Values]) -> None:
         for key in missing:
             del self._asking[key]
         if not task.cancelled() and task.exception() is None:
@@ -184,7 +184,7 @@ class Conversions:
         left = max(0.001, until - asyncio.get_running_loop().time())
         try:
             data = await self._client.post(config, review.body(), min(left, self._seconds), _LARGEST_ANSWER)
-        except CallFailed as error:
+        except WebhookCallFailed as error:
             raise review.failed(error) from error
         return review.read(data)
 
@@ -200,12 +200,12 @@ def remembering() -> Iterator[Converted]:
         CONVERTED.reset(token)
 
 
-def _as(state: Version, value: bytes) -> Version:
-    return state if value is state.value else Version(state.key, value, state.revision, state.created, decode)
+def _as(state: KeyVersion, value: bytes) -> KeyVersion:
+    return state if value is state.value else KeyVersion(state.key, value, state.revision, state.created, decode)
 
 
-def _portions(states: Sequence[Version]) -> Iterator[list[Version]]:
-    portion: list[Version] = []
+def _portions(states: Sequence[KeyVersion]) -> Iterator[list[KeyVersion]]:
+    portion: list[KeyVersion] = []
     size = 0
     for state in states:
         portion.append(state)

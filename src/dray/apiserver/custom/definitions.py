@@ -18,7 +18,7 @@ from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.apiserver.limits import LARGE
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.wire.beside import beside
-from dray.store import Closed, Event
+from dray.store import Closed, StoreEvent
 
 ByVersion = dict[tuple[str, str], dict[str, Resource]]  # group and version → plural name
 DEFINITIONS = BY_TYPE[CustomResourceDefinition]
@@ -90,7 +90,7 @@ class Definitions:
     def resources(self) -> list[Resource]:
         return list(self._by_name.values())
 
-    def _follow(self, events: Sequence[Event]) -> None:
+    def _follow(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
             name, value = event.version.key.removeprefix(DEFINITIONS.prefix), event.version.value
             self._unready.pop(name, None)

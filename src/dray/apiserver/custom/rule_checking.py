@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dray.api.custom.judgement import judged
-from dray.api.custom.structure import Node, compiled
+from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import FieldError
 from dray.api.wire import Tree
 from dray.apiserver.custom.rules import errors, faults
@@ -29,7 +29,7 @@ def _at(ends: float) -> Interrupt:
 
 
 @lru_cache(maxsize=16)
-def _node(schema: bytes) -> Node:
+def _node(schema: bytes) -> SchemaNode:
     """A schema with its rules compiled, for one object after the other."""
     return compiled(msgspec.json.decode(schema))
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import UNSET
 
-from dray.api.custom.structure import Node, Rule
+from dray.api.custom.structure import SchemaNode, ValidationRule
 from dray.api.custom.values import by_key, key_of
 from dray.api.errors import FieldError, forbidden, invalid, shown
 from dray.api.wire import Tree
@@ -51,7 +51,7 @@ _REASONS = {
 class Compiled(msgspec.Struct, frozen=True):
     """One rule, ready to be asked."""
 
-    rule: Rule
+    rule: ValidationRule
     expression: Expression
     message: Expression | None
     transition: bool  # asks for the value before
@@ -62,7 +62,7 @@ def _functions() -> Environment:
     return Environment(collect(LIBRARIES), {}, {named.name: type_of(named) for named in NAMED_TYPES})
 
 
-def _environment(node: Node, rule: Rule, root: bool) -> Environment:
+def _environment(node: SchemaNode, rule: ValidationRule, root: bool) -> Environment:
     self_type, fields = declared(node, root)
     variables = {"self": self_type}
     if _OLD.search(rule.rule) or _OLD.search(rule.message_expression):
@@ -71,10 +71,10 @@ def _environment(node: Node, rule: Rule, root: bool) -> Environment:
     return Environment(base.functions, variables, base.types, fields)
 
 
-_kept: WeakKeyDictionary[Node, list[Compiled]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[SchemaNode, list[Compiled]] = WeakKeyDictionary()
 
 
-def _compiled(node: Node, root: bool, interrupt: Interrupt) -> Iterator[Compiled]:
+def _compiled(node: SchemaNode, root: bool, interrupt: Interrupt) -> Iterator[Compiled]:
     """The rules of a node, each compiled when it is first asked; what is compiled stays so, whoever interrupts."""
     found = _kept.setdefault(node, [])
     for number, rule in enumerate(node.rules):
@@ -84,7 +84,7 @@ def _compiled(node: Node, root: bool, interrupt: Interrupt) -> Iterator[Compiled
         yield found[number]
 
 
-def _compile(node: Node, rule: Rule, root: bool) -> Compiled:
+def _compile(node: SchemaNode, rule: ValidationRule, root: bool) -> Compiled:
     environment = _environment(node, rule, root)
     message = Expression(rule.message_expression, environment, (STRING,)) if rule.message_expression else None
     return Compiled(rule, Expression(rule.rule, environment, (BOOL,)), message, "oldSelf" in environment.variables)
@@ -93,7 +93,7 @@ def _compile(node: Node, rule: Rule, root: bool) -> Compiled:
 # Rules of a definition
 
 
-def faults(root: Node, interrupt: Interrupt = bool) -> Iterator[FieldError]:
+def faults(root: SchemaNode, interrupt: Interrupt = bool) -> Iterator[FieldError]:
     """What is wrong with the rules of a schema, and with its defaults by them; fields begin at the schema's root.
 
     Raises what interrupts the judgement of defaults.
@@ -119,10 +119,10 @@ def faults(root: Node, interrupt: Interrupt = bool) -> Iterator[FieldError]:
         whole = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         yield forbidden("", f"{whole} exceeds budget by factor of {_factor(total, SCHEMA_LIMIT)} {_HINT}")
     elif sound and root.has_defaults:
-        yield from _refused_defaults(root, _Asking(interrupt))
+        yield from _refused_defaults(root, _RuleEvaluation(interrupt))
 
 
-def _refused_defaults(root: Node, asking: _Asking) -> Iterator[FieldError]:
+def _refused_defaults(root: SchemaNode, asking: _RuleEvaluation) -> Iterator[FieldError]:
     """What rules say against the defaults of their own places."""
     for node, path, _, _ in _places(root, "", 1, True):
         if node.default is UNSET:
@@ -132,7 +132,7 @@ def _refused_defaults(root: Node, asking: _Asking) -> Iterator[FieldError]:
             yield FieldError(error.reason, f"{path}.default{inner}", error.detail)
 
 
-def _places(node: Node, path: str, times: int, correlatable: bool) -> Iterator[tuple[Node, str, int, bool]]:
+def _places(node: SchemaNode, path: str, times: int, correlatable: bool) -> Iterator[tuple[SchemaNode, str, int, bool]]:
     """All places of a schema, how often each can stand in an object, and whether its value before can be found."""
     if not node.has_rules:
         return
@@ -148,7 +148,7 @@ def _places(node: Node, path: str, times: int, correlatable: bool) -> Iterator[t
 
 
 def _faults(
-    node: Node, rule: Rule, path: str, times: int, correlatable: bool, root: bool
+    node: SchemaNode, rule: ValidationRule, path: str, times: int, correlatable: bool, root: bool
 ) -> Iterator[tuple[FieldError | None, int]]:
     """What is wrong with one rule, and what its parts are estimated to cost."""
     environment = _environment(node, rule, root)
@@ -169,7 +169,7 @@ def _faults(
 
 
 def _judged(
-    source: str, environment: Environment, returns: Any, node: Node, times: int, path: str
+    source: str, environment: Environment, returns: Any, node: SchemaNode, times: int, path: str
 ) -> tuple[FieldError | None, int]:
     expression = Expression(source, environment, (returns,))
     if expression.error is not None:
@@ -191,10 +191,10 @@ def _factor(cost: int, limit: int = RULE_LIMIT) -> str:
     return f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
 
 
-def _leads_somewhere(node: Node, path: str) -> bool:
+def _leads_somewhere(node: SchemaNode, path: str) -> bool:
     if not _FIELD_PATH.fullmatch(path):
         return False
-    current: Node | None = node
+    current: SchemaNode | None = node
     for name in _names(path):
         current = (current.properties.get(name) or current.additional) if current is not None else None
     return current is not None
@@ -207,26 +207,26 @@ def _names(path: str) -> list[str]:
 # Rules about an object
 
 
-class OutOfBudget(Exception):
+class RulesOutOfBudget(Exception):
     """The rules cost too much together: no further one is asked."""
 
 
-class _Asking:
+class _RuleEvaluation:
     def __init__(self, interrupt: Interrupt) -> None:
         self.left = OBJECT_BUDGET
         self.interrupt = interrupt
 
 
-def errors(root: Node, tree: Tree, old: Tree | None, interrupt: Interrupt = bool) -> list[FieldError]:
+def errors(root: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrupt = bool) -> list[FieldError]:
     """What the rules of a schema say against an object; `old` is the one that it replaces. Raises what interrupts."""
-    return _within_budget(_Asking(interrupt), root, tree, old, True)
+    return _within_budget(_RuleEvaluation(interrupt), root, tree, old, True)
 
 
-def _within_budget(asking: _Asking, node: Node, value: Any, old: Any, root: bool) -> list[FieldError]:
+def _within_budget(asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, root: bool) -> list[FieldError]:
     found: list[FieldError] = []
     try:
         found.extend(_ask(asking, node, value, old, "", root))
-    except (OutOfBudget, Interrupted) as error:
+    except (RulesOutOfBudget, Interrupted) as error:
         if isinstance(error, TooSlow):
             raise
         text = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -234,7 +234,9 @@ def _within_budget(asking: _Asking, node: Node, value: Any, old: Any, root: bool
     return found
 
 
-def _ask(asking: _Asking, node: Node, value: Any, old: Any, path: str, root: bool = False) -> Iterator[FieldError]:
+def _ask(
+    asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, path: str, root: bool = False
+) -> Iterator[FieldError]:
     if not node.has_rules or value is None:
         return
     if node.rules:
@@ -255,7 +257,9 @@ def _ask(asking: _Asking, node: Node, value: Any, old: Any, path: str, root: boo
             yield from _ask(asking, node.items, item, was, f"{path}[{index}]")
 
 
-def _ask_rules(asking: _Asking, node: Node, value: Any, old: Any, path: str, root: bool) -> Iterator[FieldError]:
+def _ask_rules(
+    asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, path: str, root: bool
+) -> Iterator[FieldError]:
     convert = Convert(root)
     variables: dict[str, Value] = {"self": convert.value(node, value)}
     before: Value = convert.value(node, old) if old is not None else None
@@ -273,7 +277,7 @@ def _ask_rules(asking: _Asking, node: Node, value: Any, old: Any, path: str, roo
         result = compiled.expression.evaluate(variables, asking.interrupt)
         asking.left -= result.cost
         if asking.left < 0:
-            raise OutOfBudget
+            raise RulesOutOfBudget
         if result.error is not None:
             text = f"{result.error} evaluating rule: {compiled.rule.message.strip() or compiled.rule.rule.strip()}"
             yield _refusal(compiled.rule, node, value, path, text, "FieldValueInvalid")
@@ -282,7 +286,7 @@ def _ask_rules(asking: _Asking, node: Node, value: Any, old: Any, path: str, roo
             yield _refusal(compiled.rule, node, value, path, message, compiled.rule.reason)
 
 
-def _message(asking: _Asking, compiled: Compiled, variables: dict[str, Value]) -> str:
+def _message(asking: _RuleEvaluation, compiled: Compiled, variables: dict[str, Value]) -> str:
     rule = compiled.rule
     default = rule.message.strip() or f"failed rule: {rule.rule.strip()}"
     if compiled.message is None or compiled.message.error is not None:
@@ -293,7 +297,7 @@ def _message(asking: _Asking, compiled: Compiled, variables: dict[str, Value]) -
     return text if text and "\n" not in text else default
 
 
-def _refusal(rule: Rule, node: Node, value: Any, path: str, text: str, reason: str) -> FieldError:
+def _refusal(rule: ValidationRule, node: SchemaNode, value: Any, path: str, text: str, reason: str) -> FieldError:
     """Values that are one thing are shown; of others the message must do."""
     here = path
     for name in _names(rule.field_path):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dray.api.custom.structure import ANYTHING, Node
+from dray.api.custom.structure import ANYTHING, SchemaNode
 from dray.api.names import CEL_RESERVED
 from dray.cel.library.times import parse_duration, parse_timestamp
 from dray.cel.ranges import Range
@@ -34,13 +34,13 @@ def escaped(name: str) -> str:
     return _ESCAPES.sub(lambda match: _SPECIAL[match[0]], name)
 
 
-def declared(node: Node, root: bool) -> tuple[Type, Fields]:
+def declared(node: SchemaNode, root: bool) -> tuple[Type, Fields]:
     """The type of a place, and the fields of the objects in it."""
     fields: Fields = {}
     return _typed(node, "self", fields, root), fields
 
 
-def _typed(node: Node, name: str, fields: Fields, root: bool = False) -> Type:
+def _typed(node: SchemaNode, name: str, fields: Fields, root: bool = False) -> Type:
     if node.int_or_string:
         return DYN
     if node.type == "array":
@@ -66,10 +66,10 @@ class Convert:
     def __init__(self, root: bool) -> None:
         self._root = root
 
-    def value(self, node: Node, value: Any) -> Value:
+    def value(self, node: SchemaNode, value: Any) -> Value:
         return self._of(node, value, self._root)
 
-    def _of(self, node: Node, value: Any, root: bool = False) -> Value:
+    def _of(self, node: SchemaNode, value: Any, root: bool = False) -> Value:
         if isinstance(value, dict):
             return self._object(node, value, root)
         if isinstance(value, list):
@@ -82,7 +82,7 @@ class Convert:
             return int(value)
         return value
 
-    def _list(self, node: Node, value: list[Any]) -> Value:
+    def _list(self, node: SchemaNode, value: list[Any]) -> Value:
         if node.items is None:
             return value
         found: list[Value] = [self._of(node.items, item) for item in value]
@@ -90,7 +90,7 @@ class Convert:
             return found
         return MergedList(found, tuple(map(escaped, node.map_keys)))
 
-    def _object(self, node: Node, value: dict[str, Any], root: bool) -> Value:
+    def _object(self, node: SchemaNode, value: dict[str, Any], root: bool) -> Value:
         if node.additional is not None:
             return {key: self._of(node.additional, item) for key, item in value.items()}
         found: dict[str, Value] = {}
@@ -122,7 +122,7 @@ def _formatted(format_: str, text: str) -> Value:
 # Sizes
 
 
-def least_bytes(node: Node) -> int:
+def least_bytes(node: SchemaNode) -> int:
     """The fewest bytes that a value takes in a request."""
     if node.type == "object":
         members = (
@@ -132,7 +132,7 @@ def least_bytes(node: Node) -> int:
     return {"boolean": 4, "string": 2, "array": 2}.get(node.type, 1)
 
 
-def cardinality(node: Node) -> int:
+def cardinality(node: SchemaNode) -> int:
     """How many elements a list or map can have at most."""
     schema = node.schema
     if node.items is not None:
@@ -150,13 +150,13 @@ class SchemaSizes:
     The only other names are those of types (`type(self) == int`): they count as much as the value itself, as in Kubernetes.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: SchemaNode) -> None:
         self._node = node
 
     def size(self, path: Path) -> Range | None:
         if not path or path[0].startswith("@"):  # an element of something that is not part of the value
             return None
-        node: Node | None = self._node
+        node: SchemaNode | None = self._node
         for name in path[1:]:
             if node is None:
                 return None
@@ -166,13 +166,13 @@ class SchemaSizes:
         return Range(0, _most(node)) if node is not None else None
 
 
-def _below(node: Node, name: str) -> Node | None:
+def _below(node: SchemaNode, name: str) -> SchemaNode | None:
     if name in ("@items", "@values"):
         return node.items or node.additional
     return next((part for key, part in node.properties.items() if escaped(key) == name), node.additional)
 
 
-def _most(node: Node) -> int:
+def _most(node: SchemaNode) -> int:
     schema = node.schema
     if node.items is not None or node.additional is not None:
         return cardinality(node)

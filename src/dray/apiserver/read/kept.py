@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.apiserver.limits import SHARED_BYTES
 
 
-class Kept:
+class EncodedCache:
     """Bytes by what they encode, up to a number of bytes; the oldest go first."""
 
     def __init__(self, most: int = SHARED_BYTES) -> None:

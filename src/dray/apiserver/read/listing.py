@@ -19,17 +19,17 @@ from dray.api.resources import Resource
 from dray.api.selectors import (
     EVERYTHING,
     FieldSelector,
-    LabelSelector,
+    LabelRequirements,
     SelectorError,
     parse_fields,
     parse_labels,
 )
 from dray.apiserver.limits import Limits
-from dray.apiserver.request import Answer, Options, Request
+from dray.apiserver.request import Answer, Request, RequestOptions
 from dray.apiserver.turns import batched, turns
 from dray.apiserver.wire.queries import OptionsInvalid
-from dray.store import Cache, Version
-from dray.store.errors import Expired as StoreExpired
+from dray.store import Cache, KeyVersion
+from dray.store.errors import RevisionExpired
 
 _ORDINARY = 1024  # characters of selectors that are remembered
 _MOST_TERMS = Limits().selector_terms
@@ -45,10 +45,10 @@ _CONTINUE_TOO_OLD = (
 )
 
 
-class Selection(msgspec.Struct, frozen=True):
+class ListSelection(msgspec.Struct, frozen=True):
     """Which objects of a collection are meant."""
 
-    labels: LabelSelector
+    labels: LabelRequirements
     fields: FieldSelector
     depth: int  # slashes in the prefix of one namespace, or of a resource without namespaces
 
@@ -65,10 +65,10 @@ class Selection(msgspec.Struct, frozen=True):
         return self.labels.matches(obj.metadata.labels) and self.fields.matches(obj)
 
 
-def _selection(resource: Resource, labels: str, fields: str) -> Selection:
+def _selection(resource: Resource, labels: str, fields: str) -> ListSelection:
     try:
         chosen = parse_labels(labels) if labels else EVERYTHING
-        return Selection(chosen, parse_fields(resource, fields), 2 if resource.namespaced else 1)
+        return ListSelection(chosen, parse_fields(resource, fields), 2 if resource.namespaced else 1)
     except SelectorError as error:
         raise BadRequest(str(error)) from error
 
@@ -76,7 +76,7 @@ def _selection(resource: Resource, labels: str, fields: str) -> Selection:
 _remembered = lru_cache(maxsize=1024)(_selection)
 
 
-def selection(resource: Resource, options: Options) -> Selection:
+def selection(resource: Resource, options: RequestOptions) -> ListSelection:
     """The selectors of a request, read once if they are of ordinary length."""
     labels, fields = options.label_selector, options.field_selector
     if len(labels) + len(fields) <= _ORDINARY:
@@ -98,7 +98,7 @@ class ContinueExpired(Expired):
         return {**super().status(), "metadata": {"continue": self.token}}
 
 
-class Token(msgspec.Struct, frozen=True):
+class ContinueToken(msgspec.Struct, frozen=True):
     """Where a list goes on: after key `start`, as of revision `rv` (-1: now, whatever has changed)."""
 
     rv: int
@@ -109,13 +109,13 @@ class Token(msgspec.Struct, frozen=True):
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
-def parse_token(text: str, prefix: str) -> Token:
+def parse_token(text: str, prefix: str) -> ContinueToken:
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError) as error:
         raise BadRequest("invalid continue token: continue key is not valid: illegal base64 data") from error
     try:
-        token = msgspec.json.decode(data, type=Token)
+        token = msgspec.json.decode(data, type=ContinueToken)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         first = data[:1].decode("latin-1")
         words = f"invalid character {first!r} looking for beginning of value" if first != "{" else str(error)
@@ -150,13 +150,13 @@ async def list_objects(cache: Cache, request: Request) -> Answer:
             return _page(cache, prefix, revision, after, options.limit)
         work = _selected(cache, prefix, revision, after, chosen, options.limit)
         return await turns().run(request.user.name, work)
-    except StoreExpired as error:
+    except RevisionExpired as error:
         if after:
-            raise ContinueExpired(Token(-1, after).text()) from error
+            raise ContinueExpired(ContinueToken(-1, after).text()) from error
         raise Expired(_TOO_OLD) from error
 
 
-async def _where(cache: Cache, options: Options, prefix: str) -> tuple[int | None, str]:
+async def _where(cache: Cache, options: RequestOptions, prefix: str) -> tuple[int | None, str]:
     """The revision to list at (None: the newest here), and the key to start after."""
     _check(options)
     if options.continue_token:
@@ -176,7 +176,7 @@ async def _where(cache: Cache, options: Options, prefix: str) -> tuple[int | Non
     return (revision if match == "Exact" else None), ""
 
 
-def _check(options: Options) -> None:
+def _check(options: RequestOptions) -> None:
     """Refuse combinations that Kubernetes refuses."""
     errors = _match_errors(options) if options.resource_version_match else []
     if options.send_initial_events is not None:
@@ -185,7 +185,7 @@ def _check(options: Options) -> None:
         raise OptionsInvalid("ListOptions", errors)
 
 
-def _match_errors(options: Options) -> list[FieldError]:
+def _match_errors(options: RequestOptions) -> list[FieldError]:
     match, errors = options.resource_version_match, list[FieldError]()
     if options.continue_token:
         errors.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
@@ -227,12 +227,12 @@ def _page(cache: Cache, prefix: str, revision: int | None, after: str, limit: in
     answer = Answer(versions=versions, revision=page.revision)
     if remaining:
         answer.remaining = remaining
-        answer.continue_token = Token(page.revision, versions[-1].key).text()
+        answer.continue_token = ContinueToken(page.revision, versions[-1].key).text()
     return answer
 
 
 def _selected(
-    cache: Cache, prefix: str, revision: int | None, after: str, chosen: Selection, limit: int
+    cache: Cache, prefix: str, revision: int | None, after: str, chosen: ListSelection, limit: int
 ) -> Generator[None, None, Answer]:
     """The answer to a list with selectors, of one revision however long it takes to look through it."""
     key = chosen.key(prefix)
@@ -240,17 +240,17 @@ def _selected(
         one = cache.get(key)
         return Answer(versions=[one] if one is not None and chosen.matches(one.object) else [], revision=cache.revision)
     page = cache.list(prefix, revision=revision, after=after)
-    found: list[Version] = []
+    found: list[KeyVersion] = []
     token = ""
     for some in batched(page.versions, _SOME):
         found += [version for version in some if chosen.matches(version.object)]
         if limit and len(found) > limit:
-            token = Token(page.revision, found[limit - 1].key).text()
+            token = ContinueToken(page.revision, found[limit - 1].key).text()
             found = found[:limit]
             break
         yield
     return Answer(versions=found, revision=page.revision, continue_token=token)
 
 
-def name_of(version: Version) -> str:
+def name_of(version: KeyVersion) -> str:
     return cast(Any, version.object).metadata.name  # type: ignore[no-any-return]  # every stored type has it

@@ -21,8 +21,8 @@ from dray.api.errors import TooLarge
 from dray.api.resources import RESOURCES, Resource
 from dray.api.wire import Wire
 from dray.apiserver.limits import LARGEST_OBJECT
-from dray.apiserver.read.kept import Kept
-from dray.store import Cache, Event, Op, Version
+from dray.apiserver.read.kept import EncodedCache
+from dray.store import Cache, KeyVersion, Op, StoreEvent
 
 encode = msgspec.json.Encoder().encode
 StateKey = tuple[str, str, int]
@@ -51,8 +51,8 @@ class Storage:
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self._forms: dict[tuple[str, str, str], Form] = {}
-        self._shared = Kept()  # encoded other versions
-        self._last_changes: dict[tuple[Resource, ...], LastChange] = {}
+        self._shared = EncodedCache()  # encoded other versions
+        self._last_changes: dict[tuple[Resource, ...], CachedLastChange] = {}
 
     # What the guards read
 
@@ -65,10 +65,10 @@ class Storage:
         prefix = f"{resource.prefix}{namespace}/" if namespace else resource.prefix
         return (version.object for version in self.cache.list(prefix).versions)
 
-    def last_change(self, *resources: Resource) -> LastChange:
+    def last_change(self, *resources: Resource) -> CachedLastChange:
         found = self._last_changes.get(resources)
         if found is None:
-            found = self._last_changes[resources] = LastChange(self.cache, resources)
+            found = self._last_changes[resources] = CachedLastChange(self.cache, resources)
         return found
 
     # What is sent
@@ -80,7 +80,7 @@ class Storage:
             form = self._forms[key] = Form(resource, version)
         return form
 
-    def whole(self, form: Form, version: Version, revision: int | None = None) -> bytes:
+    def whole(self, form: Form, version: KeyVersion, revision: int | None = None) -> bytes:
         """The object as it is sent alone; `revision` overrides that of the state, for a deletion."""
         value = self._value(form, version)
         revision = revision or version.revision
@@ -88,17 +88,17 @@ class Storage:
             return value
         return b'%b"resourceVersion":"%d",%b' % (form.head, revision, value[len(form.head) :])
 
-    def item(self, form: Form, version: Version) -> bytes:
+    def item(self, form: Form, version: KeyVersion) -> bytes:
         """The object as it is sent in a list: without apiVersion and kind."""
         value = self._value(form, version)
         return b'%b"resourceVersion":"%d",%b' % (form.item, version.revision, value[len(form.head) :])
 
-    def parts(self, form: Form, version: Version, head: bytes) -> tuple[bytes, memoryview]:
+    def parts(self, form: Form, version: KeyVersion, head: bytes) -> tuple[bytes, memoryview]:
         """An object after a head of its own, as two parts of which the second is the cache's own: nothing is copied."""
         value = self._value(form, version)
         return b'%b"resourceVersion":"%d",' % (head, version.revision), memoryview(value)[len(form.head) :]
 
-    def _value(self, form: Form, version: Version) -> bytes:
+    def _value(self, form: Form, version: KeyVersion) -> bytes:
         if form.stored:
             stored = cast(bytes, version.value)
             # A custom object may have been stored when another version was the one to store.
@@ -111,10 +111,10 @@ class Storage:
             self._shared.put(key, value)
         return value
 
-    def _convert(self, form: Form, version: Version) -> bytes:
+    def _convert(self, form: Form, version: KeyVersion) -> bytes:
         return as_bytes(form, self.tree(form, version))
 
-    def tree(self, form: Form, version: Version) -> dict[str, Any]:
+    def tree(self, form: Form, version: KeyVersion) -> dict[str, Any]:
         """A private tree of the object in the form's version, with resourceVersion."""
         tree: dict[str, Any] = msgspec.json.decode(cast(bytes, version.value))
         if version.revision:
@@ -123,7 +123,7 @@ class Storage:
         return tree if as_stored else conversion.from_stored(form.resource, form.version, tree)
 
 
-class LastChange:
+class CachedLastChange:
     """The revision of the last change of any of some resources since somebody first asked about them together."""
 
     def __init__(self, cache: Cache, resources: Sequence[Resource]) -> None:
@@ -139,7 +139,7 @@ class LastChange:
                 self._cache.subscribe(prefix, self._revision, self._note, self._lose)
         return self._revision
 
-    def _note(self, events: Sequence[Event]) -> None:
+    def _note(self, events: Sequence[StoreEvent]) -> None:
         self._revision = events[-1].revision
 
     def _lose(self, reason: Exception) -> None:
@@ -147,7 +147,7 @@ class LastChange:
         self._revision = -1
 
 
-def state_key(form: Form, version: Version) -> StateKey:
+def state_key(form: Form, version: KeyVersion) -> StateKey:
     """What the bytes of a state in a form are kept by. A dry run may have the revision of another state of its key."""
     return version.key, form.message, hash(version.value)
 
@@ -179,7 +179,7 @@ def at_revision(obj: Wire, revision: int) -> Wire:
     return obj
 
 
-def last_state(version: Version, revision: int) -> Wire:
+def last_state(version: KeyVersion, revision: int) -> Wire:
     """A deleted object: its last state, with the resourceVersion of the deletion."""
     obj = version.object
     deleted: Wire = replace(obj, metadata=replace(obj.metadata, resourceVersion=str(revision)))

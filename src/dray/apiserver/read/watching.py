@@ -17,13 +17,13 @@ import msgspec
 from dray.api.errors import Expired, forbidden
 from dray.api.wire import Wire
 from dray.apiserver.outages import unavailable
-from dray.apiserver.read.listing import Selection, fresh, prefix_of, revision_of, selection
+from dray.apiserver.read.listing import ListSelection, fresh, prefix_of, revision_of, selection
 from dray.apiserver.read.storage import last_state
-from dray.apiserver.request import Options, Request
+from dray.apiserver.request import Request, RequestOptions
 from dray.apiserver.turns import batched, turns
 from dray.apiserver.wire.queries import OptionsInvalid
-from dray.store import Cache, Closed, Event, Lagged, StoreError, Version, Watch
-from dray.store.errors import Expired as StoreExpired
+from dray.store import Cache, Closed, KeyVersion, Lagged, StoreError, StoreEvent, Watch
+from dray.store.errors import RevisionExpired
 
 _BOOKMARK_SECONDS = 60.0
 _SOME = 1000  # objects of the present state that are told at once; a watcher that does not read keeps no more
@@ -39,7 +39,7 @@ class WatchedChange(msgspec.Struct, frozen=True, gc=False):
     """
 
     type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
-    version: Version | None
+    version: KeyVersion | None
     revision: int
     initial_end: bool = False
 
@@ -86,7 +86,7 @@ class Watching:
             watch.lose(Closed("the server"))
 
     async def _changes(
-        self, prefix: str, chosen: Selection, start: Start, request: Request
+        self, prefix: str, chosen: ListSelection, start: Start, request: Request
     ) -> AsyncGenerator[list[WatchedChange], None]:
         options, user = request.options, request.user.name
         deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
@@ -121,26 +121,26 @@ class Watching:
                     due = time.monotonic() + pause  # what the selector leaves out does not put it off
         except (Lagged, Closed):
             return
-        except StoreExpired as error:
+        except RevisionExpired as error:
             raise Expired(f"too old resource version: {error.revision} ({error.oldest})") from error
         finally:
             self._open.discard(watch)
             watch.close()
 
-    def _begin(self, prefix: str, chosen: Selection, start: Start) -> tuple[Watch, Sequence[Version], int]:
+    def _begin(self, prefix: str, chosen: ListSelection, start: Start) -> tuple[Watch, Sequence[KeyVersion], int]:
         """The watch, what is told first and its revision; nothing is awaited between them, so there is no gap."""
         cache, after = self._cache, start.after
-        present: Sequence[Version] = ()
+        present: Sequence[KeyVersion] = ()
         if start.initial:
             page = cache.list(prefix)
             after, present = page.revision, page.versions
         try:
             return cache.watch(chosen.key(prefix) or prefix, after), present, after
-        except StoreExpired as error:
+        except RevisionExpired as error:
             raise Expired(f"too old resource version: {after} ({error.oldest})") from error
 
 
-def _check(options: Options) -> None:
+def _check(options: RequestOptions) -> None:
     """Refuse combinations that Kubernetes refuses; what it refuses for lists differs."""
     asked = options.send_initial_events is not None
     if asked and options.resource_version_match != "NotOlderThan":
@@ -167,7 +167,7 @@ async def _reach(cache: Cache, start: Start) -> None:
             raise Expired(f"too large resource version: {start.after}, current: {revision}")
 
 
-def _present(versions: Sequence[Version], chosen: Selection) -> Generator[None, None, list[WatchedChange]]:
+def _present(versions: Sequence[KeyVersion], chosen: ListSelection) -> Generator[None, None, list[WatchedChange]]:
     batch: list[WatchedChange] = []
     for some in batched(versions, _TURN):
         batch += [WatchedChange("ADDED", v, v.revision) for v in some if chosen.everything or chosen.matches(v.object)]
@@ -175,14 +175,14 @@ def _present(versions: Sequence[Version], chosen: Selection) -> Generator[None, 
     return batch
 
 
-def _plain(event: Event) -> WatchedChange:
+def _plain(event: StoreEvent) -> WatchedChange:
     version = event.version
     if version.value is None:
         return WatchedChange("DELETED", event.previous, version.revision)
     return WatchedChange("ADDED" if event.previous is None else "MODIFIED", version, version.revision)
 
 
-def _selected(events: Sequence[Event], chosen: Selection) -> Generator[None, None, list[WatchedChange]]:
+def _selected(events: Sequence[StoreEvent], chosen: ListSelection) -> Generator[None, None, list[WatchedChange]]:
     batch = []
     for position, event in enumerate(events):
         if position % _TURN == _TURN - 1:

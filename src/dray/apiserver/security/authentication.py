@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from dray.api.errors import BadRequest, Unauthorized
 from dray.apiserver.security.authorization import Attributes, Union
-from dray.apiserver.security.tokens import TokenInvalid, Tokens, unauthorized
+from dray.apiserver.security.tokens import TokenAuthority, TokenInvalid, unauthorized
 from dray.apiserver.security.user import (
     ADMIN,
     AUTHENTICATED,
@@ -37,7 +37,7 @@ class Authenticator:
     """Establishes who asks."""
 
     def __init__(
-        self, authorizer: Union, tokens: Tokens | None = None, users: Mapping[str, User] | None = None
+        self, authorizer: Union, tokens: TokenAuthority | None = None, users: Mapping[str, User] | None = None
     ) -> None:
         """`users` maps bearer tokens to users."""
         self._authorizer = authorizer

@@ -25,14 +25,14 @@ from dray.apiserver.security.authorization.node import NodeAuthorizer
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.authorization.reviews import Reviews
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.tokens import Tokens
+from dray.apiserver.security.tokens import TokenAuthority
 
 
 @dataclass(frozen=True)
-class Security:
+class SecurityGuards:
     """The guards that share one view of the cluster."""
 
-    tokens: Tokens | None  # none without keys
+    tokens: TokenAuthority | None  # none without keys
     authorizer: Union
     authenticator: Authenticator
     admission: Chain
@@ -49,12 +49,12 @@ def assemble(
     token_file: Path | str | None = None,
     disabled_plugins: Iterable[str] = (),
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
-) -> Security:
+) -> SecurityGuards:
     """Guards for a server with these keys. Raises ValueError for a bad token file or an unknown plugin.
 
     A server without keys issues no tokens; it is for tests and for clusters that live within one process.
     """
-    tokens = Tokens(reader, keys.signing_key) if keys else None
+    tokens = TokenAuthority(reader, keys.signing_key) if keys else None
     rbac = Rbac(reader)
     authorizer = Union(NodeAuthorizer(reader), rbac)
     authenticator = Authenticator(authorizer, tokens, read_users(keys.admin_token if keys else "", token_file))
@@ -70,4 +70,4 @@ def assemble(
         pool_status=pool_status,
     )
     reviews = Reviews(authenticator, authorizer, rbac)
-    return Security(tokens, authorizer, authenticator, admission, reviews.by_plural())
+    return SecurityGuards(tokens, authorizer, authenticator, admission, reviews.by_plural())

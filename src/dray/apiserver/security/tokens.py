@@ -41,7 +41,7 @@ TOKEN_REQUEST = Resource("authentication.k8s.io", "tokenrequests", "TokenRequest
 Bound = tuple[str, str]  # name, uid
 
 
-class Claims(msgspec.Struct, frozen=True):
+class TokenClaims(msgspec.Struct, frozen=True):
     """What a valid signature says."""
 
     namespace: str
@@ -57,7 +57,7 @@ class TokenInvalid(Exception):
     """Why a token is not believed; never told to whom presents it."""
 
 
-class Tokens:
+class TokenAuthority:
     """Issues and verifies the tokens of one cluster."""
 
     audiences = (ISSUER,)
@@ -66,7 +66,7 @@ class Tokens:
         self._reader = reader
         self._signing_key = signing_key
         self._clock = clock
-        self._verified: dict[str, Claims] = {}
+        self._verified: dict[str, TokenClaims] = {}
 
     def request(self, namespace: str, name: str, tree: dict[str, Any]) -> dict[str, Any]:
         """Answer a TokenRequest that was posted to the account's `token`. The tree is the request."""
@@ -78,7 +78,7 @@ class Tokens:
         now = int(self._clock())
         expires = now + (spec.expirationSeconds or DEFAULT_SECONDS)
         audiences = spec.audiences or self.audiences
-        claims = Claims(namespace, (name, account.metadata.uid), audiences, expires, str(uuid.uuid4()), pod, node)
+        claims = TokenClaims(namespace, (name, account.metadata.uid), audiences, expires, str(uuid.uuid4()), pod, node)
         answer: dict[str, Any] = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -141,7 +141,7 @@ class Tokens:
         node = one(self._reader, Node, "", pod.spec.nodeName) if pod.spec.nodeName else None
         return bound, (pod.spec.nodeName, node.metadata.uid if node else "") if pod.spec.nodeName else None
 
-    def _check_existence(self, claims: Claims) -> None:
+    def _check_existence(self, claims: TokenClaims) -> None:
         account = one(self._reader, ServiceAccount, claims.namespace, claims.account[0])
         if account is None or account.metadata.uid != claims.account[1]:
             raise TokenInvalid("the service account is gone")
@@ -160,7 +160,7 @@ class Tokens:
 
         return load_pem_private_key(self._signing_key, None)
 
-    def _sign(self, claims: Claims, now: int) -> str:
+    def _sign(self, claims: TokenClaims, now: int) -> str:
         import jwt
 
         account, pod, node = ({"name": bound[0], "uid": bound[1]} if bound else None for bound in _bindings(claims))
@@ -177,14 +177,14 @@ class Tokens:
         }
         return jwt.encode(payload, self._private_key, algorithm="ES256")
 
-    def _remember(self, token: str) -> Claims:
+    def _remember(self, token: str) -> TokenClaims:
         claims = self._check_signature(token)
         if len(self._verified) >= REMEMBERED:
             del self._verified[next(iter(self._verified))]
         self._verified[token] = claims
         return claims
 
-    def _check_signature(self, token: str) -> Claims:
+    def _check_signature(self, token: str) -> TokenClaims:
         """Audience and expiry are looked at with every use; when a token began is no secret worth two clocks."""
         import jwt
 
@@ -212,7 +212,7 @@ def unauthorized() -> Unauthorized:
     return Unauthorized("Unauthorized")
 
 
-def _claims(payload: dict[str, Any]) -> Claims:
+def _claims(payload: dict[str, Any]) -> TokenClaims:
     bound_to = payload["kubernetes.io"]
     account, pod, node = (
         (part["name"], part["uid"]) if part else None
@@ -221,14 +221,14 @@ def _claims(payload: dict[str, Any]) -> Claims:
     if account is None:
         raise ValueError("the token names no service account")
     audiences = tuple(payload["aud"])
-    return Claims(bound_to["namespace"], account, audiences, float(payload["exp"]), payload["jti"], pod, node)
+    return TokenClaims(bound_to["namespace"], account, audiences, float(payload["exp"]), payload["jti"], pod, node)
 
 
-def _bindings(claims: Claims) -> tuple[Bound, Bound | None, Bound | None]:
+def _bindings(claims: TokenClaims) -> tuple[Bound, Bound | None, Bound | None]:
     return claims.account, claims.pod, claims.node
 
 
-def _user(claims: Claims) -> User:
+def _user(claims: TokenClaims) -> User:
     extra: dict[str, tuple[str, ...]] = {CREDENTIAL_ID: (f"JTI={claims.id}",)}
     for bound, name, uid in ((claims.node, NODE_NAME, NODE_UID), (claims.pod, POD_NAME, POD_UID)):
         if bound:

@@ -57,7 +57,7 @@ def upgrade_of(headers: Sequence[tuple[bytes, bytes]], take_over: TakeOver | Non
     return Upgrade(protocol, plain, offered, take_over)
 
 
-class Streams:
+class PodStreams:
     """Serves streams into pods."""
 
     def __init__(self, dial: Dial, container: Container) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from dray.api.conversion import home
 from dray.api.errors import ApiError
 from dray.api.wire import Wire
-from dray.apiserver.read.kept import Kept
+from dray.apiserver.read.kept import EncodedCache
 from dray.apiserver.read.storage import Form, Storage, encode
 from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.request import Answer, Request
@@ -25,7 +25,7 @@ from dray.apiserver.wire import tables
 from dray.apiserver.wire.bodies import JSON, PROTOBUF
 from dray.apiserver.wire.negotiation import Accepted
 from dray.apiserver.wire.pieces import Part
-from dray.store import Version
+from dray.store import KeyVersion
 
 INITIAL_END = "k8s.io/initial-events-end"
 _TOGETHER = 16  # items that are encoded at once
@@ -38,8 +38,8 @@ class ListAnswer(msgspec.Struct, frozen=True):
 
     tree: dict[str, Any]
     member: str  # items, or rows
-    versions: Sequence[Version]
-    items: Callable[[Sequence[Version]], Iterable[Part]]  # several items, with commas between them
+    versions: Sequence[KeyVersion]
+    items: Callable[[Sequence[KeyVersion]], Iterable[Part]]  # several items, with commas between them
     at_once: int = _SHORT  # items that may be made without a pause
 
     def parts(self) -> Iterator[Part]:
@@ -71,12 +71,12 @@ class ListAnswer(msgspec.Struct, frozen=True):
             yield msgspec.json.decode(b"".join(self.items((version,))))
 
 
-class Printer:
+class AnswerWriter:
     """Writes answers for one server."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._events = Kept()
+        self._events = EncodedCache()
 
     def answer(
         self, request: Request, answer: Answer, accepted: Accepted, include: str
@@ -136,10 +136,10 @@ class Printer:
         }
         return ListAnswer(tree, "items", versions, self._items(form))
 
-    def _items(self, form: Form) -> Callable[[Sequence[Version]], Sequence[Part]]:
+    def _items(self, form: Form) -> Callable[[Sequence[KeyVersion]], Sequence[Part]]:
         item, parts = self._storage.item, self._storage.parts
 
-        def items(versions: Sequence[Version]) -> Sequence[Part]:
+        def items(versions: Sequence[KeyVersion]) -> Sequence[Part]:
             if max([len(version.value or b"") for version in versions]) > _LARGE:
                 all_parts: list[Part] = []
                 for version in versions:
@@ -149,23 +149,23 @@ class Printer:
 
         return items
 
-    def _rows(self, form: Form, include: str) -> Callable[[Sequence[Version]], Sequence[Part]]:
+    def _rows(self, form: Form, include: str) -> Callable[[Sequence[KeyVersion]], Sequence[Part]]:
         now, prints = time.time(), tables.printer(home(form.resource), form.version)
 
-        def row(version: Version) -> dict[str, Any]:
+        def row(version: KeyVersion) -> dict[str, Any]:
             full = msgspec.Raw(self._storage.whole(form, version)) if include == "Object" else None
             return tables.row(prints, cast(Wire, version.object), now, include, full)
 
         return lambda versions: _joined(map(row, versions))
 
-    def _shaped(self, form: Form, version: Version, accepted: Accepted, include: str) -> Any:
+    def _shaped(self, form: Form, version: KeyVersion, accepted: Accepted, include: str) -> Any:
         obj = cast(Wire, version.object)
         if accepted.shape == "Table":
             return self._table(form, obj, version, include, {"resourceVersion": str(version.revision)}, True)
         return tables.partial(obj)
 
     def _table(
-        self, form: Form, obj: Wire, version: Version, include: str, metadata: dict[str, Any], header: bool
+        self, form: Form, obj: Wire, version: KeyVersion, include: str, metadata: dict[str, Any], header: bool
     ) -> dict[str, Any]:
         """A table of one object."""
         full = msgspec.Raw(self._storage.whole(form, version)) if include == "Object" else None
@@ -174,16 +174,16 @@ class Printer:
         return {**tables.head(prints, metadata, header), "rows": rows}
 
 
-def _partial_items(versions: Sequence[Version]) -> Sequence[Part]:
+def _partial_items(versions: Sequence[KeyVersion]) -> Sequence[Part]:
     return _joined(tables.partial(cast(Wire, version.object)) for version in versions)
 
 
 def _one_by_one(
-    items: Callable[[Sequence[Version]], Sequence[Part]],
-) -> Callable[[Sequence[Version]], Iterator[Part]]:
+    items: Callable[[Sequence[KeyVersion]], Sequence[Part]],
+) -> Callable[[Sequence[KeyVersion]], Iterator[Part]]:
     """Items that take long, with a place to pause at before each."""
 
-    def parts(versions: Sequence[Version]) -> Iterator[Part]:
+    def parts(versions: Sequence[KeyVersion]) -> Iterator[Part]:
         for version in versions:
             if version is not versions[0]:
                 yield b","

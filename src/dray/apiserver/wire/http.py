@@ -18,12 +18,12 @@ from dray.api.errors import ApiError, BadRequest, Forbidden, InternalError, NotA
 from dray.api.strategy import deprecation
 from dray.apiserver.core import ApiServer
 from dray.apiserver.limits import LARGE, Limits
-from dray.apiserver.request import Answer, Options, Request
+from dray.apiserver.request import Answer, Request, RequestOptions
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.security.user import ADMIN, User
-from dray.apiserver.streaming.serving import STREAMED, Streams, upgrade_of
+from dray.apiserver.streaming.serving import STREAMED, PodStreams, upgrade_of
 from dray.apiserver.turns import pause, turns
-from dray.apiserver.wire.answers import ListAnswer, Printer, written
+from dray.apiserver.wire.answers import AnswerWriter, ListAnswer, written
 from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import JSON, PROTOBUF, Reading, read_body, read_patch, require_kind
 from dray.apiserver.wire.documents import HEALTH, Document, Documents, document_parts
@@ -31,7 +31,7 @@ from dray.apiserver.wire.listings import Listing, Listings
 from dray.apiserver.wire.metrics import Metrics
 from dray.apiserver.wire.negotiation import PLAIN, accepted
 from dray.apiserver.wire.nodeproxy import NodeProxy
-from dray.apiserver.wire.paths import CONNECTED, Routes, Target, UnknownGroup
+from dray.apiserver.wire.paths import CONNECTED, RequestTarget, Routes, UnknownGroup
 from dray.apiserver.wire.pieces import Part, gathered
 from dray.apiserver.wire.queries import Query, boolean, options_of, parse_query
 from dray.apiserver.wire.slots import Slots
@@ -81,8 +81,8 @@ class HttpApi:
         self._watches = Slots(metrics, "watches", limits.watchers, limits.watchers_of_user, 5)
         self._large = Slots(metrics, "large objects", limits.large_bodies, limits.large_bodies_of_user, 1)
         self._listings = Listings(limits)
-        self._printer = Printer(server.storage)
-        self.streams: Streams | None = None  # the way into containers, where there is one
+        self._printer = AnswerWriter(server.storage)
+        self.streams: PodStreams | None = None  # the way into containers, where there is one
         self.nodes: NodeProxy | None = None  # and that to what nodes tell
         self.metrics = metrics
 
@@ -93,7 +93,7 @@ class HttpApi:
             if scope["path"].startswith(prefix):
                 await application(scope, receive, send)
                 return
-        call = Call(self, scope, receive, send)
+        call = HttpCall(self, scope, receive, send)
         begun = perf_counter()
         self.metrics.in_flight += 1
         self._server.priority.came += 1
@@ -114,7 +114,7 @@ class HttpApi:
             self.metrics.count(*call.label, call.code, perf_counter() - begun)
 
 
-class Call:
+class HttpCall:
     """One HTTP request on its way through."""
 
     def __init__(self, api: HttpApi, scope: Scope, receive: Receive, send: Send) -> None:
@@ -180,7 +180,7 @@ class Call:
         else:
             await self.reply(document.code, document.body, document.content_type, document.headers)
 
-    async def _act(self, request: Request, target: Target, watching: bool) -> None:
+    async def _act(self, request: Request, target: RequestTarget, watching: bool) -> None:
         if watching:
             await self._watch(request, target)
             return
@@ -295,7 +295,7 @@ class Call:
 
     # Long answers
 
-    async def _watch(self, request: Request, target: Target) -> None:
+    async def _watch(self, request: Request, target: RequestTarget) -> None:
         api = self._api
         if target.name:
             request.options = _only(request.options, target.name)
@@ -344,7 +344,7 @@ class Call:
         await self._send({"type": "http.response.body", "body": first, "more_body": True})
         await copy(chunks, self._receive, self._send)
 
-    async def _relay(self, request: Request, target: Target, nodes: NodeProxy) -> None:
+    async def _relay(self, request: Request, target: RequestTarget, nodes: NodeProxy) -> None:
         """Pass on what a node tells."""
         self._api._server.authorize(request)
         answer = await nodes.relay(request, self._scope["method"], target.tail, self._scope["query_string"])
@@ -456,7 +456,7 @@ def check_local(host: str, origin: str) -> None:
         raise Forbidden(f"forbidden: an insecure server does not answer pages of {origin!r}")
 
 
-def _has_protobuf(target: Target) -> bool:
+def _has_protobuf(target: RequestTarget) -> bool:
     from dray.api import protobuf  # large, and only Go clients need it
 
     return protobuf.has_form(target.resource.api_version(target.version))
@@ -466,7 +466,7 @@ def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"Request entity too large: limit is {limit}")
 
 
-def _only(options: Options, name: str) -> Options:
+def _only(options: RequestOptions, name: str) -> RequestOptions:
     selector = f"metadata.name={name}"
     if options.field_selector:
         selector = f"{options.field_selector},{selector}"

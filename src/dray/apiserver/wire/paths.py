@@ -45,7 +45,7 @@ class WrongMethod(MethodNotAllowed):
         return {**super().status(), "details": {}}
 
 
-class Target(msgspec.Struct, frozen=True):
+class RequestTarget(msgspec.Struct, frozen=True):
     """What a path means. `tail` is what follows a subresource such as proxy."""
 
     verb: str
@@ -76,7 +76,7 @@ class Routes:
             self._table.setdefault((resource.group, version), {})[resource.plural] = resource
         self.groups = {group for group, _ in self._table}
 
-    def match(self, method: str, path: str) -> Target:
+    def match(self, method: str, path: str) -> RequestTarget:
         """What to do; raises UnknownGroup, UnknownResource or WrongMethod."""
         parts = path.split("/")
         if len(parts) > 2 and parts[1] == "api":
@@ -103,7 +103,9 @@ class Routes:
         return {**more, **(plurals or {})}
 
 
-def _resolve(method: str, plurals: Mapping[str, Resource], version: str, parts: list[str], watching: bool) -> Target:
+def _resolve(
+    method: str, plurals: Mapping[str, Resource], version: str, parts: list[str], watching: bool
+) -> RequestTarget:
     namespace = ""
     # /namespaces/NAME/finalize and /status are subresources of the namespace, not resources in it.
     if len(parts) > 2 and parts[0] == "namespaces" and not (parts[2] in ("finalize", "status") and len(parts) == 3):
@@ -124,7 +126,7 @@ def _resolve(method: str, plurals: Mapping[str, Resource], version: str, parts: 
     if resource.namespaced and not namespace and (name or method == "POST"):
         raise WrongMethod if method == "POST" and not name else UnknownResource
     verb = "watch" if watching and method == "GET" else _verb(method, resource, name, subresource)
-    return Target(verb, resource, version, namespace, name, subresource, "/".join(parts[3:]))
+    return RequestTarget(verb, resource, version, namespace, name, subresource, "/".join(parts[3:]))
 
 
 def _subresources(resource: Resource, version: str) -> tuple[str, ...]:

@@ -10,14 +10,14 @@ from urllib.parse import parse_qsl
 
 from dray.api.errors import BadRequest, FieldError, Invalid, unsupported
 from dray.api.resources import Resource
-from dray.apiserver.request import Options
+from dray.apiserver.request import RequestOptions
 
 Query = dict[str, str]
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 _FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
 _LONGEST = 1 << 63
-_DEFAULT = Options(field_validation="Warn")  # as Kubernetes: nothing that a client misspells goes unnoticed
+_DEFAULT = RequestOptions(field_validation="Warn")  # as Kubernetes: nothing that a client misspells goes unnoticed
 
 
 class OptionsInvalid(Invalid):
@@ -62,7 +62,7 @@ def boolean(text: str) -> bool:
     return True
 
 
-def options_of(verb: str, query: Query, patch_type: str = "") -> Options:
+def options_of(verb: str, query: Query, patch_type: str = "") -> RequestOptions:
     """What the query says; an unknown field validation or dry run is refused."""
     if not query and not patch_type:
         return _DEFAULT
@@ -76,7 +76,7 @@ def options_of(verb: str, query: Query, patch_type: str = "") -> Options:
     _check(verb, query)
     if patch_type and "force" in query and patch_type != "application/apply-patch+yaml":
         raise OptionsInvalid("PatchOptions", [_force_forbidden()])
-    return Options(**found)
+    return RequestOptions(**found)
 
 
 def _check(verb: str, query: Query) -> None:

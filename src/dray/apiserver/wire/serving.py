@@ -211,7 +211,7 @@ class Protocol(HttpToolsProtocol):
         self._unread_timer = self.loop.call_later(self.limits.unread_seconds, self._look)
 
 
-class Tls:
+class ServingTls:
     """The files that a server identifies itself with and believes clients by."""
 
     def __init__(self, certificate: Path, key: Path, authority: Path) -> None:
@@ -259,7 +259,7 @@ class HttpServer:
     """A listening server; `serve` runs until `stop`."""
 
     def __init__(
-        self, app: Callable[..., Any], sock: socket.socket, tls: Tls | None, limits: Limits | None = None
+        self, app: Callable[..., Any], sock: socket.socket, tls: ServingTls | None, limits: Limits | None = None
     ) -> None:
         """Raises OSError or ssl.SSLError for files that cannot be used."""
         limits = limits or Limits()

@@ -15,7 +15,7 @@ from dray.api.errors import ApiError
 from dray.apiserver.read.storage import Form
 from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.turns import turns
-from dray.apiserver.wire.answers import Printer, error_event
+from dray.apiserver.wire.answers import AnswerWriter, error_event
 from dray.apiserver.wire.negotiation import Accepted
 from dray.apiserver.wire.pieces import gathered
 
@@ -26,7 +26,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 class Stream:
     """Turns batches of changes into chunks of an answer."""
 
-    def __init__(self, printer: Printer, form: Form, accepted: Accepted, include: str, user: str, piece: int) -> None:
+    def __init__(
+        self, printer: AnswerWriter, form: Form, accepted: Accepted, include: str, user: str, piece: int
+    ) -> None:
         self._printer = printer
         self._form = form
         self._accepted = accepted

@@ -13,7 +13,7 @@ from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Write
 from dray.apiserver.read.storage import at_revision, encode, written
 from dray.apiserver.write.holds import CLAIMS, PREFIX, DeviceHolds, Overcommitted
-from dray.store import Cache, Conflict, Op, Version
+from dray.store import Cache, KeyVersion, Op, RevisionConflict
 
 _ATTEMPTS = 16
 _EVENT_SECONDS = 3600.0  # events are news: Kubernetes forgets them after an hour too
@@ -27,7 +27,7 @@ class Commits:
 
     async def write(
         self, admission: AdmissionRequest, key: str, obj: Wire, *, expected: int, value: bytes = b""
-    ) -> Version:
+    ) -> KeyVersion:
         """Store an object; `expected` 0 means that there must be none yet. Raises the store's Conflict.
 
         `value` is the object as it is stored, where the caller has it already.
@@ -39,19 +39,19 @@ class Commits:
         revision = await self._commit(admission, op, obj)
         return self._version(op, obj, revision, expected)
 
-    async def remove(self, admission: AdmissionRequest, current: Version, obj: Wire | None = None) -> Version:
+    async def remove(self, admission: AdmissionRequest, current: KeyVersion, obj: Wire | None = None) -> KeyVersion:
         """Delete an object; the answer is its last state, `obj` if the deletion came with an update."""
         revision = await self._commit(admission, Op(current.key, None, current.revision))
         if obj is None:
-            return Version(current.key, current.value, current.revision, current.created, None, current.object)
+            return KeyVersion(current.key, current.value, current.revision, current.created, None, current.object)
         value = encode(obj)
-        return Version(current.key, value, revision, current.created, None, at_revision(obj, revision))
+        return KeyVersion(current.key, value, revision, current.created, None, at_revision(obj, revision))
 
     async def _check(self, key: str, expected: int) -> None:
         current = self._cache.get(key)
         actual = current.revision if current is not None else 0
         if actual != expected:
-            raise Conflict(key, expected, actual)
+            raise RevisionConflict(key, expected, actual)
 
     async def _commit(self, admission: AdmissionRequest, op: Op, obj: Wire | None = None) -> int:
         try:
@@ -83,7 +83,7 @@ class Commits:
             ops = [op, *holds, *map(_op, admission.writes)]
             try:
                 return await self._cache.commit(ops)
-            except Conflict as error:
+            except RevisionConflict as error:
                 if error.key == op.key:
                     raise
                 await self._cache.read()
@@ -94,12 +94,12 @@ class Commits:
         crowded = admission.writes[0] if admission.writes else admission
         raise conflict(crowded.resource, crowded.name, "too many others write to it at the same time")
 
-    def _version(self, op: Op, obj: Wire, revision: int, expected: int) -> Version:
+    def _version(self, op: Op, obj: Wire, revision: int, expected: int) -> KeyVersion:
         """The state that was written, even if it has been superseded in the meantime."""
         found = self._cache.get(op.key)
         if found is not None and found.revision == revision and revision != expected:
             return found
-        return Version(op.key, op.value, revision, expected or revision, None, at_revision(obj, revision))
+        return KeyVersion(op.key, op.value, revision, expected or revision, None, at_revision(obj, revision))
 
 
 def _op(write: Write) -> Op:

@@ -12,8 +12,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from dray.api.errors import ApiError, conflict, invalid, not_found, unsupported
-from dray.api.errors import Conflict as ConflictError
+from dray.api.errors import ApiError, Conflict, conflict, invalid, not_found, unsupported
 from dray.api.podclaims import is_finished
 from dray.api.resources import Resource
 from dray.api.times import parse_timestamp, timestamp
@@ -24,12 +23,12 @@ from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.read.listing import list_objects, name_of
 from dray.apiserver.read.storage import Storage
-from dray.apiserver.request import Answer, Options, Request
+from dray.apiserver.request import Answer, Request, RequestOptions
 from dray.apiserver.wire.queries import OptionsInvalid
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.definitions import CLEANUP, ending
 from dray.apiserver.write.identity import now
-from dray.store import Conflict, Version
+from dray.store import KeyVersion, RevisionConflict
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -79,7 +78,7 @@ class Deletion:
             _check_preconditions(request, current)
             try:
                 return await self._delete(request, current, is_admitted)
-            except Conflict:
+            except RevisionConflict:
                 continue
         raise conflict(request.resource, request.name, "too many others write to it at the same time")
 
@@ -100,7 +99,7 @@ class Deletion:
             deleted.append(answer.version or version)
         return Answer(versions=deleted, revision=self._storage.cache.revision)
 
-    async def _delete(self, request: Request, current: Version, is_admitted: bool) -> Answer:
+    async def _delete(self, request: Request, current: KeyVersion, is_admitted: bool) -> Answer:
         resource, old = request.resource, current.object
         admission = AdmissionRequest(
             request.user,
@@ -127,7 +126,7 @@ class Deletion:
         return Answer(code=code, version=version, warnings=admission.warnings)
 
 
-def _gone(resource: Resource, version: Version, warnings: list[str]) -> Answer:
+def _gone(resource: Resource, version: KeyVersion, warnings: list[str]) -> Answer:
     returned = resource.qualified in _RETURNED or resource.group in _RETURNED_GROUPS
     if returned and resource.qualified != _NOT_RETURNED:
         return Answer(version=version, warnings=warnings)
@@ -143,7 +142,7 @@ def _gone(resource: Resource, version: Version, warnings: list[str]) -> Answer:
     return Answer(version=version, tree=tree, warnings=warnings)
 
 
-def _check(options: Options) -> None:
+def _check(options: RequestOptions) -> None:
     policy, grace = options.propagation_policy, options.grace_period_seconds
     errors = []
     if policy and policy not in _POLICIES:
@@ -154,7 +153,7 @@ def _check(options: Options) -> None:
         raise OptionsInvalid("DeleteOptions", errors)
 
 
-def _check_preconditions(request: Request, current: Version) -> None:
+def _check_preconditions(request: Request, current: KeyVersion) -> None:
     options, resource = request.options, request.resource
     uid = current.object.metadata.uid
     if options.precondition_uid and options.precondition_uid != uid:
@@ -170,7 +169,7 @@ def _check_preconditions(request: Request, current: Version) -> None:
     else:
         return
     qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    raise ConflictError(
+    raise Conflict(
         f'Operation cannot be fulfilled on {qualified} "{request.name}": {why}',
         name=request.name,
         group=resource.group,
@@ -181,7 +180,7 @@ def _check_preconditions(request: Request, current: Version) -> None:
 # What a deletion makes of an object
 
 
-def _marked(old: Any, options: Options) -> Wire | None:
+def _marked(old: Any, options: RequestOptions) -> Wire | None:
     """The object marked for deletion, the same object if it is already, or None if it goes at once."""
     metadata = old.metadata
     finalizers = _finalizers(metadata.finalizers, options.propagation_policy)
@@ -222,7 +221,7 @@ def _finalizers(present: tuple[str, ...], policy: str) -> tuple[str, ...]:
     return kept if not wanted or wanted in kept else (*kept, wanted)
 
 
-def _grace(old: Any, options: Options) -> int:
+def _grace(old: Any, options: RequestOptions) -> int:
     """How long the object may take to stop: only pods on a node may take any time."""
     if not isinstance(old, core.Pod) or not old.spec.nodeName or is_finished(old):
         return 0

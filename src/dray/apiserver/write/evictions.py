@@ -19,7 +19,7 @@ from dray.api.types.core import Pod
 from dray.api.types.policy import PodDisruptionBudget
 from dray.apiserver.read.storage import Storage, written
 from dray.apiserver.write.identity import now
-from dray.store import Conflict, Version
+from dray.store import KeyVersion, RevisionConflict
 
 _BUDGETS = BY_TYPE[PodDisruptionBudget]
 _ATTEMPTS = 8
@@ -31,7 +31,7 @@ class Budgets:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    async def grant(self, version: Version, dry_run: bool) -> None:
+    async def grant(self, version: KeyVersion, dry_run: bool) -> None:
         """Charge the budget of a pod for its eviction; raises TooManyRequests where it has nothing left."""
         pod = cast(Pod, version.object)
         if is_finished(pod) or pod.status.phase == "Pending" or pod.metadata.deletionTimestamp is not None:
@@ -53,7 +53,7 @@ class Budgets:
             try:
                 await self._write(budget, charged)
                 return
-            except Conflict:
+            except RevisionConflict:
                 continue
         raise TooManyRequests("Cannot evict pod: its disruption budget changes all the time.")
 

@@ -34,7 +34,7 @@ from dray.apiserver.write import managers
 from dray.apiserver.write.identity import new_uid, now
 from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.patches import merge_patch, strategic_merge
-from dray.store import Version
+from dray.store import KeyVersion
 
 _NO_KIND = Resource("", "", "", Wire)
 _WORKLOADS = BY_TYPE[Workload]
@@ -57,7 +57,7 @@ class Finish:
 
     # Trees
 
-    def read(self, request: Request, body: Any, current: Version | None = None) -> tuple[Tree, list[str]]:
+    def read(self, request: Request, body: Any, current: KeyVersion | None = None) -> tuple[Tree, list[str]]:
         """A checked and defaulted tree of the stored version, and the warnings about what the body says."""
         resource = request.resource
         version = request.version or resource.stored
@@ -81,7 +81,7 @@ class Finish:
         return decode.to_object(conversion.home(request.resource), tree)
 
     def changed(
-        self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
+        self, request: Request, tree: Tree, current: KeyVersion, entries: Entries | None, warnings: list[str]
     ) -> Wire:
         """An object that takes the place of another, of a tree that admission has seen; `entries` are its managers."""
         old = current.object
@@ -116,7 +116,7 @@ class Finish:
         changed: Wire = replace(old, status=status, metadata=replace(old.metadata, resourceVersion=""))
         return changed
 
-    def with_metadata(self, request: Request, current: Version) -> Wire | None:
+    def with_metadata(self, request: Request, current: KeyVersion) -> Wire | None:
         """The object with what a patch says of its metadata, if it says nothing else."""
         patch, old, resource = request.body, current.object, request.resource
         if request.subresource or not isinstance(patch, dict) or not patch.keys() <= {"metadata"}:
@@ -170,7 +170,7 @@ def _is_applied(entries: Sequence[ManagedFieldsEntry]) -> bool:
     return any(entry.operation == "Apply" for entry in entries)
 
 
-def _is_meant(request: Request, metadata: Tree, old: Any, current: Version) -> bool:
+def _is_meant(request: Request, metadata: Tree, old: Any, current: KeyVersion) -> bool:
     """Whether the object is the one that the patch is about; the tree words what is wrong otherwise."""
     return (
         metadata.get("uid", old.metadata.uid) == old.metadata.uid

@@ -18,7 +18,7 @@ from dray.apiserver.request import Request
 from dray.apiserver.wire.queries import OptionsInvalid
 from dray.apiserver.write.identity import now
 from dray.apiserver.write.patches import Applied, server_side_apply, track_update
-from dray.store import Version
+from dray.store import KeyVersion
 
 Entries = list[Tree]
 
@@ -32,7 +32,7 @@ def manager_of(request: Request) -> str:
     return (request.options.field_manager or request.user_agent.partition("/")[0] or "unknown")[:_LONGEST]
 
 
-def track(request: Request, current: Version | None, tree: Tree) -> None:
+def track(request: Request, current: KeyVersion | None, tree: Tree) -> None:
     """Put up-to-date entries into the tree that is about to be stored."""
     metadata = tree["metadata"]
     reset = metadata.pop("managedFields", None) == _RESET
@@ -60,7 +60,7 @@ def track(request: Request, current: Version | None, tree: Tree) -> None:
         metadata["managedFields"] = entries
 
 
-def apply(request: Request, current: Version | None) -> Applied:
+def apply(request: Request, current: KeyVersion | None) -> Applied:
     """Lay the applied tree over the current object. Raises Conflict, naming who owns what."""
     options, resource = request.options, request.resource
     if not options.field_manager:
@@ -83,10 +83,10 @@ def apply(request: Request, current: Version | None) -> Applied:
     )
 
 
-def stored(version: Version) -> Tree:
+def stored(version: KeyVersion) -> Tree:
     """A private tree of a stored state."""
     return cast(Tree, msgspec.json.decode(cast(bytes, version.value)))
 
 
-def _had_entries(version: Version) -> bool:
+def _had_entries(version: KeyVersion) -> bool:
     return bool(cast(Any, version.object).metadata.managedFields)

@@ -15,7 +15,7 @@ from dray.api.quantity import Quantity
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Node
 from dray.api.types.resource import Device, ResourceSlice
-from dray.store import Cache, Closed, Event
+from dray.store import Cache, Closed, StoreEvent
 
 _NODES = BY_TYPE[Node]
 _SLICES = BY_TYPE[ResourceSlice]
@@ -26,7 +26,7 @@ _Devices = dict[str, Device]
 _Counters = dict[str, dict[str, Quantity]]
 
 
-class _Pool:
+class _PublishedPool:
     """The slices of a pool by name, and what follows from them, worked out when it is asked for."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class PublishedPools:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._pools: dict[tuple[str, str], _Pool] = {}
+        self._pools: dict[tuple[str, str], _PublishedPool] = {}
         self._follow()
 
     def is_real(self, device: DeviceId) -> bool:
@@ -104,7 +104,7 @@ class PublishedPools:
         if not isinstance(reason, Closed):
             self._follow()
 
-    def _note(self, events: Sequence[Event]) -> None:
+    def _note(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
             if event.previous is not None and event.previous.value is not None:
                 self._put(event.previous.object, gone=True)
@@ -113,7 +113,7 @@ class PublishedPools:
 
     def _put(self, slice_: ResourceSlice, *, gone: bool) -> None:
         key = (slice_.spec.driver, slice_.spec.pool.name)
-        pool = self._pools.setdefault(key, _Pool())
+        pool = self._pools.setdefault(key, _PublishedPool())
         pool.put(slice_, gone=gone)
         if not pool.nodes:
             del self._pools[key]

@@ -56,7 +56,7 @@ from dray.apiserver.write.memo import Memo, question_of
 from dray.apiserver.write.patches import Applied, json_patch, merge_patch, strategic_merge
 from dray.apiserver.write.scales import scale_of
 from dray.apiserver.write.validators import NOTHING, Validators
-from dray.store import Conflict, Version
+from dray.store import KeyVersion, RevisionConflict
 
 T = TypeVar("T")
 Judge = Callable[[Resource, Wire, validation.Context], list[FieldError]]
@@ -105,7 +105,7 @@ class Registry:
                 break
             try:
                 return await self._create_finished(request, obj, is_known=question is not None)
-            except Conflict:
+            except RevisionConflict:
                 if question is None or question.name:
                     raise already_exists(request.resource, obj.metadata.name) from None
         if isinstance(request.body, Wire) or (request.resource.type in COMPARED and not request.tracked):
@@ -129,7 +129,7 @@ class Registry:
         for _ in range(_ATTEMPTS):
             try:
                 return await self._create(request, tree, warnings)
-            except Conflict:
+            except RevisionConflict:
                 if not generates:
                     break
                 metadata["name"] = identity.generated(metadata["generateName"])
@@ -196,7 +196,7 @@ class Registry:
             tree, warnings = await _beside(request, read, *arguments) if request.is_large else read(*arguments)
             try:
                 return await self._replace(request, current, tree, warnings)
-            except Conflict:
+            except RevisionConflict:
                 continue
         raise conflict(request.resource, request.name, MODIFIED)
 
@@ -220,11 +220,11 @@ class Registry:
                     await _beside(request, patched, *arguments) if request.is_large else patched(*arguments)
                 )
                 return await self._replace(request, current, tree, warnings)
-            except Conflict:
+            except RevisionConflict:
                 continue
         raise conflict(request.resource, request.name, MODIFIED)
 
-    async def _patch_typed(self, request: Request, current: Version, body: Any) -> Answer:
+    async def _patch_typed(self, request: Request, current: KeyVersion, body: Any) -> Answer:
         """Write the status of an object as one of the cluster's own parts read it and wants it to be."""
         old, meant = current.object, body.metadata
         if (meant.uid, meant.resourceVersion) != (old.metadata.uid, str(current.revision)):
@@ -235,7 +235,7 @@ class Registry:
         tree, warnings = await _beside(request, read, request, current) if request.is_large else read(request, current)
         return await self._replace(request, current, tree, warnings)
 
-    def _with_status(self, request: Request, current: Version) -> tuple[Tree, list[str]]:
+    def _with_status(self, request: Request, current: KeyVersion) -> tuple[Tree, list[str]]:
         stored = managers.stored(current) | {"status": msgspec.json.decode(encode(request.body.status))}
         return self._finish.read(request, stored, current)
 
@@ -257,12 +257,12 @@ class Registry:
                 identity.begin(metadata)
                 metadata["managedFields"] = applied.managed
                 return await self._create(request, tree, warnings)
-            except Conflict:
+            except RevisionConflict:
                 continue
         raise conflict(request.resource, request.name, MODIFIED)
 
     async def _replace(
-        self, request: Request, current: Version, tree: Tree, warnings: list[str], entries: Entries | None = None
+        self, request: Request, current: KeyVersion, tree: Tree, warnings: list[str], entries: Entries | None = None
     ) -> Answer:
         """Write a tree in place of the current state; raises the store's Conflict when somebody else was faster."""
         metadata = identity.metadata_of(tree)
@@ -278,7 +278,9 @@ class Registry:
         obj = await self._changed(request, tree, current, entries, admission.warnings)
         return await self._store_change(request, admission, current, obj)
 
-    async def _store_change(self, request: Request, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
+    async def _store_change(
+        self, request: Request, admission: AdmissionRequest, current: KeyVersion, obj: Wire
+    ) -> Answer:
         """Store what takes the place of the current state; raises the store's Conflict when somebody was faster."""
         resource, subresource, old = request.resource, request.subresource, current.object
         checks, judge, about = self._validators, validation.validate_update, (resource, obj, old, subresource)
@@ -321,10 +323,10 @@ class Registry:
                 return errors
             known = await checks.find_out(known)
 
-    def _found(self, request: Request) -> Version | None:
+    def _found(self, request: Request) -> KeyVersion | None:
         return self._storage.cache.get(request.resource.key(request.namespace, request.name))
 
-    async def _current(self, request: Request) -> Version | None:
+    async def _current(self, request: Request) -> KeyVersion | None:
         """The state that a write changes, in the version that its writer works in."""
         found = self._found(request)
         if found is None or not request.resource.converts:
@@ -333,7 +335,7 @@ class Registry:
 
     # Where versions differ, a computation may need more of them than the one that the writer works in.
 
-    async def _applied(self, request: Request, current: Version | None, original: bytes) -> Applied:
+    async def _applied(self, request: Request, current: KeyVersion | None, original: bytes) -> Applied:
         def apply() -> Applied:
             return managers.apply(msgspec.structs.replace(request, body=msgspec.json.decode(original)), current)
 
@@ -342,7 +344,7 @@ class Registry:
         return await _beside(request, apply) if request.is_large else apply()
 
     async def _changed(
-        self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
+        self, request: Request, tree: Tree, current: KeyVersion, entries: Entries | None, warnings: list[str]
     ) -> Wire:
         changed = self._finish.changed
         if not request.resource.converts:
@@ -353,14 +355,14 @@ class Registry:
             lambda: changed(request, msgspec.json.decode(original), current, entries, warnings)
         )
 
-    async def _stored_form(self, request: Request, obj: Wire, current: Version) -> tuple[Wire, Version]:
+    async def _stored_form(self, request: Request, obj: Wire, current: KeyVersion) -> tuple[Wire, KeyVersion]:
         """An object and the state that it replaces as they are stored. Raises Conflict if that is not current any more."""
         stored, found = await self._conversions.stored(request.resource, cast(CustomObject, obj)), self._found(request)
         if found is None or found.revision != current.revision:
-            raise Conflict(current.key, current.revision, 0 if found is None else found.revision)
+            raise RevisionConflict(current.key, current.revision, 0 if found is None else found.revision)
         return stored, found
 
-    def _patched(self, request: Request, current: Version, original: bytes) -> tuple[Tree, list[str]]:
+    def _patched(self, request: Request, current: KeyVersion, original: bytes) -> tuple[Tree, list[str]]:
         """What a patch makes of the current object, in the version that the patch is written in; read as a body is."""
         resource, patch = request.resource, msgspec.json.decode(original)
         form = self._storage.form(resource, request.version or resource.stored)
@@ -374,7 +376,7 @@ class Registry:
         return self._finish.read(request, tree, current)
 
 
-def _is_large(request: Request, current: Version | None = None) -> bool:
+def _is_large(request: Request, current: KeyVersion | None = None) -> bool:
     """Whether finding out what a write comes to takes long: of what is large, and of schemas, whose patterns are costly."""
     is_large = current is not None and len(current.value or b"") > LARGE
     return is_large or request.is_large or request.resource.type is CustomResourceDefinition

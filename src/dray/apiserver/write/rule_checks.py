@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from dray.api.custom import Node
+from dray.api.custom import SchemaNode
 from dray.api.custom.judgement import judged
 from dray.api.errors import FieldError, InternalError, Timeout
 from dray.api.wire import Tree
@@ -69,7 +69,7 @@ class RuleChecks:
     async def close(self) -> None:
         await self._background.close()
 
-    def faults(self, node: Node) -> Iterable[FieldError]:
+    def faults(self, node: SchemaNode) -> Iterable[FieldError]:
         """What is wrong with the rules of a schema."""
         if not node.has_rules:
             return ()
@@ -84,7 +84,7 @@ class RuleChecks:
                 pass
         return cast(Iterable[FieldError], self._answer(schema, lambda: RuleChecking(schema)))
 
-    def errors(self, node: Node, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
+    def errors(self, node: SchemaNode, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
         """What a schema and its rules say against an object."""
         if not self._known:
             try:
@@ -105,13 +105,13 @@ class RuleChecks:
         return ()
 
 
-def _rules(node: Node, tree: Tree, old: Tree | None, interrupt: Interrupt) -> Iterable[FieldError]:
+def _rules(node: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrupt) -> Iterable[FieldError]:
     from dray.apiserver.custom.rules import errors  # late: most schemas have no rules
 
     return errors(node, tree, old, interrupt)
 
 
-def _length(node: Node) -> int:
+def _length(node: SchemaNode) -> int:
     """How many characters the rules of a schema have."""
     own = sum(len(rule.rule) + len(rule.message_expression) for rule in node.rules)
     below = [*node.properties.values(), *filter(None, (node.additional, node.items))]

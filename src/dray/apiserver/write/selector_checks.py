@@ -30,15 +30,15 @@ Asked = tuple[str, bool]
 """An expression, and whether it is one of a derived attribute."""
 
 
-class Verdict(NamedTuple):
+class SelectorVerdict(NamedTuple):
     """What is wrong with an expression, and what it costs at most."""
 
     complaint: Complaint | None = None
     cost: int = 0
 
 
-Verdicts = Mapping[Asked, Verdict]
-NOT_KNOWN_YET = Verdict()
+Verdicts = Mapping[Asked, SelectorVerdict]
+NOT_KNOWN_YET = SelectorVerdict()
 
 
 class SelectorChecks:
@@ -47,7 +47,7 @@ class SelectorChecks:
     def __init__(self, gates: FeatureGates, background: Background | None = None) -> None:
         self._gates = gates
         self._background = background or Background()
-        self._kept: dict[Asked, Verdict] = {}
+        self._kept: dict[Asked, SelectorVerdict] = {}
         # Of the validation that is being done:
         self._known: Verdicts = {}
         self._unknown: dict[Asked, None] = {}
@@ -65,7 +65,7 @@ class SelectorChecks:
         """The same for a derived attribute, with what it costs at most."""
         return self._verdict((expression, True))
 
-    def _verdict(self, asked: Asked) -> Verdict:
+    def _verdict(self, asked: Asked) -> SelectorVerdict:
         for known in (self._kept, self._known):
             if asked in known:
                 return known[asked]
@@ -91,7 +91,7 @@ class SelectorChecks:
         from dray.cel import checking
 
         expressions = list(self._unknown)
-        asked = [checking.Asked(*one) for one in expressions]
+        asked = [checking.ExpressionToCheck(*one) for one in expressions]
         work = checking.ExpressionChecking(asked, self._features)
         job = self._background.start(work)
         try:
@@ -111,18 +111,18 @@ class SelectorChecks:
         served = self._gates.served
         return Features(served("DRAConsumableCapacity"), served("DRAListTypeAttributes"))
 
-    def _check(self, asked: Asked) -> Verdict:
+    def _check(self, asked: Asked) -> SelectorVerdict:
         from dray.cel import checking  # late: most servers start without a selector to check
 
-        return _verdict(checking.check(checking.Asked(*asked), self._features))
+        return _verdict(checking.check(checking.ExpressionToCheck(*asked), self._features))
 
-    def _keep(self, asked: Asked, verdict: Verdict) -> Verdict:
+    def _keep(self, asked: Asked, verdict: SelectorVerdict) -> SelectorVerdict:
         if len(self._kept) >= KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[asked] = verdict
         return verdict
 
 
-def _verdict(checked: Checked) -> Verdict:
+def _verdict(checked: Checked) -> SelectorVerdict:
     refusal = checked.refusal
-    return Verdict(Complaint(refusal.reason, refusal.detail) if refusal is not None else None, checked.cost)
+    return SelectorVerdict(Complaint(refusal.reason, refusal.detail) if refusal is not None else None, checked.cost)

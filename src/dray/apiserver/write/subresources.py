@@ -18,7 +18,7 @@ from dray.api.types import authentication, core, policy
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.storage import Storage
-from dray.apiserver.request import JSON_PATCH, Answer, Options, Request
+from dray.apiserver.request import JSON_PATCH, Answer, Request, RequestOptions
 from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import Deletion
@@ -27,8 +27,7 @@ from dray.apiserver.write.identity import now
 from dray.apiserver.write.patches import json_patch, merge_patch
 from dray.apiserver.write.registry import Registry
 from dray.apiserver.write.scales import check_replicas, read_scale, scale_of, scale_patch
-from dray.store import Conflict as StoreConflict
-from dray.store import Version
+from dray.store import KeyVersion, RevisionConflict
 
 PLAIN = ("approval", "status", "finalize", "ephemeralcontainers", "resize")
 PODS = BY_TYPE[core.Pod]
@@ -90,7 +89,7 @@ class Subresources:
     async def _get(self, request: Request) -> Answer:
         return Answer(version=self._found(request))
 
-    def _found(self, request: Request) -> Version:
+    def _found(self, request: Request) -> KeyVersion:
         version = self._storage.cache.get(request.resource.key(request.namespace, request.name))
         if version is None:
             raise not_found(request.resource, request.name)
@@ -111,11 +110,11 @@ class Subresources:
             current = self._found(replace(request, resource=PODS, name=name))
             try:
                 return await self._bind(request, current, binding)
-            except StoreConflict:
+            except RevisionConflict:
                 continue
         raise _cannot_bind(name, "too many others write to it at the same time")
 
-    async def _bind(self, request: Request, current: Version, binding: core.Binding) -> Answer:
+    async def _bind(self, request: Request, current: KeyVersion, binding: core.Binding) -> Answer:
         pod: core.Pod = current.object
         _check_binding(pod, binding)
         admission = _posted(request, _placed(binding, pod.metadata.namespace, pod.metadata.name))
@@ -171,7 +170,7 @@ class Subresources:
         written = await self._registry.patch(
             replace(request, verb="patch", version="", body=patch, options=_merge(request.options))
         )
-        state = cast(Version, written.version)
+        state = cast(KeyVersion, written.version)
         if request.resource.converts:
             state = await self._conversions.state(request.resource, state)
         scaled = scale_of(request.resource, request.version, state.object)
@@ -214,7 +213,7 @@ def _placed(obj: T, namespace: str, name: str) -> T:
     return replace(obj, metadata=replace(metadata, namespace=namespace, name=name))
 
 
-def delete_options(options: Options, body: Any) -> Options:
+def delete_options(options: RequestOptions, body: Any) -> RequestOptions:
     """Options with what a DeleteOptions object says on top."""
     if not body:
         return options
@@ -289,5 +288,5 @@ def _bound(pod: core.Pod, binding: core.Binding) -> core.Pod:
     )
 
 
-def _merge(options: Options) -> Options:
-    return Options(dry_run=options.dry_run, field_manager=options.field_manager)
+def _merge(options: RequestOptions) -> RequestOptions:
+    return RequestOptions(dry_run=options.dry_run, field_manager=options.field_manager)

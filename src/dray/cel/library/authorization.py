@@ -12,27 +12,27 @@ from dray.cel import types
 from dray.cel.declarations import Run, function, method
 from dray.cel.errors import EvaluationError
 from dray.cel.types import AUTHORIZER, DECISION, GROUP_CHECK, PATH_CHECK, RESOURCE_CHECK
-from dray.cel.values import Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck, Value
+from dray.cel.values import CelAuthorizer, CelDecision, GroupCheck, PathCheck, ResourceCheck, Value
 
 _S = types.STRING
 
 
-def _path(authorizer: Authorizer, path: str) -> Value:
+def _path(authorizer: CelAuthorizer, path: str) -> Value:
     if not path.strip():
         raise EvaluationError("path must not be empty")
     return PathCheck(authorizer.ask, replace(authorizer.question, path=path))
 
 
-def _group(authorizer: Authorizer, group: str) -> Value:
+def _group(authorizer: CelAuthorizer, group: str) -> Value:
     return GroupCheck(authorizer.ask, replace(authorizer.question, group=group))
 
 
-def _account(authorizer: Authorizer, namespace: str, name: str) -> Value:
+def _account(authorizer: CelAuthorizer, namespace: str, name: str) -> Value:
     if names.subdomain(name):
         raise EvaluationError("Invalid service account name")
     if names.label(namespace):
         raise EvaluationError("Invalid service account namespace")
-    return Authorizer(authorizer.ask, replace(authorizer.question, account=(namespace, name)))
+    return CelAuthorizer(authorizer.ask, replace(authorizer.question, account=(namespace, name)))
 
 
 def _resource(check: GroupCheck, resource: str) -> Value:
@@ -52,11 +52,11 @@ def _check(check: PathCheck | ResourceCheck, verb: str) -> Value:
     return check.ask(replace(check.question, verb=verb))
 
 
-def _allowed(decision: Decision) -> Value:
+def _allowed(decision: CelDecision) -> Value:
     return decision.allowed
 
 
-def _reason(decision: Decision) -> Value:
+def _reason(decision: CelDecision) -> Value:
     return decision.reason
 
 

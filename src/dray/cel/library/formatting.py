@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dray.api.quoting import quote
-from dray.cel.ast import ListNode, MapNode, Node
+from dray.cel.ast import AstNode, ListNode, MapNode
 from dray.cel.errors import EvaluationError
 from dray.cel.library.conversions import string_to_double, to_string
 from dray.cel.limits import spend_text
@@ -47,7 +47,7 @@ _KINDS = {
 class FormatError(EvaluationError):
     """A format does not fit its arguments; `node` is the argument to blame, if known."""
 
-    def __init__(self, message: str, node: Node | None = None) -> None:
+    def __init__(self, message: str, node: AstNode | None = None) -> None:
         super().__init__(message)
         self.node = node
 
@@ -72,7 +72,7 @@ def format_text(template: str, args: list[Value]) -> Value:
     return "".join(parts)
 
 
-def check_format(template: str, args: list[Node]) -> None:
+def check_format(template: str, args: list[AstNode]) -> None:
     """Check literal arguments against the template before there are values; raises FormatError."""
     used = 0
     for part in _parse(template, len(args)):
@@ -129,7 +129,7 @@ def _parse_precision(digits: str, ended: bool) -> int:
     return int(digits)
 
 
-def _check_clause(verb: str, node: Node) -> None:
+def _check_clause(verb: str, node: AstNode) -> None:
     verb = verb.lower()
     kind = node.checked_type.kind
     if kind is not Kind.DYN and kind not in _KINDS[verb]:

@@ -48,7 +48,7 @@ class PoolCount(NamedTuple):
         return self.total - self.allocated - self.unavailable
 
 
-class Found(NamedTuple):
+class PoolStatusAnswer(NamedTuple):
     """The answer to a request: the first pools by name, how many there are in all, and what is wrong with pools.
 
     A pool that is not among the first is not counted, but that it cannot be used is told.
@@ -65,7 +65,7 @@ def answer(
     pool: str | None = None,
     limit: int = DEFAULT_LIMIT,
     partition_type: str | None = None,
-) -> Found:
+) -> PoolStatusAnswer:
     """Count the pools that these slices make up, or only the one of a name.
 
     `partition_type` is the attribute that tells partitions apart in pools that do not say.
@@ -75,7 +75,7 @@ def answer(
     counted = tuple(count(pools[key], claims_of(*key), partition_type) for key in names[:limit])
     problems = [_about(one.name, one.problem) for one in counted if one.problem]
     problems += _problems_beyond((pools[key] for key in names[limit:]), MOST_PROBLEMS - len(problems))
-    return Found(counted, len(pools), tuple(problems[:MOST_PROBLEMS]))
+    return PoolStatusAnswer(counted, len(pools), tuple(problems[:MOST_PROBLEMS]))
 
 
 def _problems_beyond(pools: Iterable[Sequence[ResourceSlice]], most: int) -> list[str]:
@@ -160,7 +160,7 @@ def shortened(text: str) -> str:
 # What is written
 
 
-def complete_status(found: Found, now: str) -> dict[str, Any]:
+def complete_status(found: PoolStatusAnswer, now: str) -> dict[str, Any]:
     """The status of a request that could be answered."""
     shown = f"{len(found.pools)} pools" if len(found.pools) != 1 else "1 pool"
     message = f"Processed {shown}" if len(found.pools) == found.matching else f"Processed {shown} of {found.matching}"

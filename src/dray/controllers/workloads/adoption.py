@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple
 
 from dray.api.errors import Conflict, Invalid, NotFound
-from dray.api.selectors import LabelSelector
+from dray.api.selectors import LabelRequirements
 from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.api.wire import Tree
 from dray.client import Client, Informer, Object, PatchKind
@@ -59,7 +59,7 @@ class Claim(NamedTuple, Generic[T]):
     release: list[T]
 
 
-def sort_out(owner: Object, selector: LabelSelector, own: Iterable[T], without_owner: Iterable[T]) -> Claim[T]:
+def sort_out(owner: Object, selector: LabelRequirements, own: Iterable[T], without_owner: Iterable[T]) -> Claim[T]:
     """Compare what the owner controls, and what nobody does, with its selector."""
     kept: list[T] = []
     release: list[T] = []
@@ -95,7 +95,7 @@ class Adoption(Generic[T]):
         self._finalizer = finalizer  # that dependents carry while they are to be counted
         index_by_controller(informer)
 
-    async def claim(self, owner: Object, selector: LabelSelector) -> list[T]:
+    async def claim(self, owner: Object, selector: LabelRequirements) -> list[T]:
         """The dependents of `owner`, adopted ones included."""
         strays = filter(self._adoptable, orphans(self._informer, owner.metadata.namespace))
         found = sort_out(owner, selector, controlled(self._informer, owner), strays)

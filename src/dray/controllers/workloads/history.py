@@ -29,7 +29,7 @@ _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619
 Owner = StatefulSet | DaemonSet
 
 
-class Wanted(NamedTuple):
+class TemplateRevisions(NamedTuple):
     """The revision that stands for a template now, and those before it, oldest first."""
 
     current: ControllerRevision
@@ -73,7 +73,7 @@ class RevisionHistory:
         """All revisions of a set, oldest first."""
         return sorted(controlled(self._informer, owner), key=lambda one: (one.revision, one.metadata.name))
 
-    async def record(self, owner: Owner, hash_: str = "") -> Wanted:
+    async def record(self, owner: Owner, hash_: str = "") -> TemplateRevisions:
         """Make sure that there is a revision for the set's template; `hash_` if its pods already carry one."""
         known = self.known(owner)
         data = revision_data(owner.spec.template)
@@ -85,7 +85,7 @@ class RevisionHistory:
             current = await self._renumber(owner, same, newest + 1)
         else:
             current = same
-        return Wanted(current, [one for one in known if one.metadata.uid != current.metadata.uid])
+        return TemplateRevisions(current, [one for one in known if one.metadata.uid != current.metadata.uid])
 
     async def _create(self, owner: Owner, data: Tree, number: int, hash_: str) -> ControllerRevision:
         meta = owner.metadata

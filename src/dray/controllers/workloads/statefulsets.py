@@ -15,7 +15,7 @@ from dray.api.types.core import PersistentVolumeClaim, Pod
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import stateful
 from dray.controllers.workloads.adoption import Adoption
-from dray.controllers.workloads.history import RevisionHistory, Wanted, template_of
+from dray.controllers.workloads.history import RevisionHistory, TemplateRevisions, template_of
 from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import PodControl, namespace_ends
 from dray.controllers.workloads.pods import is_deleting, next_available
@@ -90,7 +90,7 @@ class StatefulSetController:
                 await self._client.delete(PersistentVolumeClaim, name, namespace, uid=claim.metadata.uid)
 
 
-def _revisions(stateful_set: StatefulSet, wanted: Wanted) -> Revisions:
+def _revisions(stateful_set: StatefulSet, wanted: TemplateRevisions) -> Revisions:
     """The revision that the status calls current, as long as it is remembered."""
     name = stateful_set.status.currentRevision
     current = next((one for one in wanted.older if one.metadata.name == name), wanted.current)

@@ -17,7 +17,7 @@ from dray.inspect.changes import deleted, is_controlled, patched
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Published
 from dray.inspect.shortage import rules_with, taint_text
-from dray.inspect.suggesting.subject import Subject
+from dray.inspect.suggesting.subject import WaitingPod
 
 _TOGETHER = 3  # pods that a suggestion ends at most
 _PODS = 6  # of a node that are looked at
@@ -28,7 +28,7 @@ _DEVICES_A_SLICE = 128
 # More devices
 
 
-def more(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def more(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """More devices like those that would do, beside them: as few as can help, the nearest node first."""
     census = census_of(subject, cause)
     if census is None:
@@ -47,7 +47,7 @@ def more(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
             yield from _added(subject, census.ask, like[0], node, number)
 
 
-def census_of(subject: Subject, cause: Cause) -> Census | None:
+def census_of(subject: WaitingPod, cause: Cause) -> Census | None:
     """The devices of the request that a cause speaks of, or of the first request of its claim."""
     claims = {c.metadata.name: c for c in subject.pending()}
     asked = cause.asked
@@ -59,7 +59,7 @@ def census_of(subject: Subject, cause: Cause) -> Census | None:
     return Census(ask, subject.hardware, subject.snapshot.taken) if ask is not None else None
 
 
-def _added(subject: Subject, ask: Ask, like: Published, node: str, number: int) -> Iterator[Suggestion]:
+def _added(subject: WaitingPod, ask: Ask, like: Published, node: str, number: int) -> Iterator[Suggestion]:
     for piece in subject.snapshot.all(ResourceSlice):
         names = {device.name for device in piece.spec.devices}
         is_home = (piece.spec.driver, piece.spec.pool.name) == like.id[:2] and like.id.device in names
@@ -84,7 +84,7 @@ def _thing(ask: Ask, number: int) -> str:
 # Devices of others
 
 
-def end_pods(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def end_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The end of pods that hold devices, on one node, as few as can help; never one that would come again."""
     by_node = _holders(subject)
     for number in range(1, _TOGETHER + 1):
@@ -103,7 +103,7 @@ def ending(pods: Iterable[Pod], node: str, home: str) -> Suggestion:
     return Suggestion(SuggestionCode.END_PODS, names=names, node=node, changes=tuple(map(deleted, ended)))
 
 
-def _holders(subject: Subject) -> dict[str, list[Pod]]:
+def _holders(subject: WaitingPod) -> dict[str, list[Pod]]:
     """By node, the pods that hold devices and would not come again, those with the fewest devices first."""
     found: dict[str, dict[str, tuple[int, Pod]]] = {}
     known = {pod.metadata.uid: pod for pod in subject.snapshot.all(Pod)}
@@ -127,7 +127,7 @@ def _holders(subject: Subject) -> dict[str, list[Pod]]:
 # Taints and pools
 
 
-def untaint(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def untaint(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Rules that go, or slices whose devices are published without their taints."""
     census = census_of(subject, cause)
     if census is None:
@@ -159,7 +159,7 @@ def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Su
         yield Suggestion(SuggestionCode.REMOVE_TAINT, spec.pool.name, names=texts, changes=(change,))
 
 
-def pool_again(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def pool_again(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The pool as its slices are, with their right number and each device once."""
     pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.subject), [])
     published = {piece.metadata.name: piece for piece in subject.snapshot.all(ResourceSlice)}

@@ -18,13 +18,13 @@ from dray.api.usage import ZERO, usage_of
 from dray.api.wire import Tree
 from dray.inspect.changes import applied, created, deleted, is_controlled, manifest_of, patched
 from dray.inspect.hardware import alike
-from dray.inspect.suggesting.subject import Subject, requests_in
+from dray.inspect.suggesting.subject import WaitingPod, requests_in
 
 RESOURCE_API = "resource.k8s.io/v1"
 _CLAIM, _TEMPLATE = "resourceClaimName", "resourceClaimTemplateName"
 
 
-def class_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def class_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Another class that is alike, or a class for the driver of that name."""
     where = f"request {cause.request} of claim {cause.claim}"
     if cause.meant:
@@ -47,7 +47,7 @@ def class_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         yield Suggestion(SuggestionCode.CREATE_CLASS, old=cause.subject, new=cause.subject, changes=(created(tree),))
 
 
-def claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def claim_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """A claim that is alike, or the claim of that name in another namespace."""
     if cause.meant:
         changes = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, cause.meant))
@@ -58,7 +58,7 @@ def claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     yield from _copied(subject, ResourceClaim, cause.claim, SuggestionCode.COPY_CLAIM)
 
 
-def template_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def template_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     if cause.meant:
         changes = subject.again(lambda spec: _rename(spec, _TEMPLATE, cause.subject, cause.meant))
         yield Suggestion(SuggestionCode.USE_TEMPLATE, subject.label, cause.subject, cause.meant, changes=changes)
@@ -69,7 +69,7 @@ def template_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 
 
 def _copied(
-    subject: Subject, type_: type[ResourceClaim | ResourceClaimTemplate], name: str, code: SuggestionCode
+    subject: WaitingPod, type_: type[ResourceClaim | ResourceClaimTemplate], name: str, code: SuggestionCode
 ) -> Iterator[Suggestion]:
     for one in subject.snapshot.all(type_):
         if one.metadata.name == name and one.metadata.namespace != subject.namespace and not is_controlled(one):
@@ -91,7 +91,7 @@ def _named_by(spec: Tree, old: str, new: str, name: str) -> None:
             entry[new] = entry.pop(old)
 
 
-def resource_unknown(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def resource_unknown(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """An extended resource that is alike."""
     if not cause.meant:
         return
@@ -109,7 +109,7 @@ def resource_unknown(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 # Groups
 
 
-def group_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def group_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The group, as simple as it can be."""
     tree: Tree = {
         "apiVersion": PodGroup().apiVersion,
@@ -120,7 +120,7 @@ def group_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     yield Suggestion(SuggestionCode.CREATE_GROUP, cause.group, changes=(created(tree),))
 
 
-def group_claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def group_claim_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """A claim of the group that is alike, or the only one that it has."""
     names = [entry.name for entry in subject.group.spec.resourceClaims] if subject.group is not None else []
     meant = alike(cause.claim, names) or (names[0] if len(names) == 1 else "")
@@ -136,7 +136,7 @@ def group_claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     yield Suggestion(SuggestionCode.GROUP_CLAIM, subject.label, cause.claim, meant, changes=changes)
 
 
-def gang_incomplete(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def gang_incomplete(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """More pods like this one, or a smaller gang."""
     missing = cause.of - cause.found
     if not is_controlled(subject.pod):
@@ -151,14 +151,14 @@ def gang_incomplete(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 # Claims that cannot be made or used
 
 
-def pod_quota(subject: Subject, cause: Cause, number: int) -> Iterator[Suggestion]:
+def pod_quota(subject: WaitingPod, cause: Cause, number: int) -> Iterator[Suggestion]:
     """A quota that is large enough for so many more pods."""
     found = subject.snapshot.get(ResourceQuota, cause.subject, subject.namespace)
     if found is not None:
         yield _raised(found, cause, [Quantity.parse(cause.wanted)] * number)
 
 
-def claim_quota(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def claim_quota(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """A quota that is large enough for the claims of all pods that wait: they are made in no particular order."""
     found = subject.snapshot.get(ResourceQuota, cause.subject, subject.namespace)
     if found is not None:
@@ -175,14 +175,14 @@ def _raised(quota: ResourceQuota, cause: Cause, more: Iterable[Quantity]) -> Sug
     return Suggestion(SuggestionCode.RAISE_QUOTA, cause.subject, cause.request, needed, changes=(change,))
 
 
-def claim_foreign(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def claim_foreign(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     claim = subject.claim(cause.claim)
     if claim is not None:
         changes = (deleted(claim), *(subject.again(lambda spec: None) or (deleted(subject.pod),)))
         yield Suggestion(SuggestionCode.MAKE_CLAIM_ANEW, cause.claim, new=subject.name, changes=changes)
 
 
-def claim_deleting(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def claim_deleting(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The end of those who use the claim, and a new claim of the same name."""
     claim = subject.claim(cause.claim)
     if claim is None:
@@ -194,7 +194,7 @@ def claim_deleting(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         yield Suggestion(SuggestionCode.CLAIM_AGAIN, cause.claim, names=names, changes=changes)
 
 
-def own_claim(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def own_claim(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """A claim of the pod's own, like the one that it cannot use."""
     claim = subject.claim(cause.claim)
     name = f"{subject.name}-{cause.claim}"
@@ -207,7 +207,7 @@ def own_claim(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     yield Suggestion(SuggestionCode.OWN_CLAIM, subject.label, cause.claim, name, changes=changes)
 
 
-def own_claims(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def own_claims(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """A claim of the pod's own in place of one of several that no node can reach together."""
     for name in cause.names:
         yield from own_claim(subject, replace(cause, claim=name))

@@ -18,7 +18,7 @@ from dray.api.wire import Tree, tree_of
 from dray.inspect.changes import is_controlled, patched
 from dray.inspect.pods import DEFAULT_SCHEDULER
 from dray.inspect.suggesting.devices import ending
-from dray.inspect.suggesting.subject import Subject
+from dray.inspect.suggesting.subject import WaitingPod
 from dray.verdicts.demand import demand_of
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -27,7 +27,7 @@ _TOGETHER = 2  # pods that are ended for room
 _PODS = 6  # of a node that are looked at
 
 
-def node_rules(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def node_rules(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """What would make a node take the pod, of the nodes with its devices if it has some."""
     verdicts = [v for v in subject.nodes if v.rules and (not cause.names or v.node in cause.names)]
     for verdict in sorted(verdicts, key=lambda v: len(v.rules))[:_NODES]:
@@ -35,7 +35,7 @@ def node_rules(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
             yield from _for_reason(subject, verdict, reason)
 
 
-def _for_reason(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
+def _for_reason(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
     node = subject.snapshot.get(Node, verdict.node)
     if node is None:
         return
@@ -67,7 +67,7 @@ def _for_reason(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> I
             return
 
 
-def _taint(subject: Subject, node: Node, reason: NodeReason) -> Iterator[Suggestion]:
+def _taint(subject: WaitingPod, node: Node, reason: NodeReason) -> Iterator[Suggestion]:
     taint = next((t for t in node.spec.taints if (t.key, t.value) == (reason.subject, reason.value)), None)
     if taint is None:
         return
@@ -84,7 +84,7 @@ def _taint(subject: Subject, node: Node, reason: NodeReason) -> Iterator[Suggest
     yield Suggestion(SuggestionCode.REMOVE_NODE_TAINT, names=(text,), node=name, changes=(change,))
 
 
-def _affinity(subject: Subject, node: Node) -> Iterator[Suggestion]:
+def _affinity(subject: WaitingPod, node: Node) -> Iterator[Suggestion]:
     """Labels that the node lacks, or a pod that does not ask for them."""
     wanted = subject.pod.spec.nodeSelector
     lacking = {key: value for key, value in wanted.items() if node.metadata.labels.get(key) != value}
@@ -109,7 +109,7 @@ def _without_required(spec: Tree, kind: str) -> None:
     spec.get("affinity", {}).get(kind, {}).pop(_REQUIRED, None)
 
 
-def _ports(subject: Subject) -> Iterator[Suggestion]:
+def _ports(subject: WaitingPod) -> Iterator[Suggestion]:
     ports = sorted(port for _, _, port in demand_of(subject.pod).ports)
 
     def change(spec: Tree) -> None:
@@ -121,7 +121,7 @@ def _ports(subject: Subject) -> Iterator[Suggestion]:
     yield Suggestion(SuggestionCode.NO_HOST_PORT, subject.label, text, changes=subject.again(change))
 
 
-def _less(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
+def _less(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
     """What the node has left of a resource instead of what the pod asks for."""
     left, name = reason.found or 0, reason.subject
     if left <= 0 or len(subject.pod.spec.containers) != 1:
@@ -138,7 +138,7 @@ def _less(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> Iterato
     yield Suggestion(code, subject.label, name, text, node=verdict.node, changes=subject.again(change))
 
 
-def _room(subject: Subject, node: Node, most: int) -> Iterator[Suggestion]:
+def _room(subject: WaitingPod, node: Node, most: int) -> Iterator[Suggestion]:
     """The end of pods of the node that would not come again, the smallest first."""
     there = [
         pod
@@ -151,7 +151,7 @@ def _room(subject: Subject, node: Node, most: int) -> Iterator[Suggestion]:
             yield ending(some, node.metadata.name, subject.namespace)
 
 
-def _spread(subject: Subject) -> Iterator[Suggestion]:
+def _spread(subject: WaitingPod) -> Iterator[Suggestion]:
     for one in subject.pod.spec.topologySpreadConstraints:
         key = one.topologyKey
 
@@ -166,12 +166,12 @@ def _spread(subject: Subject) -> Iterator[Suggestion]:
 # What holds the pod itself
 
 
-def gated(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def gated(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     change = patched(subject.pod, {"spec": {"schedulingGates": None}})
     yield Suggestion(SuggestionCode.REMOVE_GATES, f"pod {subject.name}", names=cause.names, changes=(change,))
 
 
-def no_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def no_scheduler(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """A scheduler that is known to run, since it has looked at other pods."""
     if cause.subject == DEFAULT_SCHEDULER:
         return
@@ -189,12 +189,12 @@ def _was_tried(pod: Pod) -> bool:
     return any(condition.type == "PodScheduled" for condition in pod.status.conditions)
 
 
-def by_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def by_scheduler(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The pod without a node that somebody wrote into it."""
     yield Suggestion(SuggestionCode.NO_NODE_NAME, subject.label, changes=subject.again(lambda spec: None))
 
 
-def pod_again(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def pod_again(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The pod made again, away from a node that is gone."""
     changes = tuple(replace(change, force=True) for change in subject.again(lambda spec: None))
     yield Suggestion(SuggestionCode.POD_AGAIN, subject.label, changes=changes)

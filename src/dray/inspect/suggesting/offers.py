@@ -20,14 +20,14 @@ from dray.inspect.placement import Deadlines
 from dray.inspect.pods import PodCase
 from dray.inspect.snapshot import CLUSTER_WIDE, Snapshot
 from dray.inspect.suggesting import devices, names, nodes, requests
-from dray.inspect.suggesting.subject import Subject, causes_in
+from dray.inspect.suggesting.subject import WaitingPod, causes_in
 
 MOST = 3  # suggestions that are told
 _TRIALS = 12  # changes that are tried of what one module offers
 _LOOKED_AT = 100  # changes that it may offer
 _NEEDED = frozenset(CLUSTER_WIDE)  # a user who may not read all of it knows too little for a trial
 
-Offer = Callable[[Subject, Cause], Iterator[Suggestion]]
+Offer = Callable[[WaitingPod, Cause], Iterator[Suggestion]]
 
 OFFERS: Mapping[CauseCode, Sequence[Offer]] = {
     CauseCode.CLAIM_MISSING: (names.claim_missing,),
@@ -85,7 +85,7 @@ def suggestions(
     """What would help a pod that waits, each tried; nothing where it cannot be known in time."""
     if snapshot.unreadable & _NEEDED or snapshot.hides_use:
         return ()
-    subject = Subject(snapshot, pod, verdicts, deadlines.cluster)
+    subject = WaitingPod(snapshot, pod, verdicts, deadlines.cluster)
     found: dict[SuggestionCode, Suggestion] = {}
     try:
         for one in causes_in(cause):
@@ -97,7 +97,7 @@ def suggestions(
 
 
 def _try(
-    subject: Subject,
+    subject: WaitingPod,
     offers: Iterable[Suggestion],
     found: dict[SuggestionCode, Suggestion],
     deadlines: Deadlines,
@@ -113,7 +113,7 @@ def _try(
                 found[offer.code] = offer
 
 
-def helps(subject: Subject, offer: Suggestion, deadlines: Deadlines) -> bool:
+def helps(subject: WaitingPod, offer: Suggestion, deadlines: Deadlines) -> bool:
     """Whether the pod has a place once the changes are made."""
     after = applied(subject.snapshot, offer.changes)
     pod = after.get(Pod, subject.name, subject.namespace)

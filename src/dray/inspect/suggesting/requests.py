@@ -7,8 +7,8 @@ from functools import partial
 
 from dray.api.reasons.cause_wording import asked as in_words_of
 from dray.api.reasons.cause_wording import place
-from dray.api.reasons.causes import Asked, Cause, SelectorCode
-from dray.api.reasons.suggestions import Change, Suggestion, SuggestionCode
+from dray.api.reasons.causes import Cause, RequestedDevices, SelectorCode
+from dray.api.reasons.suggestions import SuggestedChange, Suggestion, SuggestionCode
 from dray.api.types.resource import DeviceTaint
 from dray.api.wire import Tree, tree_of
 from dray.inspect.asking import Census
@@ -17,7 +17,7 @@ from dray.inspect.expressions import accesses, in_words
 from dray.inspect.selectors import missing_name
 from dray.inspect.shortage import taint_text
 from dray.inspect.suggesting.rewriting import guarded, redriven, renamed, revalued
-from dray.inspect.suggesting.subject import Subject
+from dray.inspect.suggesting.subject import WaitingPod
 
 MOST_DEVICES = 32
 
@@ -25,7 +25,7 @@ MOST_DEVICES = 32
 # Selectors
 
 
-def selector(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def selector(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Another name or another value in the selector that matches nothing."""
     ask = subject.ask(cause.asked)
     if ask is None or cause.asked is None or cause.selector is None:
@@ -50,7 +50,7 @@ def selector(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         yield Suggestion(SuggestionCode.SELECTOR_VALUE, where, in_words(before), in_words(after), changes=changes)
 
 
-def _with_selector(subject: Subject, asked: Asked, old: str, new: str) -> tuple[Change, ...]:
+def _with_selector(subject: WaitingPod, asked: RequestedDevices, old: str, new: str) -> tuple[SuggestedChange, ...]:
     if old == new:
         return ()
     return subject.request_again(asked, lambda request: _put_selector(request, old, new))
@@ -62,7 +62,7 @@ def _put_selector(tree: Tree, old: str, new: str) -> None:
             one["cel"]["expression"] = new
 
 
-def selector_fails(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def selector_fails(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The right name in the selector that fails, or a guard around it, in the claim or in the class."""
     asks = [ask for claim in subject.pending() for ask in subject.asks(claim)]
     for ask in asks:
@@ -73,7 +73,7 @@ def selector_fails(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         yield from _class_mended(subject, ask.class_name)
 
 
-def _mended(subject: Subject, old: str) -> Iterator[tuple[SuggestionCode, tuple[str, str], str]]:
+def _mended(subject: WaitingPod, old: str) -> Iterator[tuple[SuggestionCode, tuple[str, str], str]]:
     fault = missing_name(old, subject.hardware)
     if fault is not None and fault.place is not None and fault.meant is not None:
         told = fault.place.name, place(fault.meant, fault.place)
@@ -84,14 +84,14 @@ def _mended(subject: Subject, old: str) -> Iterator[tuple[SuggestionCode, tuple[
             yield SuggestionCode.SELECTOR_GUARD, (in_words(old), text), text
 
 
-def _class_mended(subject: Subject, name: str) -> Iterator[Suggestion]:
+def _class_mended(subject: WaitingPod, name: str) -> Iterator[Suggestion]:
     class_ = subject.snapshot.classes.get(name)
     for one in class_.spec.selectors if class_ is not None else ():
         for _, _, text in _mended(subject, one.cel.expression if one.cel is not None else ""):
             yield _class_selector(subject, name, one.cel.expression if one.cel is not None else "", text)
 
 
-def class_matches_nothing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def class_matches_nothing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Another name of a driver, an attribute or a value in the class."""
     class_ = subject.snapshot.classes.get(cause.subject)
     drivers = _drivers(subject)
@@ -103,11 +103,11 @@ def class_matches_nothing(subject: Subject, cause: Cause) -> Iterator[Suggestion
             yield _class_selector(subject, cause.subject, old, text)
 
 
-def _drivers(subject: Subject) -> list[str]:
+def _drivers(subject: WaitingPod) -> list[str]:
     return sorted({one.id.driver for one in subject.hardware.usable})
 
 
-def _class_selector(subject: Subject, name: str, old: str, new: str) -> Suggestion:
+def _class_selector(subject: WaitingPod, name: str, old: str, new: str) -> Suggestion:
     class_ = subject.snapshot.classes[name]
     spec = tree_of(class_)["spec"]
     _put_selector(spec, old, new)
@@ -118,7 +118,7 @@ def _class_selector(subject: Subject, name: str, old: str, new: str) -> Suggesti
 # Numbers
 
 
-def fewer(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def fewer(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """As many devices as one node can give."""
     asked = cause.asked
     if asked is None or cause.every or subject.ask(asked) is None:
@@ -127,7 +127,7 @@ def fewer(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     yield from _asking_for(subject, asked, min(best, asked.needed - 1))
 
 
-def _asking_for(subject: Subject, asked: Asked, number: int) -> Iterator[Suggestion]:
+def _asking_for(subject: WaitingPod, asked: RequestedDevices, number: int) -> Iterator[Suggestion]:
     if number > 0:
 
         def change(request: Tree) -> None:
@@ -139,7 +139,7 @@ def _asking_for(subject: Subject, asked: Asked, number: int) -> Iterator[Suggest
         yield Suggestion(code, where, str(asked.needed), str(number), changes=changes)
 
 
-def not_all(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def not_all(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Those that are free instead of all devices of a node."""
     if cause.asked is not None and cause.every and cause.found:
 
@@ -150,7 +150,7 @@ def not_all(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         yield Suggestion(SuggestionCode.NOT_ALL, in_words_of(cause.asked), new=str(cause.found), changes=changes)
 
 
-def too_many(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def too_many(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """As many devices as a claim may have, taken from its largest request."""
     claim = subject.claim(cause.claim)
     asks = subject.asks(claim) if claim is not None else []
@@ -161,7 +161,7 @@ def too_many(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         yield from _asking_for(subject, largest.asked(largest.spec.count), largest.spec.count - over)
 
 
-def less_capacity(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def less_capacity(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """As much of a capacity as the nearest device can give."""
     asked = cause.asked
     amounts = [amount for amount in cause.lacking if not amount.counter_set]
@@ -180,7 +180,7 @@ def less_capacity(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 # Tolerations
 
 
-def tolerate(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def tolerate(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Tolerations for the taints that keep the request away: for each alone, then for all."""
     ask, asked = subject.ask(cause.asked), cause.asked
     taints = Census(ask, subject.hardware, subject.snapshot.taken).taints() if ask is not None else []
@@ -190,7 +190,7 @@ def tolerate(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         yield _tolerating(subject, asked, some)
 
 
-def _tolerating(subject: Subject, asked: Asked, taints: list[DeviceTaint]) -> Suggestion:
+def _tolerating(subject: WaitingPod, asked: RequestedDevices, taints: list[DeviceTaint]) -> Suggestion:
     def change(request: Tree) -> None:
         request["tolerations"] = [*request.get("tolerations", ()), *map(_toleration, taints)]
 
@@ -207,7 +207,7 @@ def _toleration(taint: DeviceTaint) -> Tree:
 # Constraints
 
 
-def constraint(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def constraint(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The right attribute, or no constraint on it."""
     attribute = cause.subject
     if cause.meant:
@@ -237,7 +237,7 @@ def _without(spec: Tree, attribute: str) -> None:
     spec["devices"]["constraints"] = kept
 
 
-def other_pod(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+def other_pod(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """One of several claims that compete left to another pod."""
     if not cause.claim:
         return

@@ -12,9 +12,9 @@ from typing import Any
 
 from dray.api import podclaims
 from dray.api.extended_resources import IN_MEMORY, ExtendedResources, needs_of, special_claim
-from dray.api.reasons.causes import Asked, Cause
+from dray.api.reasons.causes import Cause, RequestedDevices
 from dray.api.reasons.nodes import NodeVerdict
-from dray.api.reasons.suggestions import Change
+from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.wire import Tree
@@ -28,7 +28,7 @@ from dray.verdicts.demand import demand_of
 SpecEdit = Callable[[Tree], None]
 
 
-class Subject:
+class WaitingPod:
     """A pod that waits, and why."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, nodes: tuple[NodeVerdict, ...], deadline: float | None) -> None:
@@ -53,7 +53,7 @@ class Subject:
 
     # The pod
 
-    def again(self, edit: SpecEdit) -> tuple[Change, ...]:
+    def again(self, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
         """The pod made again with another spec, free of its node: by itself, or by the workload that makes it."""
         if self._maker is not None:
             return with_template(self._maker, self.pod, edit)
@@ -71,7 +71,7 @@ class Subject:
     def claim(self, name: str) -> ResourceClaim | None:
         return self.snapshot.get(ResourceClaim, name, self.namespace)
 
-    def ask(self, asked: Asked | None) -> Ask | None:
+    def ask(self, asked: RequestedDevices | None) -> Ask | None:
         """The request that a cause speaks of; None for one that the pod does not write itself."""
         claim = self.claim(asked.claim) if asked is not None and asked.claim != IN_MEMORY else None
         return asks_of(claim, self.snapshot.classes).get(asked.request) if asked is not None and claim else None
@@ -89,7 +89,7 @@ class Subject:
         if served:
             yield special_claim(self.pod, needs_of(self.pod, served))
 
-    def claim_again(self, name: str, edit: SpecEdit) -> tuple[Change, ...]:
+    def claim_again(self, name: str, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
         """A claim that has no devices made again with another spec: itself, or its template and then the pod."""
         claim = self.claim(name)
         if claim is None or claim.status.allocation is not None:
@@ -111,7 +111,7 @@ class Subject:
                 return self.snapshot.get(ResourceClaimTemplate, name, self.namespace)
         return None
 
-    def request_again(self, asked: Asked, edit: SpecEdit) -> tuple[Change, ...]:
+    def request_again(self, asked: RequestedDevices, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
         """The claim of a request made again with an edit of that request, or of one of its alternatives."""
 
         def change(spec: Tree) -> None:

@@ -24,7 +24,7 @@ from dray.node.images.manifest import (
     MOST_MANIFEST_BYTES,
     Descriptor,
     ImageError,
-    Index,
+    ImageIndex,
     Manifest,
     check_digest,
     choose,
@@ -126,7 +126,7 @@ def _small(read: Read, path: str, what: str) -> bytes:
 
 
 def _in_layout(read: Read, repository: str, name: ImageName, what: str) -> FoundImage | None:
-    index = decoded(_small(read, "index.json", what), Index, f"{what}: index.json")
+    index = decoded(_small(read, "index.json", what), ImageIndex, f"{what}: index.json")
     for descriptor in index.manifests:
         if _is_meant(descriptor, repository, name, alone=len(index.manifests) == 1):
             return _from_layout(read, descriptor, what)
@@ -155,7 +155,7 @@ def _blob(digest: str) -> str:
 def _from_layout(read: Read, descriptor: Descriptor, what: str) -> FoundImage:
     data = check_digest(_small(read, _blob(descriptor.digest), what), descriptor.digest, what)
     if is_index(data, descriptor.mediaType):
-        return _from_layout(read, choose(decoded(data, Index, what), what), what)
+        return _from_layout(read, choose(decoded(data, ImageIndex, what), what), what)
     manifest = decoded(data, Manifest, what)
     config = check_digest(_small(read, _blob(manifest.config.digest), what), manifest.config.digest, what)
     layers = tuple(Layer(d.digest, d.size, partial(read, _blob(d.digest))) for d in manifest.layers)

@@ -49,7 +49,7 @@ class Manifest(msgspec.Struct, frozen=True):
     mediaType: str = ""
 
 
-class Index(msgspec.Struct, frozen=True):
+class ImageIndex(msgspec.Struct, frozen=True):
     manifests: tuple[Descriptor, ...]
     mediaType: str = ""
 
@@ -89,7 +89,7 @@ def is_index(data: bytes, media_type: str) -> bool:
     return "manifests" in tree
 
 
-def choose(index: Index, what: str) -> Descriptor:
+def choose(index: ImageIndex, what: str) -> Descriptor:
     """The image for this machine."""
     machine = platform.machine()
     wanted = _ARCHITECTURES.get(machine, machine)

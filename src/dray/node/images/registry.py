@@ -26,7 +26,7 @@ from dray.node.images.manifest import (
     MOST_MANIFEST_BYTES,
     Descriptor,
     ImageError,
-    Index,
+    ImageIndex,
     Manifest,
     check_digest,
     choose,
@@ -112,7 +112,7 @@ class _Repository:
         digest = name.digest or f"sha256:{hashlib.sha256(data).hexdigest()}"
         check_digest(data, digest, name.full)
         if is_index(data, media_type):
-            chosen = choose(decoded(data, Index, name.full), name.full)
+            chosen = choose(decoded(data, ImageIndex, name.full), name.full)
             data, _ = await self._manifest(chosen.digest)
             check_digest(data, chosen.digest, name.full)
         if digest in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 _LONGEST = 32  # times the first pause
 
 
-class Backoff:
+class NodeGroupBackoff:
     """Which groups are closed, and until when."""
 
     def __init__(self, seconds: float) -> None:

@@ -29,10 +29,10 @@ def cheapest(
     market: Market, left: Sequence[int], rooms: Sequence[int], values: Values, known: Sequence[Purchase], cost: float
 ) -> Cheapest:
     """The cheapest purchases, at most as dear as those that are known, which come to `cost`."""
-    return _Search(market, left, values, known, cost).run(tuple(left), tuple(rooms))
+    return _ExactSearch(market, left, values, known, cost).run(tuple(left), tuple(rooms))
 
 
-class _Search:
+class _ExactSearch:
     def __init__(
         self, market: Market, left: Sequence[int], values: Values, known: Sequence[Purchase], cost: float
     ) -> None:

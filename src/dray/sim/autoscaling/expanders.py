@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dray.sim.autoscaling.groups import Expander, NodeGroup, Settings
+from dray.sim.autoscaling.groups import AutoscalingSettings, Expander, NodeGroup
 from dray.verdicts.demand import amounts
 
 _LOWER_PRIORITY = 1000.0
@@ -32,7 +32,7 @@ class Costs(msgspec.Struct, frozen=True):
         return self.tie * (2 * units + 10 * steps)
 
 
-def costs_of(groups: Sequence[NodeGroup], settings: Settings) -> Costs:
+def costs_of(groups: Sequence[NodeGroup], settings: AutoscalingSettings) -> Costs:
     """The costs of the groups under the expander that is set."""
     plain = measure(groups, settings.expander)
     tie = _TIE * (max(plain, default=0.0) or 1.0)

@@ -16,7 +16,7 @@ import grpc.aio
 
 from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import stub
-from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, ProviderError
+from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, ProviderError, ProviderNodeName
 
 T = TypeVar("T")
 TIMEOUT = 5.0  # what Cluster Autoscaler gives a provider by default
@@ -56,7 +56,7 @@ class ExternalProvider:
         request = wire.NodeGroupIncreaseSizeRequest(delta=count, id=group)
         await self._ask(self._stub.NodeGroupIncreaseSize(request, timeout=self._timeout))
 
-    async def delete(self, group: str, nodes: Sequence[NodeName]) -> None:
+    async def delete(self, group: str, nodes: Sequence[ProviderNodeName]) -> None:
         named = [wire.ExternalGrpcNode(providerID=node.provider_id, name=node.name) for node in nodes]
         request = wire.NodeGroupDeleteNodesRequest(nodes=named, id=group)
         await self._ask(self._stub.NodeGroupDeleteNodes(request, timeout=self._timeout))

@@ -17,7 +17,14 @@ from dray.api.protobuf import encode_message
 from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import add_service
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
-from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, Provider, ProviderError
+from dray.sim.autoscaling.provider import (
+    GroupStatus,
+    Instance,
+    InstanceState,
+    Provider,
+    ProviderError,
+    ProviderNodeName,
+)
 
 T = TypeVar("T")
 Context = Any  # grpc.aio.ServicerContext, which has no types
@@ -65,7 +72,7 @@ class ExternalService:
     async def NodeGroupDeleteNodes(
         self, request: wire.NodeGroupDeleteNodesRequest, context: Context
     ) -> wire.NodeGroupDeleteNodesResponse:
-        nodes = [NodeName(node.name, node.providerID) for node in request.nodes]
+        nodes = [ProviderNodeName(node.name, node.providerID) for node in request.nodes]
         await _done(self._provider.delete(request.id, nodes), context)
         return wire.NodeGroupDeleteNodesResponse()
 
@@ -78,7 +85,7 @@ class ExternalService:
         if not 0 < -request.delta <= len(creating):
             text = f"delta {request.delta}: expected a number from {-len(creating)} to -1"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
-        nodes = [NodeName("", one) for one in creating[request.delta :]]
+        nodes = [ProviderNodeName("", one) for one in creating[request.delta :]]
         await _done(self._provider.delete(request.id, nodes), context)
         return wire.NodeGroupDecreaseTargetSizeResponse()
 

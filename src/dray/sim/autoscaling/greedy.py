@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.market import Counts, Market, Purchase, within, without
-from dray.sim.autoscaling.pricing import Offer
+from dray.sim.autoscaling.pricing import PricedFilling
 
 _IMPORTANT = 1e4  # times as much as a unit of the next lower rank is worth where there is not room for all
 
@@ -18,7 +18,7 @@ def greedy(market: Market, left: Sequence[int], rooms: Sequence[int], values: Se
     """Purchases for the units that are left, as far as there is room."""
     bought: list[Purchase] = []
     counts, spare = tuple(left), [*rooms]
-    offers: dict[int, Offer] = {}  # of each group; good for as long as there are units for it
+    offers: dict[int, PricedFilling] = {}  # of each group; good for as long as there are units for it
     while any(counts):
         best = _best(market, counts, spare, values, offers)
         if best is None:
@@ -74,7 +74,7 @@ def _scarcest(own: Fillings, left: Sequence[int]) -> int:
 
 
 def _best(
-    market: Market, left: Counts, rooms: Sequence[int], values: Sequence[float], offers: dict[int, Offer]
+    market: Market, left: Counts, rooms: Sequence[int], values: Sequence[float], offers: dict[int, PricedFilling]
 ) -> Purchase | None:
     best, rate = None, 0.0
     for group, room in enumerate(rooms):

@@ -19,7 +19,7 @@ from dray.api.wire import Wire
 from dray.sim import forms, profiles
 from dray.sim.autoscaling.templates import GROUP_LABEL, Template, TemplateError, faults, from_node, from_profile
 from dray.sim.forms import FormError
-from dray.sim.profiles import Profile, ProfileError
+from dray.sim.profiles import NodeProfile, ProfileError
 
 
 class GroupError(ValueError):
@@ -34,7 +34,7 @@ class Expander(StrEnum):
     PRIORITY = "priority"
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to decide. Times are in seconds, prices by the hour.
 
     `alternativePrice` is what a step down a request's list of alternatives counts as; with 0 steps only break ties.
@@ -58,7 +58,7 @@ class GroupSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: int = 0
     profile: str = ""
     node: str = ""
-    template: Profile | None = None
+    template: NodeProfile | None = None
     labels: dict[str, str] = {}
     taints: list[Taint] = []
     selector: dict[str, str] = {}
@@ -70,7 +70,7 @@ class GroupsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file as it is written."""
 
     groups: list[GroupSpec]
-    settings: Settings = Settings()
+    settings: AutoscalingSettings = AutoscalingSettings()
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ class NodeGroups(msgspec.Struct, frozen=True):
     """All groups, in the order of the file, and how to choose among them."""
 
     groups: tuple[NodeGroup, ...]
-    settings: Settings = Settings()
+    settings: AutoscalingSettings = AutoscalingSettings()
 
     def of(self, node: Node) -> NodeGroup | None:
         """The group that a node belongs to; the first one where several claim it."""
@@ -172,7 +172,7 @@ def _check(spec: GroupSpec, place: str) -> None:
         raise GroupError(f"{place}: expected one of profile, node and template, got {found}")
 
 
-def _check_settings(settings: Settings) -> None:
+def _check_settings(settings: AutoscalingSettings) -> None:
     for field in ("alternativePrice", "provisionSeconds", "backoffSeconds", "unneededSeconds"):
         if not 0 <= getattr(settings, field) < float("inf"):
             raise GroupError(f"settings: {field}: expected a number from 0, got {getattr(settings, field)}")

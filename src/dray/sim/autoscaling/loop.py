@@ -25,12 +25,12 @@ from dray.api.wire import Wire
 from dray.client import Client, SharedInformers
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
-from dray.sim.autoscaling.backoff import Backoff
+from dray.sim.autoscaling.backoff import NodeGroupBackoff
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.orders import Orders
 from dray.sim.autoscaling.planner import plan, sizes_of
-from dray.sim.autoscaling.plans import Plan
-from dray.sim.autoscaling.provider import GroupStatus, NodeName, Provider, ProviderError
+from dray.sim.autoscaling.plans import ScaleUpPlan
+from dray.sim.autoscaling.provider import GroupStatus, Provider, ProviderError, ProviderNodeName
 from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
 from dray.sim.autoscaling.upcoming import add_ordered, complete_nodes
 from dray.sim.cluster import Cluster
@@ -57,7 +57,7 @@ class ScalingView(msgspec.Struct, frozen=True):
 class ScalingDecision(msgspec.Struct, frozen=True):
     """What to add, and what is not needed. One that `is_waiting` has nodes on their way, and may be different later."""
 
-    plan: Plan
+    plan: ScaleUpPlan
     down: ScaleDown = ScaleDown()
     is_waiting: bool = False
 
@@ -100,7 +100,7 @@ class Autoscaler:
         self._interval = interval
         self._now = now
         self._recorder = EventRecorder(client, "cluster-autoscaler")
-        self._backoff = Backoff(groups.settings.backoffSeconds)
+        self._backoff = NodeGroupBackoff(groups.settings.backoffSeconds)
         self._orders = Orders(groups.settings.provisionSeconds)
         self._unneeded: dict[str, float] = {}  # node → since when it is not needed
         self._leaving: dict[str, str] = {}  # node that is being emptied → its group
@@ -175,11 +175,11 @@ class Autoscaler:
     async def _cancel(self, group: str, instances: Iterable[str]) -> None:
         """Hand back what did not come. Where the provider refuses, the other groups go on."""
         try:
-            await self._provider.delete(group, [NodeName("", one) for one in instances])
+            await self._provider.delete(group, [ProviderNodeName("", one) for one in instances])
         except ProviderError as error:
             log.warning("group %s: what did not come cannot be handed back: %s", group, error)
 
-    async def _grow(self, found: Plan, now: float) -> None:
+    async def _grow(self, found: ScaleUpPlan, now: float) -> None:
         for group, count in found.increases.items():
             try:
                 await self._provider.increase(group, count)
@@ -188,7 +188,7 @@ class Autoscaler:
                 pause = self._backoff.fail(group, now)
                 log.warning("group %s: %s; it is left alone for %g s", group, error, pause)
 
-    def _tell(self, found: Plan, statuses: Mapping[str, GroupStatus]) -> None:
+    def _tell(self, found: ScaleUpPlan, statuses: Mapping[str, GroupStatus]) -> None:
         """Say to pods what is done for them, once."""
         pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in self._informers[Pod].list()}
         for node in found.nodes:
@@ -234,7 +234,7 @@ class Autoscaler:
             if pod.metadata.deletionTimestamp is None:
                 await self._evict(pod)
         if not pods:
-            await self._provider.delete(group, [NodeName(name, node.spec.providerID)])
+            await self._provider.delete(group, [ProviderNodeName(name, node.spec.providerID)])
             self._leaving.pop(name, None)
             self._removed.add(name)
             log.info("node %s of group %s is removed", name, group)

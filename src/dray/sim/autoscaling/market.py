@@ -13,7 +13,7 @@ import msgspec
 from dray.sim.autoscaling.demand import PodKind
 from dray.sim.autoscaling.expanders import Costs
 from dray.sim.autoscaling.fillings import Filling, Fillings
-from dray.sim.autoscaling.pricing import Offer, best_filling
+from dray.sim.autoscaling.pricing import PricedFilling, best_filling
 
 Counts = tuple[int, ...]
 RANKS = 3  # priorities that are told apart: the two highest, and all others
@@ -76,7 +76,7 @@ class Market:
         filled = self.fillings[group].filled(filling)
         return filled.steps if filled is not None else 0
 
-    def offer(self, group: int, values: Sequence[float], left: Sequence[int]) -> Offer:
+    def offer(self, group: int, values: Sequence[float], left: Sequence[int]) -> PricedFilling:
         """The filling of a node of the group that is worth most. Steps that cannot be avoided are taken off."""
         own = self.fillings[group]
         net = [value - self.costs.step * steps for value, steps in zip(values, own.least_steps, strict=True)]

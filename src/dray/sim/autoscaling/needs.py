@@ -17,7 +17,7 @@ from dray.allocator.identity import Features
 from dray.allocator.layout import Layout
 from dray.allocator.plan import plan
 from dray.allocator.pools import view
-from dray.allocator.problem import Choice, Item, pose
+from dray.allocator.problem import AlternativeBits, Item, pose
 from dray.api.pools import by_pool
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceSlice
@@ -122,7 +122,7 @@ def _shares(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[
     for wanted in sorted(set(names.values())):
         total = sum(packing.totals[number] for number, name in names.items() if name == wanted)
 
-        def taken(choice: Choice, wanted: str = wanted) -> dict[int, int]:
+        def taken(choice: AlternativeBits, wanted: str = wanted) -> dict[int, int]:
             return {
                 bit: sum(much for number, much in consumed if names[number] == wanted)
                 for bit, consumed in choice.takes.capacity.items()
@@ -152,7 +152,7 @@ def _least(item: Item, drawn: dict[int, int] | None = None) -> int:
     return min(_of_choice(choice, drawn) for choice in item.choices)
 
 
-def _of_choice(choice: Choice, drawn: dict[int, int]) -> int:
+def _of_choice(choice: AlternativeBits, drawn: dict[int, int]) -> int:
     if choice.admin or not choice.devices:
         return 0
     return choice.wanted * min(drawn.get(1 << at, 0) for at in positions(choice.devices))

@@ -37,7 +37,7 @@ from dray.sim.autoscaling.market import (
     within,
     without,
 )
-from dray.sim.autoscaling.plans import Check, Plan, PlannedNode
+from dray.sim.autoscaling.plans import Check, PlannedNode, ScaleUpPlan
 from dray.sim.autoscaling.trial import World, add_node, submit, withdraw, world_of
 from dray.sim.cluster import Cluster
 from dray.sim.what_if import outcomes
@@ -66,7 +66,7 @@ def plan(
     closed: Iterable[str] = (),
     daemon_sets: Iterable[DaemonSet] = (),
     seconds: float = SECONDS,
-) -> Plan:
+) -> ScaleUpPlan:
     """Plan for the pods of a cluster that wait. The cluster stays as it is.
 
     `sizes` says how many nodes groups have, those on order included; `closed` names groups that may not grow now.
@@ -109,12 +109,12 @@ class _Question(msgspec.Struct, frozen=True):
     world: World
 
 
-def _planned(trial: Cluster, question: _Question, deadline: float) -> Plan:
+def _planned(trial: Cluster, question: _Question, deadline: float) -> ScaleUpPlan:
     """The plan. Kinds to which a plan for nodes alone does not apply are linked to other nodes, and get theirs first."""
     demand = demand_of(trial)
     kind_of = {name: number for number, kind in enumerate(demand.kinds) for name in kind.pods}
     linked = {number for number, kind in enumerate(demand.kinds) if minds_others(kind.first)}
-    minds, alone = bool(linked), Plan()
+    minds, alone = bool(linked), ScaleUpPlan()
     while True:
         with trial.fork() as attempt:
             found, refused = _attempted(attempt, question, demand, linked, deadline)
@@ -131,7 +131,7 @@ def _planned(trial: Cluster, question: _Question, deadline: float) -> Plan:
     return replace(found, blocked=outcomes(trial, demand.blocked))
 
 
-def _merit(demand: Demand, found: Plan) -> tuple[float, ...]:
+def _merit(demand: Demand, found: ScaleUpPlan) -> tuple[float, ...]:
     """How good a plan is, the less the better: how many pods it leaves out, the most important first, then its cost."""
     unhelped = {name for one in found.unhelped for name in one.pods}
     left: Counter[int] = Counter()
@@ -142,9 +142,9 @@ def _merit(demand: Demand, found: Plan) -> tuple[float, ...]:
 
 def _attempted(
     trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
-) -> tuple[Plan, frozenset[str]]:
+) -> tuple[ScaleUpPlan, frozenset[str]]:
     """A plan with nodes for linked kinds first, and pods of others that turn out to be linked as well."""
-    together = Plan()
+    together = ScaleUpPlan()
     if linked:
         together = _planned_together(trial, question, demand, linked, deadline)
         more = together.increases
@@ -163,14 +163,14 @@ def _attempted(
     return _joined(together, alone, demand) if linked else alone, refused
 
 
-def _joined(together: Plan, alone: Plan, demand: Demand) -> Plan:
+def _joined(together: ScaleUpPlan, alone: ScaleUpPlan, demand: Demand) -> ScaleUpPlan:
     """One plan of two, the second one made for what waits after the first one."""
     useless = alone.useless if demand.kinds else together.useless
     if together.served or together.unhelped:
         useless = tuple(name for name in useless if name in together.useless)
     cost = together.cost + alone.cost
     proven = together.proven and alone.proven and not (together.nodes and demand.kinds)
-    return Plan(
+    return ScaleUpPlan(
         (*together.nodes, *alone.nodes),
         (*together.served, *alone.served),
         (*together.unhelped, *alone.unhelped),
@@ -181,7 +181,9 @@ def _joined(together: Plan, alone: Plan, demand: Demand) -> Plan:
     )
 
 
-def _planned_together(trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float) -> Plan:
+def _planned_together(
+    trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
+) -> ScaleUpPlan:
     """A plan for linked kinds, carried out in the trial; the other pods take what room it leaves."""
     groups, kinds = question.groups, tuple(demand.kinds[number] for number in sorted(linked))
     for kind in demand.kinds:
@@ -200,22 +202,22 @@ def _planned_together(trial: Cluster, question: _Question, demand: Demand, linke
     plain = dict(zip(names, measure(groups.groups, groups.settings.expander), strict=True))
     cost = sum(plain[node.group] + node.steps * groups.settings.alternativePrice for node in nodes)
     bound = cost if bought.proven else 0.0
-    return Plan(
+    return ScaleUpPlan(
         nodes, told.served, told.unhelped, useless=told.useless, cost=cost, lower_bound=bound, proven=bought.proven
     )
 
 
-def _planned_alone(question: _Question, shopping: Shopping, deadline: float) -> Plan:
+def _planned_alone(question: _Question, shopping: Shopping, deadline: float) -> ScaleUpPlan:
     """A plan for pods that depend on no other node than their own."""
     if not shopping.kinds:
-        return Plan()
+        return ScaleUpPlan()
     groups = question.groups
     market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), shopping.kinds, deadline)
     purchases, values, proven = _bought(market, shopping)
     cost = _cost(market, purchases, groups)
     bound = cost if proven else min(cost, _bound(market, shopping, purchases, values))
     given = assign(shopping, purchases, groups, question.named)
-    return Plan(
+    return ScaleUpPlan(
         given.nodes,
         given.served,
         given.unhelped,
@@ -297,7 +299,7 @@ def _rounded(market: Market, kept: Counts, rooms: Counts, relaxed: Relaxed) -> l
     return [*bought, *rest]
 
 
-def _checked(cluster: Cluster, groups: NodeGroups, found: Plan, world: World) -> Check | None:
+def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, world: World) -> Check | None:
     """What the scheduler does with the new nodes by itself."""
     pods = found.pods
     if not pods or len(pods) > _CHECKED_PODS:

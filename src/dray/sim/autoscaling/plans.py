@@ -61,7 +61,7 @@ class Check(msgspec.Struct, frozen=True):
     waiting: tuple[str, ...]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ScaleUpPlan(msgspec.Struct, frozen=True):
     """What to add and why. Prices are by the hour; `cost` and `lower_bound` are in the measure of the expander.
 
     No set of nodes for the same pods costs less than `lower_bound`; where the plan is `proven`, it is the cheapest one.

@@ -17,7 +17,7 @@ _EFFORT = 4_000  # steps of one search; then its bound is that of the fractional
 _TINY = 1e-12
 
 
-class Offer(msgspec.Struct, frozen=True):
+class PricedFilling(msgspec.Struct, frozen=True):
     """The best filling that was found with its value, and what no filling can be worth more than."""
 
     filling: Filling
@@ -25,12 +25,12 @@ class Offer(msgspec.Struct, frozen=True):
     bound: float
 
 
-def best_filling(fillings: Fillings, values: Sequence[float], left: Sequence[int]) -> Offer:
+def best_filling(fillings: Fillings, values: Sequence[float], left: Sequence[int]) -> PricedFilling:
     """The filling of a node that is worth most, out of the units that are left."""
-    return _Search(fillings, values, left).offer()
+    return _FillingSearch(fillings, values, left).offer()
 
 
-class _Search:
+class _FillingSearch:
     def __init__(self, fillings: Fillings, values: Sequence[float], left: Sequence[int]) -> None:
         self._fillings = fillings
         self._values = values
@@ -45,13 +45,13 @@ class _Search:
         self._refused = 0.0
         self._effort = 0
 
-    def offer(self) -> Offer:
+    def offer(self) -> PricedFilling:
         rows = len(self._needs[0]) if self._needs else 0
         room = [1.0] * rows
         everything = self._bound(0, room)
         self._extend(0, 0.0, room)
         filling, value = self._best
-        return Offer(filling, value, everything if self._effort > _EFFORT else max(value, self._refused))
+        return PricedFilling(filling, value, everything if self._effort > _EFFORT else max(value, self._refused))
 
     def _suffix_rates(self) -> list[list[float]]:
         """For each position and row, the most value that a whole row can bring from there on."""

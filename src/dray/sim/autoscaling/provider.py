@@ -40,7 +40,7 @@ class GroupStatus(msgspec.Struct, frozen=True):
     instances: tuple[Instance, ...] = ()
 
 
-class NodeName(msgspec.Struct, frozen=True):
+class ProviderNodeName(msgspec.Struct, frozen=True):
     """A node in the words of both sides; of a node that never came, only the provider's."""
 
     name: str
@@ -62,6 +62,6 @@ class Provider(Protocol):
         """Order so many more nodes of a group."""
         ...
 
-    async def delete(self, group: str, nodes: Sequence[NodeName]) -> None:
+    async def delete(self, group: str, nodes: Sequence[ProviderNodeName]) -> None:
         """Take nodes of a group back, and make the group smaller by as many."""
         ...

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from dray.api.reasons import wording
-from dray.sim.autoscaling.groups import Expander, NodeGroups, Settings
-from dray.sim.autoscaling.plans import GroupRefusal, Plan, PlannedNode, Served, Unhelped
+from dray.sim.autoscaling.groups import AutoscalingSettings, Expander, NodeGroups
+from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, ScaleUpPlan, Served, Unhelped
 from dray.sim.autoscaling.scale_down import ScaleDown
 from dray.sim.what_if import DeviceUse
 
@@ -17,7 +17,7 @@ NODES = 50  # that people want to read about one by one
 PODS = 5  # names of pods that share a fate
 
 
-def tree(plan: Plan, down: ScaleDown, groups: NodeGroups) -> dict[str, Any]:
+def tree(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> dict[str, Any]:
     """Everything, as JSON has it."""
     return {
         "increases": plan.increases,
@@ -38,7 +38,7 @@ def tree(plan: Plan, down: ScaleDown, groups: NodeGroups) -> dict[str, Any]:
     }
 
 
-def lines(plan: Plan, down: ScaleDown, groups: NodeGroups) -> list[str]:
+def lines(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> list[str]:
     """Everything, as people read it."""
     found = [*_summary(plan, groups)]
     prices = {group.name: group.price for group in groups.groups}
@@ -59,7 +59,7 @@ def lines(plan: Plan, down: ScaleDown, groups: NodeGroups) -> list[str]:
     return [*found, *_down_lines(down)]
 
 
-def _blocked(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _blocked(plan: ScaleUpPlan) -> dict[str, tuple[str, ...]]:
     """The pods that wait for something else than a node, by what they wait for."""
     found: dict[str, tuple[str, ...]] = {}
     for one in plan.blocked:
@@ -67,7 +67,7 @@ def _blocked(plan: Plan) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _summary(plan: Plan, groups: NodeGroups) -> Iterator[str]:
+def _summary(plan: ScaleUpPlan, groups: NodeGroups) -> Iterator[str]:
     pods = sum(len(node.pods) for node in plan.nodes)
     if not plan.nodes:
         yield "no node is to be added"
@@ -88,7 +88,7 @@ def _summary(plan: Plan, groups: NodeGroups) -> Iterator[str]:
         yield f"not proven to be the cheapest set of nodes{of}: cost {_money(plan.cost)}, {bound}"
 
 
-def _measure(settings: Settings) -> str:
+def _measure(settings: AutoscalingSettings) -> str:
     """What cheap means, where it is not the price alone."""
     by = "" if settings.expander is Expander.PRICE else f" by {settings.expander.value}"
     steps = settings.alternativePrice
@@ -112,7 +112,7 @@ def _refusal(why: GroupRefusal) -> str:
     return f"group {why.group}: {wording.no_help(why.code, said)}"
 
 
-def _check_lines(plan: Plan) -> list[str]:
+def _check_lines(plan: ScaleUpPlan) -> list[str]:
     check = plan.check
     if check is None or not check.waiting:
         return []

@@ -45,7 +45,7 @@ class Removal(msgspec.Struct, frozen=True):
     moved: tuple[Moved, ...] = ()
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptNode(msgspec.Struct, frozen=True):
     """A node that cannot go, and why: `subject` is the pod, budget, claim or group in question."""
 
     node: str
@@ -58,7 +58,7 @@ class ScaleDown(msgspec.Struct, frozen=True):
     """What can be removed, and what cannot; `complete` is False where time ran out before all nodes were tried."""
 
     removals: tuple[Removal, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptNode, ...] = ()
     complete: bool = True
 
 
@@ -68,7 +68,7 @@ def scale_down(
     """The nodes of a cluster that can be removed one after the other, `untouched` ones left out. It stays as it is."""
     deadline = time.monotonic() + seconds
     removals: list[Removal] = []
-    kept: list[Kept] = []
+    kept: list[KeptNode] = []
     complete = True
     with cluster.fork() as trial:
         trial.settle()
@@ -80,7 +80,7 @@ def scale_down(
                 complete = False
                 break
             found = _judged(trial, node, group, sizes[group.name])
-            if isinstance(found, Kept):
+            if isinstance(found, KeptNode):
                 kept.append(found)
             else:
                 removals.append(found)
@@ -99,24 +99,24 @@ def _movable(cluster: Cluster, node: Node) -> list[Pod]:
     return [pod for pod in cluster.pods_on(node.metadata.name) if not is_daemon(pod)]
 
 
-def _judged(trial: Cluster, node: Node, group: NodeGroup, size: int) -> Removal | Kept:
+def _judged(trial: Cluster, node: Node, group: NodeGroup, size: int) -> Removal | KeptNode:
     """Whether a node can go; if so, it is gone in the trial."""
     name = node.metadata.name
     if size <= group.min:
-        return Kept(name, group.name, Stays.MINIMUM, group.name)
+        return KeptNode(name, group.name, Stays.MINIMUM, group.name)
     budgets: dict[str, PodDisruptionBudget] = {}
     for pod in _movable(trial, node):
         obstacle = _obstacle(trial, pod, budgets)
         if obstacle is not None:
-            return Kept(name, group.name, *obstacle)
+            return KeptNode(name, group.name, *obstacle)
     with trial.fork() as attempt:
         moved = _drained(attempt, name)
         stuck = next((one for one in moved if not one.node), None)
         held = next(_held(attempt, name), None)
     if stuck is not None:
-        return Kept(name, group.name, Stays.NO_PLACE, stuck.pod)
+        return KeptNode(name, group.name, Stays.NO_PLACE, stuck.pod)
     if held is not None:
-        return Kept(name, group.name, Stays.HELD, held)
+        return KeptNode(name, group.name, Stays.HELD, held)
     _drained(trial, name)
     trial.add(*budgets.values())
     trial.remove(Node, name)

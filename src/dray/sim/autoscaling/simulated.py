@@ -20,7 +20,7 @@ from dray.api.types.core import Node
 from dray.api.wire import Tree, Wire
 from dray.sim import hardware
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
-from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, ProviderError
+from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, ProviderError, ProviderNodeName
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class SimulatedProvider:
             members[name] = InstanceState.CREATING
             self._orders.put_nowait((known, name))
 
-    async def delete(self, group: str, nodes: Sequence[NodeName]) -> None:
+    async def delete(self, group: str, nodes: Sequence[ProviderNodeName]) -> None:
         self._known(group)
         names = [node.provider_id.removeprefix(SCHEME) for node in nodes]
         for name in names:

@@ -18,10 +18,10 @@ from dray.api.types.core import Node, Taint
 from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Tree, Wire
-from dray.cel.checking import Asked, check
+from dray.cel.checking import ExpressionToCheck, check
 from dray.sim import profiles
 from dray.sim.copies import node_like, slice_like
-from dray.sim.profiles import Profile, ProfileError
+from dray.sim.profiles import NodeProfile, ProfileError
 
 GROUP_LABEL = "dray.dev/node-group"
 _EPOCH = "1970-01-01T00:00:00Z"  # conditions of nodes that are not there yet
@@ -62,11 +62,11 @@ def faults(template: Template, gates: FeatureGates) -> Iterator[str]:
 
 
 def _complaint(expression: str) -> Complaint | None:
-    refusal = check(Asked(expression)).refusal
+    refusal = check(ExpressionToCheck(expression)).refusal
     return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
 
 
-def from_profile(profile: Profile, name: str, gates: FeatureGates) -> Template:
+def from_profile(profile: NodeProfile, name: str, gates: FeatureGates) -> Template:
     """A template from the fields of a profile. Raises TemplateError."""
     try:
         made = [object_of(tree, gates) for tree in _trees(profile, name)]
@@ -89,5 +89,5 @@ def from_node(name: str, objects: Iterable[Wire]) -> Template:
     return Template(node_like(node, name), tuple(slices))
 
 
-def _trees(profile: Profile, name: str) -> list[Tree]:
+def _trees(profile: NodeProfile, name: str) -> list[Tree]:
     return [*map(profiles.class_tree, profile.classes), *profiles.node_trees(profile, name, 0, _EPOCH)]

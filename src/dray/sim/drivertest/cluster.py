@@ -20,10 +20,10 @@ import yaml
 from dray.api.types.core import Namespace, Node, ServiceAccount
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.wire import Tree
-from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.user import ADMIN
-from dray.apiserver.wire.serving import HttpServer, Tls, listen
+from dray.apiserver.wire.serving import HttpServer, ServingTls, listen
 from dray.client import Client, InProcess
 
 Message = MutableMapping[str, Any]
@@ -57,7 +57,7 @@ class KitRefusal:
         return f"{self.method} {self.path}: {self.status} {self.message}"
 
 
-class Cluster(Protocol):
+class DriverTestCluster(Protocol):
     """Where claims are made and slices appear."""
 
     client: Client
@@ -131,10 +131,10 @@ class OwnCluster:
     async def running(cls, directory: Path) -> AsyncIterator[OwnCluster]:
         keys = Keys.open(directory / "keys")
         sock = listen(_HOST, 0)
-        api = await Running.open(Settings(keys=keys))
+        api = await Running.open(ServerSettings(keys=keys))
         cluster = cls(InProcess(api.api, ADMIN), directory / "kubeconfig")
         assert cluster.traffic is not None
-        tls = Tls(keys.certificate_file, keys.key_file, keys.authority_file)
+        tls = ServingTls(keys.certificate_file, keys.key_file, keys.authority_file)
         server = HttpServer(_Observer(api.http, cluster.traffic), sock, tls)
         await server.start()
         try:

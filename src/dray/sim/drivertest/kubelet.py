@@ -20,7 +20,7 @@ _OPTIONS = [
 VERSIONS = ("v1", "v1beta1")
 
 
-class CallFailed(Exception):
+class DriverCallFailed(Exception):
     """A call that ended with a gRPC status, or not in time."""
 
     def __init__(self, method: str, error: grpc.aio.AioRpcError) -> None:
@@ -77,7 +77,7 @@ async def first_health(endpoint: Path, service: str, timeout: float) -> health_p
                 first: health_pb2.NodeWatchResourcesResponse = response
                 return first
         except grpc.aio.AioRpcError as error:
-            raise CallFailed(method, error) from error
+            raise DriverCallFailed(method, error) from error
     return health_pb2.NodeWatchResourcesResponse()
 
 
@@ -99,4 +99,4 @@ async def _unary(socket: Path, method: str, request: Any, answer: Any, timeout: 
         try:
             return await call(request, timeout=timeout)
         except grpc.aio.AioRpcError as error:
-            raise CallFailed(method, error) from error
+            raise DriverCallFailed(method, error) from error

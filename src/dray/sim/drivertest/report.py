@@ -10,23 +10,23 @@ import msgspec
 _NAMED = 5  # checks that were skipped for one reason and are still named one by one
 
 
-class Outcome(Enum):
+class CheckOutcome(Enum):
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
 
 
-class Result(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """One check: what a driver must do, and whether it does."""
 
     group: str
     check: str
-    outcome: Outcome
+    outcome: CheckOutcome
     detail: str = ""
     seconds: float = 0.0
 
 
-class Report(msgspec.Struct, frozen=True):
+class DriverReport(msgspec.Struct, frozen=True):
     """All checks of one driver."""
 
     driver: str
@@ -34,7 +34,7 @@ class Report(msgspec.Struct, frozen=True):
     tested: str  # what was run
     time: str
     kit: str  # the version of the kit
-    results: tuple[Result, ...]
+    results: tuple[CheckResult, ...]
     output: str = ""  # what the driver wrote last, where something is wrong
 
     @property
@@ -44,7 +44,7 @@ class Report(msgspec.Struct, frozen=True):
     @property
     def failures(self) -> dict[str, str]:
         """What is wrong, by check."""
-        return {one.check: one.detail for one in self.results if one.outcome is Outcome.FAILED}
+        return {one.check: one.detail for one in self.results if one.outcome is CheckOutcome.FAILED}
 
     def json(self) -> str:
         tree = {**msgspec.to_builtins(self), "passed": self.passed}
@@ -60,18 +60,18 @@ class Report(msgspec.Struct, frozen=True):
                 lines += _lines([*alike])
         if self.output:
             lines += ["", "the driver wrote:", *(f"  {line}" for line in self.output.splitlines())]
-        counts = [(outcome, sum(one.outcome is outcome for one in self.results)) for outcome in Outcome]
+        counts = [(outcome, sum(one.outcome is outcome for one in self.results)) for outcome in CheckOutcome]
         lines += ["", ", ".join(f"{number} {outcome.value}" for outcome, number in counts if number)]
         lines.append(f"{self.time}, dray {self.kit}")
         return "\n".join(lines)
 
 
-def _line(one: Result) -> tuple[Outcome, str, str]:
+def _line(one: CheckResult) -> tuple[CheckOutcome, str, str]:
     """What results have in common that stand in one line: checks that were skipped for the same reason."""
-    return one.outcome, one.detail, "" if one.outcome is Outcome.SKIPPED else one.check
+    return one.outcome, one.detail, "" if one.outcome is CheckOutcome.SKIPPED else one.check
 
 
-def _lines(alike: list[Result]) -> list[str]:
+def _lines(alike: list[CheckResult]) -> list[str]:
     first = alike[0]
     title = "; ".join(one.check for one in alike) if len(alike) <= _NAMED else f"{len(alike)} checks"
     details = [f"           {line}" for line in first.detail.splitlines()]

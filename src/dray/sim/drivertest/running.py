@@ -11,37 +11,37 @@ from pathlib import Path
 from dray.api.errors import ApiError
 from dray.api.times import timestamp
 from dray.sim.drivertest.checks import CHECKS, Check
-from dray.sim.drivertest.cluster import Cluster
-from dray.sim.drivertest.kubelet import CallFailed
-from dray.sim.drivertest.report import Outcome, Report, Result
-from dray.sim.drivertest.setting import Failed, Patience, Places, Setting, Skipped
-from dray.sim.drivertest.subject import Subject
+from dray.sim.drivertest.cluster import DriverTestCluster
+from dray.sim.drivertest.kubelet import DriverCallFailed
+from dray.sim.drivertest.report import CheckOutcome, CheckResult, DriverReport
+from dray.sim.drivertest.setting import CheckFailed, Patience, Places, Setting, Skipped
+from dray.sim.drivertest.subject import DriverUnderTest
 
 
 async def run(
-    subject: Subject,
-    cluster: Cluster,
+    subject: DriverUnderTest,
+    cluster: DriverTestCluster,
     places: Places,
     patience: Patience | None = None,
     registration: Path | None = None,
-) -> Report:
+) -> DriverReport:
     """Test a driver; `registration` is its socket when it runs already."""
     places.make()
     setting = Setting(cluster, subject, places, patience or Patience(), registration)
-    results: list[Result] = []
+    results: list[CheckResult] = []
     try:
         await subject.start(places)
         problem = await _registered(setting)
         for group, checks in CHECKS.items():
             for check in checks:
                 if problem:
-                    results.append(Result(group, describe(check), *problem))
-                    problem = Outcome.SKIPPED, "the driver is not registered"
+                    results.append(CheckResult(group, describe(check), *problem))
+                    problem = CheckOutcome.SKIPPED, "the driver is not registered"
                 else:
                     results.append(await _one(setting, group, check))
     finally:
         await subject.stop()
-    return Report(
+    return DriverReport(
         driver=setting.driver,
         versions=tuple(setting.info.supported_versions),
         tested=subject.title,
@@ -52,9 +52,9 @@ async def run(
     )
 
 
-def _is_suspect(setting: Setting, results: list[Result]) -> bool:
+def _is_suspect(setting: Setting, results: list[CheckResult]) -> bool:
     """Whether the driver's own words may tell what is wrong."""
-    return not setting.has_published or any(one.outcome is Outcome.FAILED for one in results)
+    return not setting.has_published or any(one.outcome is CheckOutcome.FAILED for one in results)
 
 
 def describe(check: Check) -> str:
@@ -63,28 +63,28 @@ def describe(check: Check) -> str:
     return check.__name__.replace("_", " ").replace("cdi", "CDI")
 
 
-async def _registered(setting: Setting) -> tuple[Outcome, str] | None:
+async def _registered(setting: Setting) -> tuple[CheckOutcome, str] | None:
     try:
         await setting.find()
-    except Failed as error:
-        return Outcome.FAILED, str(error)
+    except CheckFailed as error:
+        return CheckOutcome.FAILED, str(error)
     return None
 
 
-async def _one(setting: Setting, group: str, check: Check) -> Result:
+async def _one(setting: Setting, group: str, check: Check) -> CheckResult:
     begun = get_running_loop().time()
-    outcome, detail = Outcome.PASSED, ""
+    outcome, detail = CheckOutcome.PASSED, ""
     try:
         await check(setting)
     except Skipped as reason:
-        outcome, detail = Outcome.SKIPPED, str(reason)
-    except (Failed, CallFailed) as error:
-        outcome, detail = Outcome.FAILED, _detail(check, str(error))
+        outcome, detail = CheckOutcome.SKIPPED, str(reason)
+    except (CheckFailed, DriverCallFailed) as error:
+        outcome, detail = CheckOutcome.FAILED, _detail(check, str(error))
     except (ApiError, OSError) as error:
-        outcome, detail = Outcome.FAILED, _detail(check, f"the check itself could not go on: {error}")
+        outcome, detail = CheckOutcome.FAILED, _detail(check, f"the check itself could not go on: {error}")
     finally:
         await setting.clean()
-    return Result(group, describe(check), outcome, detail, round(get_running_loop().time() - begun, 3))
+    return CheckResult(group, describe(check), outcome, detail, round(get_running_loop().time() - begun, 3))
 
 
 def _detail(check: Check, error: str) -> str:

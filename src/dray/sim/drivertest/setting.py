@@ -35,18 +35,18 @@ from dray.api.wire import Tree
 from dray.node.cdi import Specs
 from dray.rpc import registration_pb2
 from dray.sim.drivertest import kubelet
-from dray.sim.drivertest.kubelet import CallFailed, Reference
+from dray.sim.drivertest.kubelet import DriverCallFailed, Reference
 
 if TYPE_CHECKING:
-    from dray.sim.drivertest.cluster import Cluster
-    from dray.sim.drivertest.subject import Subject
+    from dray.sim.drivertest.cluster import DriverTestCluster
+    from dray.sim.drivertest.subject import DriverUnderTest
 
 NAMESPACE = "default"
 CLASS = "any-device"
 _LOOK_SECONDS = 0.02
 
 
-class Failed(Exception):
+class CheckFailed(Exception):
     """A driver does not do what it must; the text says what was expected and what came."""
 
 
@@ -89,8 +89,8 @@ class Places:
 class Setting:
     """One driver under test."""
 
-    cluster: Cluster
-    subject: Subject
+    cluster: DriverTestCluster
+    subject: DriverUnderTest
     places: Places
     patience: Patience = field(default_factory=Patience)
     registration: Path | None = None  # where it was found
@@ -120,14 +120,14 @@ class Setting:
         async def found() -> bool:
             nonlocal last
             if not self.subject.alive:
-                raise Failed(f"the driver ended before it was registered\n{self.subject.output()}")
+                raise CheckFailed(f"the driver ended before it was registered\n{self.subject.output()}")
             candidates = [self.registration] if self.registration else sorted(self.places.registry.glob("*.sock"))
             for socket in candidates:
                 try:
                     self.info = await kubelet.get_info(socket, self.patience.call)
                     self.registration = socket
                     return True
-                except CallFailed as error:
+                except DriverCallFailed as error:
                     last = str(error)
             return False
 
@@ -210,7 +210,7 @@ class Setting:
         """Unprepare and delete every claim that the last check made."""
         made, self._made = self._made, []
         for claim in made:
-            with suppress(CallFailed):  # the check has said so, or the driver does not run
+            with suppress(DriverCallFailed):  # the check has said so, or the driver does not run
                 await self.call_unprepare(Reference.to(claim))
             await self.delete(claim)
 
@@ -228,43 +228,43 @@ class Setting:
         answers = await self._prepare_call(claim, version, timeout)
         answer = answers.get(claim.metadata.uid)
         if answer is None:
-            raise Failed(f"the answer to NodePrepareResources lacks the claim {claim.metadata.uid}")
+            raise CheckFailed(f"the answer to NodePrepareResources lacks the claim {claim.metadata.uid}")
         if answer.error:
-            raise Failed(f"preparing an allocated claim failed: {answer.error}")
+            raise CheckFailed(f"preparing an allocated claim failed: {answer.error}")
         return [plain(device) for device in answer.devices]
 
     async def _prepare_call(self, claim: ResourceClaim, version: str, timeout: float) -> dict[str, Any]:
         try:
             return await self.call_prepare(Reference.to(claim), version=version, timeout=timeout)
-        except CallFailed as error:
-            raise Failed(f"preparing an allocated claim failed: {error}") from error
+        except DriverCallFailed as error:
+            raise CheckFailed(f"preparing an allocated claim failed: {error}") from error
 
     async def unprepared(self, claim: ResourceClaim, what: str = "unpreparing a prepared claim") -> None:
         """Unprepare a claim, which must succeed."""
         try:
             answers = await self.call_unprepare(Reference.to(claim))
-        except CallFailed as error:
-            raise Failed(f"{what} failed: {error}") from error
+        except DriverCallFailed as error:
+            raise CheckFailed(f"{what} failed: {error}") from error
         answer = answers.get(claim.metadata.uid)
         if answer is None:
-            raise Failed(f"the answer to NodeUnprepareResources lacks the claim {claim.metadata.uid}")
+            raise CheckFailed(f"the answer to NodeUnprepareResources lacks the claim {claim.metadata.uid}")
         if answer.error:
-            raise Failed(f"{what} failed: {answer.error}")
+            raise CheckFailed(f"{what} failed: {answer.error}")
 
     async def refused(self, reference: Reference, what: str) -> None:
         """Preparing this must fail, with an error for the claim or for the call."""
         try:
             answers = await self.call_prepare(reference)
-        except CallFailed as error:
+        except DriverCallFailed as error:
             if error.code.name in ("DEADLINE_EXCEEDED", "UNAVAILABLE"):
-                raise Failed(f"{what}: expected an error in the answer, got {error}") from error
+                raise CheckFailed(f"{what}: expected an error in the answer, got {error}") from error
             return
         answer = answers.get(reference.uid)
         if answer is None:
-            raise Failed(f"{what}: expected an error, but the claim is missing from the answer")
+            raise CheckFailed(f"{what}: expected an error, but the claim is missing from the answer")
         if not answer.error:
             await self.call_unprepare(reference)
-            raise Failed(f"{what}: expected an error, but it was prepared")
+            raise CheckFailed(f"{what}: expected an error, but it was prepared")
 
     # -- CDI and waiting
 
@@ -283,7 +283,7 @@ class Setting:
         end = asyncio.get_running_loop().time() + seconds
         while not await check():
             if asyncio.get_running_loop().time() > end:
-                raise Failed(f"{failure if isinstance(failure, str) else failure()} (waited {seconds:g} s)")
+                raise CheckFailed(f"{failure if isinstance(failure, str) else failure()} (waited {seconds:g} s)")
             await asyncio.sleep(_LOOK_SECONDS)
 
 

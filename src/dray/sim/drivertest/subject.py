@@ -15,7 +15,7 @@ from dray.sim.drivertest.setting import Places
 _END_SECONDS = 10.0
 
 
-class Subject(Protocol):
+class DriverUnderTest(Protocol):
     """A driver that can be tested."""
 
     @property
@@ -118,7 +118,7 @@ class Command:
         return "\n".join(self._log.read().decode(errors="replace").splitlines()[-10:])
 
 
-class Endpoint:
+class RegisteredDriver:
     """A driver that runs already, known by its registration socket."""
 
     restartable = False

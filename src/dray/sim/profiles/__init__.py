@@ -43,7 +43,7 @@ class ProfilePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sharedCounters: list[Tree] = []
 
 
-class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NodeProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kind of node."""
 
     capacity: dict[str, str]
@@ -57,7 +57,7 @@ def known() -> list[str]:
     return sorted(file.name.removesuffix(SUFFIX) for file in _folder() if file.name.endswith(SUFFIX))
 
 
-def read(name: str) -> Profile:
+def read(name: str) -> NodeProfile:
     """A profile by its name, or from a file of the user."""
     found = next((file for file in _folder() if file.name == name + SUFFIX), None)
     if name.endswith(SUFFIX):
@@ -67,7 +67,7 @@ def read(name: str) -> Profile:
             f"there is no profile {name}; there are {', '.join(known())}, and files that end in {SUFFIX}"
         )
     try:
-        return forms.read(found.read_text(), Profile)
+        return forms.read(found.read_text(), NodeProfile)
     except OSError as error:
         raise ProfileError(f"profile {name}: {error.strerror}") from error
     except (UnicodeDecodeError, FormError) as error:
@@ -100,7 +100,7 @@ def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
     return [*classes.values(), *trees]
 
 
-def node_trees(profile: Profile, name: str, number: int, now: str) -> Iterator[Tree]:
+def node_trees(profile: NodeProfile, name: str, number: int, now: str) -> Iterator[Tree]:
     """One node of a profile and its slices. Raises ProfileError."""
     for resource, much in profile.capacity.items():
         _check_quantity(resource, much)

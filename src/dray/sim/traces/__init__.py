@@ -15,7 +15,7 @@ from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
 from dray.api.wire import Tree, Wire
 from dray.sim import hardware
-from dray.sim.history import Event
+from dray.sim.history import RecordedEvent
 from dray.sim.recording import Recording, record, reduced
 
 NAMESPACE = "default"
@@ -67,11 +67,11 @@ def recording_of(
     return record(objects, time=TIME, source=source)
 
 
-def events_of(pods: Sequence[TracePod]) -> Iterator[Event]:
+def events_of(pods: Sequence[TracePod]) -> Iterator[RecordedEvent]:
     """The pods as they come."""
     gates = FeatureGates()
     for number, pod in enumerate(sorted(pods, key=lambda pod: pod.at), 1):
-        yield Event(round(pod.at, 3), number, put=_typed_tree(_pod_tree(pod), gates), runs=pod.runs)
+        yield RecordedEvent(round(pod.at, 3), number, put=_typed_tree(_pod_tree(pod), gates), runs=pod.runs)
 
 
 def _node_trees(nodes: Sequence[TraceNode], is_shared: bool) -> Iterator[Tree]:

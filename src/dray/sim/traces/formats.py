@@ -55,7 +55,7 @@ class Trace(msgspec.Struct, frozen=True):
     left_out: int
 
 
-class Format(msgspec.Struct, frozen=True):
+class TraceFormat(msgspec.Struct, frozen=True):
     """How one public trace is read: its file of jobs, and its list of machines."""
 
     jobs: str  # the name of the file in the trace
@@ -180,9 +180,9 @@ def _machines_philly(content: bytes) -> Iterator[TraceNode]:
 
 
 FORMATS = {
-    "alibaba-2020": Format("pai_task_table.csv", "pai_machine_spec.csv", _tasks, _machines_2020),
-    "alibaba-2023": Format("openb_pod_list_*.csv", "openb_node_list_*.csv", _pods, _machines_2023),
-    "philly": Format("cluster_job_log", "cluster_machine_list", _jobs, _machines_philly),
+    "alibaba-2020": TraceFormat("pai_task_table.csv", "pai_machine_spec.csv", _tasks, _machines_2020),
+    "alibaba-2023": TraceFormat("openb_pod_list_*.csv", "openb_node_list_*.csv", _pods, _machines_2023),
+    "philly": TraceFormat("cluster_job_log", "cluster_machine_list", _jobs, _machines_philly),
 }
 
 

@@ -20,7 +20,7 @@ DAY = 86400.0
 _SPREAD = 1.5  # sigma of lognormal durations: a few pods run for very long
 
 
-class Shape(msgspec.Struct, frozen=True):
+class LoadShape(msgspec.Struct, frozen=True):
     """What load looks like. `sizes` has for each number of devices how often it comes, in any unit.
 
     A part of the arrivals (`grouped`) are groups of `group_size` pods that come together.
@@ -38,7 +38,7 @@ class Shape(msgspec.Struct, frozen=True):
     seed: int = 0
 
 
-def generate(shape: Shape) -> list[TracePod]:
+def generate(shape: LoadShape) -> list[TracePod]:
     """The pods, by time. Raises TraceError for a shape that cannot be."""
     _check(shape)
     rng = random.Random(shape.seed)
@@ -70,7 +70,7 @@ def _arrivals(pods: list[tuple[int, str]]) -> int:
     return sum(1 for number, (_, group) in enumerate(pods) if not group or number == 0 or pods[number - 1][1] != group)
 
 
-def _members(shape: Shape, rng: random.Random) -> Iterator[int]:
+def _members(shape: LoadShape, rng: random.Random) -> Iterator[int]:
     left = shape.pods
     while left:
         members = min(left, shape.group_size if rng.random() < shape.grouped else 1)
@@ -78,7 +78,7 @@ def _members(shape: Shape, rng: random.Random) -> Iterator[int]:
         yield members
 
 
-def _times(shape: Shape, rng: random.Random, count: int) -> list[float]:
+def _times(shape: LoadShape, rng: random.Random, count: int) -> list[float]:
     if shape.arrival == "even":
         return [shape.seconds * number / count for number in range(count)]
     if shape.arrival == "poisson":
@@ -91,7 +91,7 @@ def _times(shape: Shape, rng: random.Random, count: int) -> list[float]:
     return times
 
 
-def _runtimes(shape: Shape, rng: random.Random) -> Callable[[], float]:
+def _runtimes(shape: LoadShape, rng: random.Random) -> Callable[[], float]:
     mean = shape.mean_runtime
     if shape.duration == "even":
         return lambda: mean
@@ -100,7 +100,7 @@ def _runtimes(shape: Shape, rng: random.Random) -> Callable[[], float]:
     return lambda: rng.lognormvariate(math.log(mean) - _SPREAD**2 / 2, _SPREAD)
 
 
-def _check(shape: Shape) -> None:
+def _check(shape: LoadShape) -> None:
     if shape.pods < 1:
         raise TraceError(f"pods: expected at least one pod, got {shape.pods}")
     for name, seconds in (("seconds", shape.seconds), ("runtime", shape.mean_runtime)):

@@ -57,7 +57,7 @@ class DevicePlace(msgspec.Struct, frozen=True, gc=False):
     slice: ResourceSlice
 
 
-class Part(NamedTuple):
+class PartitionPlace(NamedTuple):
     """Where a partition is drawn: in the cell of the device that is the whole, and how much of it the partition is."""
 
     cell: str
@@ -71,7 +71,7 @@ class PoolView(msgspec.Struct, frozen=True):
     slices: tuple[ResourceSlice, ...]
     places: dict[str, DevicePlace]
     problem: PoolProblem | None
-    cells: dict[str, Part]  # where partitions are drawn
+    cells: dict[str, PartitionPlace]  # where partitions are drawn
 
     @classmethod
     def of(cls, name: PoolName, slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> PoolView:
@@ -91,7 +91,7 @@ class PoolView(msgspec.Struct, frozen=True):
         return any(one.spec.sharedCounters for one in self.slices)
 
 
-def _cells(places: Mapping[str, DevicePlace]) -> dict[str, Part]:
+def _cells(places: Mapping[str, DevicePlace]) -> dict[str, PartitionPlace]:
     """Partitions of one thing draw on the same counters; the one that draws most is the whole."""
     whole: dict[str, tuple[Quantity, str]] = {}
     for name, place in places.items():
@@ -101,11 +101,11 @@ def _cells(places: Mapping[str, DevicePlace]) -> dict[str, Part]:
                 amount = amount + Quantity.parse(counter.value)
             if drawn.counterSet not in whole or amount > whole[drawn.counterSet][0]:
                 whole[drawn.counterSet] = amount, name
-    found: dict[str, Part] = {}
+    found: dict[str, PartitionPlace] = {}
     for name, place in places.items():
         if place.device.consumesCounters:
             cell = whole[place.device.consumesCounters[0].counterSet][1]
-            found[name] = Part(cell, _share(place.device, places[cell].device))
+            found[name] = PartitionPlace(cell, _share(place.device, places[cell].device))
     return found
 
 

@@ -19,7 +19,7 @@ from dray.apiserver.security.authorization.node import NodeAuthorizer
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.authorization.reviews import Reviews
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.tokens import ISSUER, Tokens
+from dray.apiserver.security.tokens import ISSUER, TokenAuthority
 from dray.apiserver.security.user import ADMIN, User, node_user
 from tests.apiserver.reading import Objects, account, binding, role, rule, user_subject
 
@@ -29,12 +29,12 @@ JANE = User("jane", "42", ("devs",), {"scopes": ("a", "b")})
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    return Tokens(Objects(account("robot")), Keys.open(tmp_path).signing_key)
+def tokens(tmp_path: Path) -> TokenAuthority:
+    return TokenAuthority(Objects(account("robot")), Keys.open(tmp_path).signing_key)
 
 
 @pytest.fixture
-def reviews(tokens: Tokens) -> Reviews:
+def reviews(tokens: TokenAuthority) -> Reviews:
     objects = Objects(
         role("r", rule("get", "resourceclaims", DRA, "a b"), namespace="default"),
         binding("b", "r", user_subject("jane"), namespace="default"),
@@ -134,7 +134,7 @@ def test_who_one_is(reviews: Reviews) -> None:
     assert "spec" not in tree
 
 
-def test_token_review(reviews: Reviews, tokens: Tokens) -> None:
+def test_token_review(reviews: Reviews, tokens: TokenAuthority) -> None:
     token = tokens.request("default", "robot", {})["status"]["token"]
     answer = status(reviews, TokenReview, {"token": token}, ADMIN)
     assert answer["authenticated"]

@@ -29,7 +29,7 @@ from dray.apiserver.security.authorization.policy import (
     CONTROLLER_PREFIX,
     CONTROLLERS,
     RBAC,
-    Binding,
+    BootstrapBinding,
     Rule,
 )
 
@@ -160,7 +160,7 @@ def _cluster_role(name: str, rules: tuple[Rule, ...]) -> Tree:
     }
 
 
-def _cluster_binding(binding: Binding) -> Tree:
+def _cluster_binding(binding: BootstrapBinding) -> Tree:
     subjects: list[Tree] = [{"kind": "User", "apiGroup": RBAC, "name": name} for name in binding.users]
     subjects += [{"kind": "Group", "apiGroup": RBAC, "name": name} for name in binding.groups]
     subjects += [{"kind": "ServiceAccount", "namespace": space, "name": name} for space, name in binding.accounts]

@@ -12,10 +12,10 @@ from itertools import product
 
 from dray.api.types.rbac import PolicyRule
 from dray.apiserver.security.authorization import Attributes
-from dray.apiserver.security.authorization.rbac import Table
+from dray.apiserver.security.authorization.rbac import GrantTable
 
 
-def uncovered(owned: Sequence[Table], wanted: Iterable[PolicyRule]) -> Generator[None, None, list[PolicyRule]]:
+def uncovered(owned: Sequence[GrantTable], wanted: Iterable[PolicyRule]) -> Generator[None, None, list[PolicyRule]]:
     """The single permissions of `wanted` that no rule of `owned` allows; work that can pause after each."""
     missing = []
     for rule in wanted:

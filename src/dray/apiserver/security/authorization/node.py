@@ -21,16 +21,16 @@ from dray.api.types.scheduling import PodGroup
 from dray.api.validation.pods import MIRROR
 from dray.apiserver.read.reader import Reader, many, one
 from dray.apiserver.security.authorization import ALLOWED, NO_OPINION, Attributes, Decision, references
-from dray.apiserver.security.authorization.rbac import Grant, Table
+from dray.apiserver.security.authorization.rbac import GrantTable, RoleGrant
 from dray.apiserver.security.user import User
 
 LEASES_NAMESPACE = "kube-node-lease"
 REMEMBERED = 65536
 
 # Allowed as far as the verb goes; what exactly is written is NodeRestriction's business.
-_FREE = Table(
+_FREE = GrantTable(
     [
-        Grant(
+        RoleGrant(
             (
                 PolicyRule(apiGroups=("authentication.k8s.io",), resources=("tokenreviews",), verbs=("create",)),
                 PolicyRule(

@@ -44,7 +44,7 @@ def paths(*urls: str) -> Rule:
     return {"verbs": ["get"], "nonResourceURLs": list(urls)}
 
 
-class Binding(NamedTuple):
+class BootstrapBinding(NamedTuple):
     """A role given to users, groups or service accounts (namespace, name)."""
 
     name: str
@@ -334,21 +334,21 @@ CONTROLLER_PREFIX = "system:controller:"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
 SCHEDULER = "system:kube-scheduler"
 
-CLUSTER_BINDINGS: tuple[Binding, ...] = (
-    Binding("cluster-admin", "cluster-admin", groups=("system:masters",)),
-    Binding("system:discovery", "system:discovery", groups=("system:authenticated",)),
-    Binding("system:basic-user", "system:basic-user", groups=("system:authenticated",)),
-    Binding(
+CLUSTER_BINDINGS: tuple[BootstrapBinding, ...] = (
+    BootstrapBinding("cluster-admin", "cluster-admin", groups=("system:masters",)),
+    BootstrapBinding("system:discovery", "system:discovery", groups=("system:authenticated",)),
+    BootstrapBinding("system:basic-user", "system:basic-user", groups=("system:authenticated",)),
+    BootstrapBinding(
         "system:public-info-viewer",
         "system:public-info-viewer",
         groups=("system:authenticated", "system:unauthenticated"),
     ),
-    Binding("system:monitoring", "system:monitoring", groups=("system:monitoring",)),
-    Binding("system:kube-scheduler", "system:kube-scheduler", users=(SCHEDULER,)),
-    Binding("system:kube-controller-manager", "system:kube-controller-manager", users=(CONTROLLER_MANAGER,)),
+    BootstrapBinding("system:monitoring", "system:monitoring", groups=("system:monitoring",)),
+    BootstrapBinding("system:kube-scheduler", "system:kube-scheduler", users=(SCHEDULER,)),
+    BootstrapBinding("system:kube-controller-manager", "system:kube-controller-manager", users=(CONTROLLER_MANAGER,)),
     # The controllers run in one process under one name; whoever runs one alone can give it its service account.
     *(
-        Binding(
+        BootstrapBinding(
             CONTROLLER_PREFIX + name,
             CONTROLLER_PREFIX + name,
             users=(CONTROLLER_MANAGER,),

@@ -26,7 +26,7 @@ MANY_QUESTIONS = 1024  # answers kept for each user and namespace; the cluster's
 MANY_USERS = 4096  # tables kept; more than that many users at once start again
 
 
-class Grant(NamedTuple):
+class RoleGrant(NamedTuple):
     """Rules, and who gave them to whom."""
 
     rules: tuple[PolicyRule, ...]
@@ -43,14 +43,14 @@ class Right(NamedTuple):
     reason: str
 
 
-class Table:
+class GrantTable:
     """What one user is granted in one scope: by cluster bindings, or by the bindings of one namespace.
 
     Rules stay whole, and are found by the resources that they name. What a rule allows is the product of its lists, and
     nobody has room for that.
     """
 
-    def __init__(self, grants: Iterable[Grant]) -> None:
+    def __init__(self, grants: Iterable[RoleGrant]) -> None:
         self.rules: list[PolicyRule] = []
         self.missing: list[str] = []
         self._rights: dict[str, list[Right]] = {}  # by resource
@@ -108,7 +108,7 @@ class Rbac:
         self._reader = reader
         self._last_change = reader.last_change(*RESOURCES)
         self._seen = -1
-        self._tables: dict[tuple[str, tuple[str, ...], str], Table] = {}
+        self._tables: dict[tuple[str, tuple[str, ...], str], GrantTable] = {}
         self._bindings: dict[str, Bindings] = {}
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
@@ -124,7 +124,7 @@ class Rbac:
         """What the user may do in the namespace, or, without one, at the cluster scope."""
         return [rule for table in self.tables(user, namespace) for rule in table.rules]
 
-    def tables(self, user: User, namespace: str) -> tuple[Table, ...]:
+    def tables(self, user: User, namespace: str) -> tuple[GrantTable, ...]:
         """What the user is granted: in the whole cluster, and in the namespace if one is named."""
         seen = self._last_change.revision
         if seen != self._seen or len(self._tables) > MANY_USERS:
@@ -134,11 +134,11 @@ class Rbac:
         everywhere = self._table(user, "")
         return (everywhere, self._table(user, namespace)) if namespace else (everywhere,)
 
-    def _table(self, user: User, scope: str) -> Table:
+    def _table(self, user: User, scope: str) -> GrantTable:
         key = (user.name, user.groups, scope)
         table = self._tables.get(key)
         if table is None:
-            table = self._tables[key] = Table(self._grants(user, scope))
+            table = self._tables[key] = GrantTable(self._grants(user, scope))
         return table
 
     def rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
@@ -180,22 +180,22 @@ class Rbac:
             if _gathers(role, other.metadata.labels):
                 yield from self._aggregated(other, seen) if other.aggregationRule else other.rules or ()
 
-    def _grants(self, user: User, scope: str) -> Iterator[Grant]:
+    def _grants(self, user: User, scope: str) -> Iterator[RoleGrant]:
         bindings = self._bindings_in(scope)
         for key in _subject_keys(user):
             for binding, subject in bindings.get(key, ()):
                 yield self._grant(binding, subject, scope)
 
-    def _grant(self, binding: Binding, subject: Subject, scope: str) -> Grant:
+    def _grant(self, binding: Binding, subject: Subject, scope: str) -> RoleGrant:
         ref = binding.roleRef
         rules = self.rules_of(ref, scope)
         if rules is None:
-            return Grant((), "", f'{ref.kind.lower()}.rbac.authorization.k8s.io "{ref.name}" not found')
+            return RoleGrant((), "", f'{ref.kind.lower()}.rbac.authorization.k8s.io "{ref.name}" not found')
         kind = "RoleBinding" if scope else "ClusterRoleBinding"
         name = f"{binding.metadata.name}/{scope}" if scope else binding.metadata.name
         whom = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
         reason = f'RBAC: allowed by {kind} "{name}" of {ref.kind} "{ref.name}" to {subject.kind} "{whom}"'
-        return Grant(rules, reason)
+        return RoleGrant(rules, reason)
 
     def _bindings_in(self, scope: str) -> Bindings:
         index = self._bindings.get(scope)

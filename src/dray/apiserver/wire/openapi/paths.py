@@ -73,7 +73,7 @@ _COLLECTION = ("list", "create", "deletecollection")
 _ITEM = ("get", "update", "patch", "delete")
 
 
-class Target(msgspec.Struct, frozen=True):
+class DocumentedPath(msgspec.Struct, frozen=True):
     """What one path stands for."""
 
     resource: Resource
@@ -108,9 +108,11 @@ def _below(resource: Resource, version: str) -> list[str]:
     return [name for name in names if name not in STREAMS]
 
 
-def _target(resource: Resource, version: str) -> Target:
+def _target(resource: Resource, version: str) -> DocumentedPath:
     name = ("Namespaced" if resource.namespaced else "") + resource.kind
-    return Target(resource, version, document_name(resource, version), (resource.group, version, resource.kind), name)
+    return DocumentedPath(
+        resource, version, document_name(resource, version), (resource.group, version, resource.kind), name
+    )
 
 
 def document_name(resource: Resource, version: str) -> str:
@@ -142,7 +144,7 @@ def _verbs(served: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
     return [verb for verb in wanted if verb in served]
 
 
-def _subresource(target: Target, name: str) -> tuple[Target, list[str]]:
+def _subresource(target: DocumentedPath, name: str) -> tuple[DocumentedPath, list[str]]:
     known = subresource(target.resource, name)
     message, kind = target.message, target.kind
     if known.kind:
@@ -154,7 +156,7 @@ def _subresource(target: Target, name: str) -> tuple[Target, list[str]]:
 
 
 def _path(
-    path: str, target: Target, verbs: list[str], parameters: tuple[str, ...], dialect: Dialect
+    path: str, target: DocumentedPath, verbs: list[str], parameters: tuple[str, ...], dialect: Dialect
 ) -> Iterator[tuple[str, Json]]:
     if not verbs:
         return
@@ -164,7 +166,7 @@ def _path(
     yield path, item
 
 
-def _operation(action: Action, target: Target, dialect: Dialect) -> Json:
+def _operation(action: Action, target: DocumentedPath, dialect: Dialect) -> Json:
     group, version, kind = target.kind
     collection = "Collection" if action.name == "deletecollection" else ""
     operation: Json = {
@@ -187,7 +189,7 @@ def _operation(action: Action, target: Target, dialect: Dialect) -> Json:
     return operation
 
 
-def _answer(action: Action, target: Target) -> str:
+def _answer(action: Action, target: DocumentedPath) -> str:
     if action.name == "list":
         return f"{target.message}List"
     return f"{META}Status" if action.body == "options" else target.message
@@ -199,7 +201,7 @@ def _response(text: str, answer: Json, media: Sequence[str], dialect: Dialect) -
     return {"description": text, "content": {kind: {"schema": answer} for kind in media}}
 
 
-def _add_body(operation: Json, action: Action, target: Target, dialect: Dialect) -> None:
+def _add_body(operation: Json, action: Action, target: DocumentedPath, dialect: Dialect) -> None:
     if not action.body:
         return
     name = {"object": target.message, "patch": PATCH, "options": f"{META}DeleteOptions"}[action.body]

@@ -16,7 +16,7 @@ from dray.api.types import (
     rbac,
     scheduling,
 )
-from dray.apiserver.wire.tables.printer import AGE, NAME, Cell, Column, Printer, counts, plain, wide
+from dray.apiserver.wire.tables.printer import AGE, NAME, Cell, Printer, TableColumn, counts, plain, wide
 from dray.apiserver.wire.tables.text import NONE, UNKNOWN, UNSET, age, duration
 
 ROLE_PREFIX = "node-role.kubernetes.io/"
@@ -266,8 +266,8 @@ _EVENT_COLUMNS = (
     *wide("Subobject", "Source"),
     *plain("Message"),
     *wide("First Seen"),
-    Column("Count", type="integer", priority=1),
-    Column("Name", format="name", priority=1),
+    TableColumn("Count", type="integer", priority=1),
+    TableColumn("Name", format="name", priority=1),
 )
 _BINDING_COLUMNS = (NAME, *plain("Role"), AGE, *wide("Users", "Groups", "ServiceAccounts"))
 
@@ -290,10 +290,10 @@ SECRET = Printer((NAME, *plain("Type"), *counts("Data"), AGE), _secret)
 SERVICE_ACCOUNT = Printer((NAME, *counts("Secrets"), AGE), _service_account)
 LEASE = Printer((NAME, *plain("Holder"), AGE), _lease)
 ROLE = Printer((NAME, *plain("Created At")), _created)
-DEFINITION = Printer((NAME, Column("Created At", type="date")), _created)
+DEFINITION = Printer((NAME, TableColumn("Created At", type="date")), _created)
 BINDING = Printer(_BINDING_COLUMNS, _binding)
 PRIORITY_CLASS = Printer(
-    (NAME, *counts("Value"), Column("Global-Default", type="boolean"), *plain("PreemptionPolicy"), AGE),
+    (NAME, *counts("Value"), TableColumn("Global-Default", type="boolean"), *plain("PreemptionPolicy"), AGE),
     _priority_class,
 )
 WEBHOOKS = Printer((NAME, *counts("Webhooks"), AGE), _webhooks)

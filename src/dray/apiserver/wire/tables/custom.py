@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from dray.api.custom import jsonpath
-from dray.api.custom.kinds import Version
+from dray.api.custom.kinds import CustomKindVersion
 from dray.api.custom.objects import CustomObject, whole
 from dray.api.types.apiextensions import CustomResourceColumnDefinition
 from dray.apiserver.limits import ROW_VALUES
-from dray.apiserver.wire.tables.printer import NAME, Cell, Column, Printer
+from dray.apiserver.wire.tables.printer import NAME, Cell, Printer, TableColumn
 from dray.apiserver.wire.tables.text import duration, seconds
 
 _VALUE_TEXT = 64  # characters that count as one value; so a row has 320 kB at most
@@ -28,22 +28,22 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def printer(version: Version) -> Printer:
+def printer(version: CustomKindVersion) -> Printer:
     """What prints objects of one version."""
     columns = version.spec.additionalPrinterColumns
     if not columns or not all(jsonpath.is_readable(column.jsonPath) for column in columns):
         columns = (_AGE,)
-    shown = [Column(c.name, c.type, c.format, c.description, c.priority) for c in columns]
+    shown = [TableColumn(c.name, c.type, c.format, c.description, c.priority) for c in columns]
     return Printer((NAME, *shown), partial(_cells, columns))
 
 
 def _cells(columns: tuple[CustomResourceColumnDefinition, ...], obj: CustomObject, now: float) -> list[Cell | None]:
-    tree, reach = whole(obj), jsonpath.Reach(ROW_VALUES)
+    tree, reach = whole(obj), jsonpath.PathBudget(ROW_VALUES)
     return [obj.metadata.name, *(_bounded_cell(column, tree, now, reach) for column in columns)]
 
 
 def _bounded_cell(
-    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.Reach
+    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.PathBudget
 ) -> Cell | None:
     try:
         cell = _cell(column, tree, now, reach)
@@ -54,7 +54,7 @@ def _bounded_cell(
 
 
 def _cell(
-    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.Reach
+    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.PathBudget
 ) -> Cell | None:
     """The first thing that a path leads to; nothing where there is none, or one of another type."""
     value = jsonpath.first(column.jsonPath, tree, reach)

@@ -10,7 +10,7 @@ import msgspec
 Cell: TypeAlias = str | int | float | bool
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """A column of a table. Priority 1 is shown by `-o wide` only."""
 
     name: str
@@ -23,30 +23,30 @@ class Column(msgspec.Struct, frozen=True):
 class Printer(msgspec.Struct, frozen=True):
     """How objects of one kind become rows; `cells` takes the object and the current time."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     cells: Callable[[Any, float], Sequence[Cell | None]]
     conditions: Callable[[Any], list[dict[str, str]]] | None = None
 
 
-NAME = Column("Name", format="name")
-AGE = Column("Age")
+NAME = TableColumn("Name", format="name")
+AGE = TableColumn("Age")
 
 
-def plain(*columns: str) -> tuple[Column, ...]:
+def plain(*columns: str) -> tuple[TableColumn, ...]:
     """Text columns that are always shown."""
-    return tuple(Column(name) for name in columns)
+    return tuple(TableColumn(name) for name in columns)
 
 
-def counts(*columns: str) -> tuple[Column, ...]:
+def counts(*columns: str) -> tuple[TableColumn, ...]:
     """Columns of numbers."""
-    return tuple(Column(name, type="integer") for name in columns)
+    return tuple(TableColumn(name, type="integer") for name in columns)
 
 
-def flags(*columns: str) -> tuple[Column, ...]:
+def flags(*columns: str) -> tuple[TableColumn, ...]:
     """Columns of yes or no."""
-    return tuple(Column(name, type="boolean") for name in columns)
+    return tuple(TableColumn(name, type="boolean") for name in columns)
 
 
-def wide(*columns: str) -> tuple[Column, ...]:
+def wide(*columns: str) -> tuple[TableColumn, ...]:
     """Text columns that only `-o wide` shows."""
-    return tuple(Column(name, priority=1) for name in columns)
+    return tuple(TableColumn(name, priority=1) for name in columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api.types import core, storage
-from dray.apiserver.wire.tables.printer import AGE, NAME, Cell, Column, Printer, counts, flags, plain, wide
+from dray.apiserver.wire.tables.printer import AGE, NAME, Cell, Printer, TableColumn, counts, flags, plain, wide
 from dray.apiserver.wire.tables.text import NONE, UNSET, age
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -135,6 +135,6 @@ DRIVER = Printer(
 NODE = Printer((NAME, *counts("Drivers"), AGE), _node)
 CAPACITY = Printer((NAME, *plain("StorageClassName", "Capacity"), AGE), _capacity)
 ATTACHMENT = Printer(
-    (NAME, Column("Attacher", format="name"), *plain("PV", "Node"), *flags("Attached"), AGE), _attachment
+    (NAME, TableColumn("Attacher", format="name"), *plain("PV", "Node"), *flags("Attached"), AGE), _attachment
 )
 ATTRIBUTES_CLASS = Printer((NAME, *plain("DriverName"), AGE), _attributes_class)

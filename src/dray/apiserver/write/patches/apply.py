@@ -30,7 +30,7 @@ from dray.apiserver.write.patches.managed_fields import (
 from dray.apiserver.write.patches.rejection import BadPatch
 from dray.apiserver.write.patches.tree import Object, Tree, kind
 from dray.apiserver.write.patches.typed import (
-    Shape,
+    FieldShape,
     applied_fields,
     compare,
     merged,
@@ -86,7 +86,7 @@ def server_side_apply(
     return Applied(result, arranged(entries))
 
 
-def _checked(resource: Resource, api_version: str, shape: Shape, applied: Tree, subresource: str) -> Object:
+def _checked(resource: Resource, api_version: str, shape: FieldShape, applied: Tree, subresource: str) -> Object:
     """The applied tree without the parts that the request cannot set."""
     if not isinstance(applied, dict):
         raise BadPatch(f"an applied configuration is an object, not a {kind(applied)}")

@@ -23,7 +23,7 @@ _TEMPLATE_BYTES = 8192  # the longest spec whose fields are remembered
 _ZEROS: tuple[Any, ...] = (None, "", 0, False)
 
 
-class Shape(msgspec.Struct, frozen=True, gc=False):
+class FieldShape(msgspec.Struct, frozen=True, gc=False):
     """How one place in a tree is divided. `always`: it is there in an empty object too, so nobody adds it."""
 
     kind: str = LEAF
@@ -33,11 +33,11 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
     always: bool = False
 
 
-Shapes: TypeAlias = dict[str, Shape]
+Shapes: TypeAlias = dict[str, FieldShape]
 Keyed: TypeAlias = list[tuple[str, Any]]
-_LEAF = Shape()
-_ALWAYS_LEAF = Shape(always=True)
-_ANYTHING = Shape(ANY)
+_LEAF = FieldShape()
+_ALWAYS_LEAF = FieldShape(always=True)
+_ANYTHING = FieldShape(ANY)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -50,12 +50,12 @@ def _shapes(message: str) -> Shapes:
     return {name: _shape(field) for name, field in schema.message(message).fields.items()}
 
 
-def _shape(field: schema.Field) -> Shape:
+def _shape(field: schema.Field) -> FieldShape:
     always = bool(field.always) and not field.pointer
     if field.is_list:
         if field.list_type == "map" and field.reference:
-            return Shape(KEYED, field.reference, _keys(field), always=always)
-        return Shape(SET, always=always) if field.list_type == "set" else _leaf(always)
+            return FieldShape(KEYED, field.reference, _keys(field), always=always)
+        return FieldShape(SET, always=always) if field.list_type == "set" else _leaf(always)
     if field.map_type == "atomic":
         return _leaf(always)
     return _value_shape(field.type, always)
@@ -67,20 +67,20 @@ def _keys(field: schema.Field) -> tuple[tuple[str, Any], ...]:
 
 
 @lru_cache(maxsize=8192)
-def _value_shape(type_: str, always: bool = False) -> Shape:
+def _value_shape(type_: str, always: bool = False) -> FieldShape:
     if type_.startswith("ref:"):
         atomic = schema.message(type_[4:]).map_type == "atomic"
-        return _leaf(always) if atomic else Shape(STRUCT, type_[4:], always=always)
+        return _leaf(always) if atomic else FieldShape(STRUCT, type_[4:], always=always)
     if type_ == schema.ANY:
         return _ANYTHING
-    return Shape(MAP, value=type_[1:], always=always) if type_.startswith("{") else _leaf(always)
+    return FieldShape(MAP, value=type_[1:], always=always) if type_.startswith("{") else _leaf(always)
 
 
-def _leaf(always: bool) -> Shape:
+def _leaf(always: bool) -> FieldShape:
     return _ALWAYS_LEAF if always else _LEAF
 
 
-def _member_shape(shape: Shape, name: str) -> Shape:
+def _member_shape(shape: FieldShape, name: str) -> FieldShape:
     if shape.kind == ANY:
         return shape
     if shape.kind == STRUCT:
@@ -89,19 +89,19 @@ def _member_shape(shape: Shape, name: str) -> Shape:
 
 
 @lru_cache(maxsize=8192)
-def root(message: str) -> Shape:
+def root(message: str) -> FieldShape:
     """The shape of a whole object."""
-    return Shape(STRUCT, message)
+    return FieldShape(STRUCT, message)
 
 
-def divided(shape: Shape, value: Tree) -> bool:
+def divided(shape: FieldShape, value: Tree) -> bool:
     """Whether a value has parts of its own; a value of the wrong type has none."""
     if shape.kind in _OBJECTS:
         return isinstance(value, dict)
     return shape.kind != LEAF and isinstance(value, LISTS)
 
 
-def parts(shape: Shape, value: Tree) -> Keyed:
+def parts(shape: FieldShape, value: Tree) -> Keyed:
     """The parts of a divided value by their path elements."""
     if shape.kind in _OBJECTS:
         return [("f:" + name, child) for name, child in value.items()]
@@ -110,7 +110,7 @@ def parts(shape: Shape, value: Tree) -> Keyed:
     return [(_key(shape, item), item) for item in value]
 
 
-def _key(shape: Shape, item: Tree) -> str:
+def _key(shape: FieldShape, item: Tree) -> str:
     found: Object = {}
     if isinstance(item, dict):
         for name, default in shape.keys:
@@ -120,7 +120,7 @@ def _key(shape: Shape, item: Tree) -> str:
     return "k:" + _encode(found).decode()
 
 
-def _part_shape(shape: Shape, element: str) -> Shape:
+def _part_shape(shape: FieldShape, element: str) -> FieldShape:
     if shape.kind == KEYED:
         return root(shape.message)
     return _LEAF if shape.kind == SET else _member_shape(shape, element[2:])
@@ -129,7 +129,7 @@ def _part_shape(shape: Shape, element: str) -> Shape:
 # Sets
 
 
-def applied_fields(shape: Shape, value: Tree) -> FieldSet:
+def applied_fields(shape: FieldShape, value: Tree) -> FieldSet:
     """The fields that an applied tree speaks of: its leaves, and the elements of its lists."""
     if not divided(shape, value):
         return {}
@@ -140,7 +140,7 @@ def applied_fields(shape: Shape, value: Tree) -> FieldSet:
     return result
 
 
-def all_fields(shape: Shape, value: Tree) -> FieldSet:
+def all_fields(shape: FieldShape, value: Tree) -> FieldSet:
     """A node of everything at and below a place, every level of it a member."""
     if not divided(shape, value):
         return {}
@@ -148,7 +148,7 @@ def all_fields(shape: Shape, value: Tree) -> FieldSet:
     return {MEMBER: {}, **children} if children else {}
 
 
-def _added(shape: Shape, value: Tree, in_empty: bool) -> FieldSet | None:
+def _added(shape: FieldShape, value: Tree, in_empty: bool) -> FieldSet | None:
     """A node of what comes into being with a value; `in_empty`: the parent exists in an empty object."""
     there = in_empty and shape.always
     if not divided(shape, value):
@@ -174,7 +174,7 @@ def created_fields(message: str, value: Object) -> FieldSet:
     return fields
 
 
-def _added_member(message: str, name: str, shape: Shape, value: Tree) -> FieldSet | None:
+def _added_member(message: str, name: str, shape: FieldShape, value: Tree) -> FieldSet | None:
     if name != "metadata" and len(text := _encode(value)) <= _TEMPLATE_BYTES:
         return _added_again(message, name, text)
     return _added(shape, value, True)
@@ -201,7 +201,7 @@ def compare(message: str, old: Object, new: Object) -> Comparison:
     return Comparison(changed, removed)
 
 
-def _compare(shape: Shape, old: Tree, new: Tree, changed: FieldSet, removed: FieldSet) -> None:
+def _compare(shape: FieldShape, old: Tree, new: Tree, changed: FieldSet, removed: FieldSet) -> None:
     before = dict(parts(shape, old))
     seen = set()
     for element, child in parts(shape, new):
@@ -231,7 +231,7 @@ def _compare(shape: Shape, old: Tree, new: Tree, changed: FieldSet, removed: Fie
             removed[element] = all_fields(_part_shape(shape, element), was)
 
 
-def with_named_members(shape: Shape, fields: FieldSet) -> FieldSet:
+def with_named_members(shape: FieldShape, fields: FieldSet) -> FieldSet:
     """The set with all members of objects that lead to its fields: they go when everything in them goes."""
     result: FieldSet = {}
     for element, child in fields.items():
@@ -247,7 +247,7 @@ def with_named_members(shape: Shape, fields: FieldSet) -> FieldSet:
 # Trees
 
 
-def problems(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
+def problems(shape: FieldShape, value: Tree, path: str = "") -> Iterator[str]:
     """What keeps a tree from being applied: unknown members, elements that are there twice, parts of the wrong type."""
     if not divided(shape, value):
         if shape.kind not in (LEAF, ANY) and value is not None:
@@ -268,7 +268,7 @@ def problems(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
             yield from problems(_part_shape(shape, element), child, here)
 
 
-def atomics(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
+def atomics(shape: FieldShape, value: Tree, path: str = "") -> Iterator[str]:
     """The lists and objects in an applied tree that are replaced as a whole, by their paths."""
     if not divided(shape, value):
         if isinstance(value, (dict, *LISTS)):
@@ -279,11 +279,11 @@ def atomics(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
         yield from atomics(_part_shape(shape, element), child, here)
 
 
-def _is_open(shape: Shape) -> bool:
+def _is_open(shape: FieldShape) -> bool:
     return schema.message(shape.message).open
 
 
-def merged(shape: Shape, live: Tree, applied: Tree) -> Tree:
+def merged(shape: FieldShape, live: Tree, applied: Tree) -> Tree:
     """The live value with the applied one laid over it; both stay as they are."""
     if not divided(shape, live) or not divided(shape, applied):
         return applied
@@ -295,7 +295,7 @@ def merged(shape: Shape, live: Tree, applied: Tree) -> Tree:
     return list(_merged_list(shape, parts(shape, live), parts(shape, applied)))
 
 
-def _merged_list(shape: Shape, live: Keyed, applied: Keyed) -> Iterator[Tree]:
+def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[Tree]:
     """Applied elements in their order; the others where they stood between those that both have."""
     old, new = dict(live), dict(applied)
     shared = iter([element for element in new if element in old])
@@ -314,7 +314,7 @@ def _merged_list(shape: Shape, live: Keyed, applied: Keyed) -> Iterator[Tree]:
     yield from (item for element, item in live[place:] if element not in new)
 
 
-def without(shape: Shape, value: Tree, fields: FieldSet) -> Tree:
+def without(shape: FieldShape, value: Tree, fields: FieldSet) -> Tree:
     """The value without the fields of a set."""
     if not fields or not divided(shape, value):
         return value
@@ -328,7 +328,7 @@ def without(shape: Shape, value: Tree, fields: FieldSet) -> Tree:
     return _assembled(shape, kept)
 
 
-def _assembled(shape: Shape, found: Sequence[tuple[str, Any]]) -> Tree:
+def _assembled(shape: FieldShape, found: Sequence[tuple[str, Any]]) -> Tree:
     if shape.kind in _OBJECTS:
         return {element[2:]: child for element, child in found}
     return [child for _, child in found]

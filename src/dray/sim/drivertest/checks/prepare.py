@@ -7,7 +7,7 @@ import uuid
 
 from dray.sim.drivertest import kubelet
 from dray.sim.drivertest.kubelet import Reference
-from dray.sim.drivertest.setting import Failed, Setting, Skipped
+from dray.sim.drivertest.setting import CheckFailed, Setting, Skipped
 
 _RESULTS_MAX = 32  # devices of one claim
 _PARALLEL = 8
@@ -29,12 +29,12 @@ async def names_the_devices(setting: Setting) -> None:
     for one in devices:
         request = expected.get((one["pool"], one["device"]))
         if request is None:
-            raise Failed(f"device {one['device']} of pool {one['pool']} was not allocated; expected {[*expected]}")
+            raise CheckFailed(f"device {one['device']} of pool {one['pool']} was not allocated; expected {[*expected]}")
         if one["requests"] and request not in one["requests"]:
-            raise Failed(f"device {one['device']} belongs to request {request}, not to {one['requests']}")
+            raise CheckFailed(f"device {one['device']} belongs to request {request}, not to {one['requests']}")
     missing = expected.keys() - {(one["pool"], one["device"]) for one in devices}
     if missing:
-        raise Failed(f"the answer lacks {sorted(missing)}")
+        raise CheckFailed(f"the answer lacks {sorted(missing)}")
 
 
 async def writes_cdi_specs(setting: Setting) -> None:
@@ -43,7 +43,7 @@ async def writes_cdi_specs(setting: Setting) -> None:
     ids = [id_ for one in devices for id_ in one["cdi"]]
     problem = setting.unresolved(ids)
     if problem:
-        raise Failed(f"a container runtime cannot use {ids}: {problem}")
+        raise CheckFailed(f"a container runtime cannot use {ids}: {problem}")
 
 
 async def prepares_twice_the_same(setting: Setting) -> None:
@@ -52,10 +52,10 @@ async def prepares_twice_the_same(setting: Setting) -> None:
     first = await setting.prepared(claim)
     try:
         again = await setting.prepared(claim)
-    except Failed as error:
-        raise Failed(f"the second call: {error}") from error
+    except CheckFailed as error:
+        raise CheckFailed(f"the second call: {error}") from error
     if again != first:
-        raise Failed(f"the second call answered {again}, the first {first}")
+        raise CheckFailed(f"the second call answered {again}, the first {first}")
 
 
 async def answers_for_every_claim(setting: Setting) -> None:
@@ -66,14 +66,16 @@ async def answers_for_every_claim(setting: Setting) -> None:
     for claim in good:
         answer = answers.get(claim.metadata.uid)
         if answer is None:
-            raise Failed(f"3 claims were asked for, the answer has {len(answers)}: {claim.metadata.name} is missing")
+            raise CheckFailed(
+                f"3 claims were asked for, the answer has {len(answers)}: {claim.metadata.name} is missing"
+            )
         if answer.error:
-            raise Failed(f"a claim failed because of its neighbour: {answer.error}")
+            raise CheckFailed(f"a claim failed because of its neighbour: {answer.error}")
     if bad.uid not in answers:
-        raise Failed("the claim that does not exist is missing from the answer; expected an error for it")
+        raise CheckFailed("the claim that does not exist is missing from the answer; expected an error for it")
     undone = await setting.call_unprepare(*map(Reference.to, good))
     if undone.keys() != {claim.metadata.uid for claim in good}:
-        raise Failed(f"2 claims were to be unprepared, the answer has {len(undone)}")
+        raise CheckFailed(f"2 claims were to be unprepared, the answer has {len(undone)}")
 
 
 async def refuses_unknown_claims(setting: Setting) -> None:
@@ -108,7 +110,7 @@ async def ignores_other_drivers(setting: Setting) -> None:
     config = [{"source": source, "opaque": opaque} for source in ("FromClass", "FromClaim")]
     devices = await setting.prepared(await setting.claim(others=[other], config=config))
     if len(devices) != 1 or devices[0]["device"] == "d":
-        raise Failed(f"expected one device, its own, got {devices}")
+        raise CheckFailed(f"expected one device, its own, got {devices}")
 
 
 async def speaks_all_versions_alike(setting: Setting) -> None:
@@ -119,7 +121,7 @@ async def speaks_all_versions_alike(setting: Setting) -> None:
     claim = await setting.claim()
     answers = {version: await setting.prepared(claim, version) for version in versions}
     if len({str(answer) for answer in answers.values()}) > 1:
-        raise Failed(f"the answers differ: {answers}")
+        raise CheckFailed(f"the answers differ: {answers}")
 
 
 async def prepares_many_devices(setting: Setting) -> None:
@@ -129,10 +131,10 @@ async def prepares_many_devices(setting: Setting) -> None:
     expected = len(claim.status.allocation.devices.results)
     devices = await setting.prepared(claim)
     if len(devices) != expected:
-        raise Failed(f"{expected} devices were allocated, {len(devices)} prepared")
+        raise CheckFailed(f"{expected} devices were allocated, {len(devices)} prepared")
     problem = setting.unresolved([id_ for one in devices for id_ in one["cdi"]])
     if problem:
-        raise Failed(problem)
+        raise CheckFailed(problem)
 
 
 async def answers_parallel_calls(setting: Setting) -> None:
@@ -141,7 +143,7 @@ async def answers_parallel_calls(setting: Setting) -> None:
     answers = await asyncio.gather(*(setting.prepared(claim) for claim in claims))
     for claim, answer in zip(claims, answers, strict=True):
         if answer != answers[claims.index(claim)]:
-            raise Failed(f"calls at the same time for the same claim answered {answer} and {answers[0]}")
+            raise CheckFailed(f"calls at the same time for the same claim answered {answer} and {answers[0]}")
 
 
 async def answers_while_another_call_hangs(setting: Setting) -> None:
@@ -156,9 +158,9 @@ async def answers_while_another_call_hangs(setting: Setting) -> None:
             await asyncio.wait_for(arrived.wait(), setting.patience.call)
             await setting.prepared(quick)
     except TimeoutError as error:
-        raise Failed("the driver did not read the claim that it was to prepare") from error
-    except Failed as error:
-        raise Failed(f"while another call hangs: {error}") from error
+        raise CheckFailed("the driver did not read the claim that it was to prepare") from error
+    except CheckFailed as error:
+        raise CheckFailed(f"while another call hangs: {error}") from error
     finally:
         await asyncio.wait([hanging])  # what is still under way could undo what is cleaned up
     await hanging

@@ -7,7 +7,7 @@ from pathlib import Path
 from dray.api import names
 from dray.rpc import HEALTH_SERVICES
 from dray.sim.drivertest import kubelet
-from dray.sim.drivertest.setting import Failed, Setting
+from dray.sim.drivertest.setting import CheckFailed, Setting
 
 PATH_BYTES_MAX = 107  # of a Unix domain socket
 
@@ -16,13 +16,13 @@ async def introduces_itself(setting: Setting) -> None:
     """GetInfo on a socket in plugins_registry names type, driver, endpoint and versions."""
     info = setting.info
     if info.type != "DRAPlugin":
-        raise Failed(f"type: expected DRAPlugin, got {info.type!r}")
+        raise CheckFailed(f"type: expected DRAPlugin, got {info.type!r}")
     if len(info.name.encode()) > 63 or [*names.subdomain(info.name)]:
-        raise Failed(f"name: expected a DNS subdomain of at most 63 bytes, got {info.name!r}")
+        raise CheckFailed(f"name: expected a DNS subdomain of at most 63 bytes, got {info.name!r}")
     if not _is_socket(info.endpoint):
-        raise Failed(f"endpoint: expected the absolute path of a socket, got {info.endpoint!r}")
+        raise CheckFailed(f"endpoint: expected the absolute path of a socket, got {info.endpoint!r}")
     if not setting.versions():
-        raise Failed(
+        raise CheckFailed(
             f"supported_versions: expected v1.DRAPlugin or v1beta1.DRAPlugin, got {[*info.supported_versions]}"
         )
 
@@ -47,7 +47,7 @@ async def uses_paths_that_can_be_bound(setting: Setting) -> None:
     """The paths of its sockets have at most 107 bytes."""
     for path in (setting.registration, Path(setting.info.endpoint)):
         if len(str(path).encode()) > PATH_BYTES_MAX:
-            raise Failed(f"{path} has {len(str(path).encode())} bytes, at most {PATH_BYTES_MAX} can be bound")
+            raise CheckFailed(f"{path} has {len(str(path).encode())} bytes, at most {PATH_BYTES_MAX} can be bound")
 
 
 def _is_socket(path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dray.sim.drivertest.checks.unprepare import check_specs_are_gone
-from dray.sim.drivertest.setting import Failed, Places, Setting, Skipped
+from dray.sim.drivertest.setting import CheckFailed, Places, Setting, Skipped
 
 
 async def remembers_claims_over_a_restart(setting: Setting) -> None:
@@ -15,10 +15,10 @@ async def remembers_claims_over_a_restart(setting: Setting) -> None:
     await _restart(setting)
     after = await setting.prepared(claim)
     if after != before:
-        raise Failed(f"prepared again after the restart: {after}, before it {before}")
+        raise CheckFailed(f"prepared again after the restart: {after}, before it {before}")
     problem = setting.unresolved([id_ for one in after for id_ in one["cdi"]])
     if problem:
-        raise Failed(f"after the restart: {problem}")
+        raise CheckFailed(f"after the restart: {problem}")
     await setting.delete(claim)
     await setting.unprepared(claim, "unpreparing after a restart")
     check_specs_are_gone(setting, claim.metadata.uid, after)
@@ -31,7 +31,7 @@ async def comes_back_after_being_killed(setting: Setting) -> None:
     await _restart(setting, kill=True)
     after = await setting.prepared(claim)
     if after != before:
-        raise Failed(f"prepared again after the kill: {after}, before it {before}")
+        raise CheckFailed(f"prepared again after the kill: {after}, before it {before}")
     await setting.unprepared(claim, "unpreparing after the kill")
     check_specs_are_gone(setting, claim.metadata.uid, after)
 
@@ -43,7 +43,7 @@ async def takes_its_sockets_away(setting: Setting) -> None:
     left = setting.places.sockets()
     await setting.start()
     if left:
-        raise Failed(f"left behind: {', '.join(map(str, left))}")
+        raise CheckFailed(f"left behind: {', '.join(map(str, left))}")
 
 
 async def says_that_a_path_is_too_long(setting: Setting) -> None:
@@ -59,9 +59,9 @@ async def says_that_a_path_is_too_long(setting: Setting) -> None:
         try:
             status = await asyncio.wait_for(setting.subject.ended(), setting.patience.start)
         except TimeoutError as error:
-            raise Failed("expected it to end with an error, but it runs on, and nobody can reach it") from error
+            raise CheckFailed("expected it to end with an error, but it runs on, and nobody can reach it") from error
         if status == 0:
-            raise Failed("expected it to end with an error, but its exit status is 0")
+            raise CheckFailed("expected it to end with an error, but its exit status is 0")
     finally:
         await setting.subject.stop(kill=True)
         await setting.start()
@@ -71,7 +71,7 @@ async def leaves_nothing_behind(setting: Setting) -> None:
     """After all claims are unprepared, no CDI spec is left."""
     left = sorted(path.name for path in setting.places.cdi_dir.glob("*"))
     if left and setting.subject.restartable:  # a directory of our own
-        raise Failed(f"left in the CDI directory: {', '.join(left)}")
+        raise CheckFailed(f"left in the CDI directory: {', '.join(left)}")
 
 
 def _need_restarts(setting: Setting) -> None:

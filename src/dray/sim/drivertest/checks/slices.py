@@ -9,7 +9,7 @@ import msgspec
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
 from dray.api.wire import Tree
-from dray.sim.drivertest.setting import Failed, Setting, Skipped, pool_problem
+from dray.sim.drivertest.setting import CheckFailed, Setting, Skipped, pool_problem
 
 
 async def publishes_slices_that_are_accepted(setting: Setting) -> None:
@@ -25,7 +25,7 @@ async def publishes_slices_that_are_accepted(setting: Setting) -> None:
 
     await setting.until(published, setting.patience.start, "no slices were published")
     if problem:
-        raise Failed(f"the API server refused what the driver asked: {problem}")
+        raise CheckFailed(f"the API server refused what the driver asked: {problem}")
 
 
 async def publishes_complete_pools(setting: Setting) -> None:
@@ -48,11 +48,13 @@ async def publishes_what_is_its_own(setting: Setting) -> None:
         listed = [device.name for one in slices for device in one.spec.devices]
         twice = next((name for name in listed if listed.count(name) > 1), None)
         if twice:
-            raise Failed(f"pool {pool}: device {twice} is there twice")
+            raise CheckFailed(f"pool {pool}: device {twice} is there twice")
         for one in slices:
             owners = {owner.uid for owner in one.metadata.ownerReferences}
             if one.spec.nodeName and node.metadata.uid not in owners:
-                raise Failed(f"slice {one.metadata.name}: expected an owner reference to node {node.metadata.name}")
+                raise CheckFailed(
+                    f"slice {one.metadata.name}: expected an owner reference to node {node.metadata.name}"
+                )
 
 
 async def writes_nothing_without_need(setting: Setting) -> None:
@@ -63,7 +65,7 @@ async def writes_nothing_without_need(setting: Setting) -> None:
     writes = traffic.writes if traffic else 0
     await asyncio.sleep(setting.patience.quiet)
     if await _versions(setting) != before or (traffic and traffic.writes != writes):
-        raise Failed(f"slices were written within {setting.patience.quiet:g} s although nothing had changed")
+        raise CheckFailed(f"slices were written within {setting.patience.quiet:g} s although nothing had changed")
 
 
 async def puts_back_deleted_slices(setting: Setting) -> None:
@@ -122,7 +124,7 @@ async def raises_the_generation(setting: Setting) -> None:
         old, new = before.get(pool, {}), _newest(slices)
         written = sum(spec != old.get(name) for name, spec in new.items()) + len(old.keys() - new.keys())
         if old and written > 1 and _generation(new) <= _generation(old):
-            raise Failed(
+            raise CheckFailed(
                 f"pool {pool}: {written} slices changed, but the generation stayed {_generation(old)}: "
                 "a scheduler may have taken old and new slices for one pool"
             )

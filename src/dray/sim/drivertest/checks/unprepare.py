@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.wire import Tree
-from dray.sim.drivertest.setting import Failed, Setting
+from dray.sim.drivertest.setting import CheckFailed, Setting
 
 
 async def unprepares_a_claim(setting: Setting) -> None:
@@ -44,7 +44,7 @@ async def prepares_again_afterwards(setting: Setting) -> None:
     ids = [id_ for one in await setting.prepared(claim) for id_ in one["cdi"]]
     problem = setting.unresolved(ids)
     if problem:
-        raise Failed(f"prepared again: {problem}")
+        raise CheckFailed(f"prepared again: {problem}")
 
 
 def check_specs_are_gone(setting: Setting, uid: str, devices: list[Tree]) -> None:
@@ -52,4 +52,4 @@ def check_specs_are_gone(setting: Setting, uid: str, devices: list[Tree]) -> Non
     for one in devices:
         for id_ in one["cdi"]:
             if uid in id_ and not setting.unresolved([id_]):
-                raise Failed(f"the CDI spec of {id_} is still there after unprepare")
+                raise CheckFailed(f"the CDI spec of {id_} is still there after unprepare")
