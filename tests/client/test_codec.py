@@ -1,5 +1,8 @@
 """Reading answers of servers of this, an older and a newer release."""
 
+import gc
+import weakref
+
 import msgspec
 import pytest
 
@@ -9,6 +12,7 @@ from dray.api.resources import BY_NAME
 from dray.api.types import authentication, core, meta, resource
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.client.codec import Codec
+from dray.client.interface import type_of
 from tests.apiserver.custom.converting import definition, screen
 
 PODS = BY_NAME["", "pods"]
@@ -130,3 +134,15 @@ def test_objects_that_only_a_webhook_could_translate_are_read_in_the_version_tha
     found = codec.object(json(screen(width=1, height=2)))
     assert (found.apiVersion, found.spec) == ("example.com/v2", {"width": 1, "height": 2})
     assert msgspec.json.decode(codec.encode_patch({"spec": {"width": 3}})) == {"spec": {"width": 3}}
+
+
+def test_the_type_of_a_custom_resource_goes_with_its_definition() -> None:
+    tree = definition({"url": "https://convert.example.com"}, "v1")
+    tree["status"] = {"acceptedNames": {"plural": "screens", "kind": "Screen"}}
+    screens = custom_resource(msgspec.convert(tree, CustomResourceDefinition))
+    assert type_of(screens) is type_of(screens)
+    assert screens.custom is not None
+    kind = weakref.ref(screens.custom)
+    del screens
+    gc.collect()
+    assert kind() is None  # with its schema, which may have a megabyte

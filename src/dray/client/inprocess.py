@@ -237,12 +237,15 @@ def _object(resource: Resource, answer: BackendAnswer) -> Any:
     version = answer.version
     if version is not None:
         return version.object
-    return _codec(resource).typed(answer.tree or {})
+    codec = _known_codec(resource) if resource.custom is None else _codec(resource)  # it goes with its definition
+    return codec.typed(answer.tree or {})
 
 
-@cache
 def _codec(resource: Resource) -> Codec:
     return Codec(resource, resource.stored)
+
+
+_known_codec = cache(_codec)
 
 
 def _event(type_: type[T], change: BackendChange) -> WatchEvent[T]:

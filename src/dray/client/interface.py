@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from enum import Enum
-from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
@@ -204,9 +203,17 @@ def type_of(resource: Resource) -> type[Object]:
     return cast("type[Object]", resource.type if resource.custom is None else _custom_type(resource))
 
 
-@lru_cache(maxsize=4096)
 def _custom_type(resource: Resource) -> type[CustomObject]:
-    """A type that stands for one custom resource. It reads what controllers of all kinds look at: metadata above all."""
+    """The type that stands for one custom resource: kept with it, so that a definition which goes leaves nothing behind."""
+    assert resource.custom is not None
+    types = resource.custom.client_types
+    if resource not in types:
+        types[resource] = _made_type(resource)
+    return types[resource]
+
+
+def _made_type(resource: Resource) -> type[CustomObject]:
+    """A type for a custom resource. It reads what controllers of all kinds look at: metadata above all."""
     made = msgspec.defstruct(
         resource.kind,
         [],

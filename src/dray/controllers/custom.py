@@ -38,8 +38,10 @@ class CustomResources:
             name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two is there
             before = self._known.pop(name, None)
             if new is not None and _is_served(new):
-                same = before is not None and before.custom is not None and before.custom.definition.spec == new.spec
+                same = before is not None and before.custom is not None and before.custom.describes(new)
                 self._known[name] = before if same and before is not None else custom_resource(new)
+            if before is not None and before.custom is not None and self._known.get(name) is not before:
+                before.custom.forget(None)
             if self._listener is not None and self._known.get(name) is not before:
                 self._listener(before, self._known.get(name))
 

@@ -64,6 +64,7 @@ class CustomKind:
         self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
         self.versions: dict[str, CustomKindVersion] = {}
         self._seen: dict[str, Resource] = {}
+        self.client_types: dict[Resource, type[CustomObject]] = {}  # by which clients ask for objects of a resource
         number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
         if before is not None and before.describes(definition):
             self.versions = before.versions

@@ -79,7 +79,7 @@ _remembered = lru_cache(maxsize=1024)(_selection)
 def selection(resource: Resource, options: RequestOptions) -> ListSelection:
     """The selectors of a request, read once if they are of ordinary length."""
     labels, fields = options.label_selector, options.field_selector
-    if len(labels) + len(fields) <= _ORDINARY:
+    if len(labels) + len(fields) <= _ORDINARY and resource.custom is None:  # a custom one goes with its definition
         return _remembered(resource, labels, fields)
     for text in (labels, fields):
         if text.count(",") >= _MOST_TERMS:

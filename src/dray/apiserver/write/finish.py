@@ -150,8 +150,12 @@ def _refused_patch(patched: Any, complaints: list[str]) -> Invalid:
     return Invalid(_NO_KIND, "", [invalid("patch", msgspec.json.encode(patched).decode(), text)])
 
 
-@cache
 def _is_plain(resource: Resource) -> bool:
+    return resource.custom is None and _is_known_plain(resource)  # a custom one goes with its definition
+
+
+@cache
+def _is_known_plain(resource: Resource) -> bool:
     return not defaults.has_defaults(resource) and strategy.adds_nothing(resource)
 
 
