@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dray.api.reasons.nodes import NodeCode, NodeReason
-from dray.verdicts.census import Census
+from dray.verdicts.census import PodCensus
 from dray.verdicts.demand import Candidate
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
@@ -70,7 +70,7 @@ def answers(rules: Neighbours, candidate: Candidate, asked: int, counted: int) -
 
 def with_census(table: NodeTable, wanted: Any) -> Neighbours:
     rules = Neighbours(table, labels_of)
-    rules.census = Census(table, rules.question(Candidate(wanted)))
+    rules.census = PodCensus(table, rules.question(Candidate(wanted)))
     assert rules.census.go_on(inf)
     return rules
 
@@ -261,7 +261,7 @@ def test_a_census_in_parts_says_what_looking_says_whatever_changes_meanwhile(see
         change()
     wanted = pod("p", labels={"app": chance.choice("xyz")}, **some_rules(chance))
     rules, parts = Neighbours(table, labels_of), 0
-    census = rules.census = Census(table, rules.question(Candidate(wanted)))
+    census = rules.census = PodCensus(table, rules.question(Candidate(wanted)))
     while not census.go_on(0.0):
         parts += 1
         if parts < 40:

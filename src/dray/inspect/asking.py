@@ -68,7 +68,7 @@ def expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
     return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 
-class Census:
+class DeviceCensus:
     """The devices of a cluster, condition by condition."""
 
     def __init__(self, ask: Ask, hardware: Hardware, taken: set[DeviceId]) -> None:

@@ -35,7 +35,7 @@ from dray.api.reasons.wording import request_of
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
 from dray.cel import Interrupted
 from dray.inspect.amounts import Amounts
-from dray.inspect.asking import Ask, Census, asks_of
+from dray.inspect.asking import Ask, DeviceCensus, asks_of
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import Hardware, alike, matching
 from dray.inspect.placement import judge_devices
@@ -123,7 +123,7 @@ class ClaimShortage:
     def _invalid_pools(self, verdicts: Sequence[NodeVerdict]) -> Cause:
         """The invalid pool with devices that would do; where there is none, what is the case without those pools."""
         invalid = {name for name, problem in self.hardware.problems.items() if problem.state is PoolState.INVALID}
-        asks = [Census(ask, self.hardware, self._taken) for ask in self._asks()]
+        asks = [DeviceCensus(ask, self.hardware, self._taken) for ask in self._asks()]
         suspects = [name for census in asks for name in census.locked_away() if name in invalid]
         cause = self._broken_pool(suspects)
         if cause is not None:
@@ -143,9 +143,9 @@ class ClaimShortage:
     def _asks(self) -> list[Ask]:
         return [ask for claim in self._claims.values() for ask in asks_of(claim, self._snapshot.classes).values()]
 
-    def _census(self, claim: str, alternative: str) -> Census:
+    def _census(self, claim: str, alternative: str) -> DeviceCensus:
         ask = asks_of(self._claims[claim], self._snapshot.classes)[alternative]
-        return Census(ask, self.hardware, self._taken)
+        return DeviceCensus(ask, self.hardware, self._taken)
 
     # One request that lacks devices
 
@@ -191,14 +191,14 @@ class ClaimShortage:
             case _:
                 return _too_few(census, reasons, node, lost)
 
-    def _published(self, census: Census, needed: int) -> Cause:
+    def _published(self, census: DeviceCensus, needed: int) -> Cause:
         asked = census.ask.asked(needed)
         if not self.hardware.devices:
             return Cause(CauseCode.NO_DEVICES, asked=asked)
         node, best = _best_node(one.node for one in self.hardware.usable)
         return Cause(CauseCode.TOO_FEW_DEVICES, asked=asked, node=node, found=best)
 
-    def _class(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+    def _class(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         ask, left = census.ask, self.hardware.usable
         if census.of_class:
             return _too_few(census, reasons, node, reasons.lost_at)
@@ -215,7 +215,7 @@ class ClaimShortage:
             selector=fault_of(expression, left, self.hardware),
         )
 
-    def _selector(self, census: Census, reasons: AlternativeReasons, node: str, number: int) -> Cause:
+    def _selector(self, census: DeviceCensus, reasons: AlternativeReasons, node: str, number: int) -> Cause:
         ask = census.ask
         if census.after(number + 1):
             return _too_few(census, reasons, node, reasons.lost_at)
@@ -225,7 +225,7 @@ class ClaimShortage:
         asked = ask.asked(reasons.needed)
         return Cause(code, asked=asked, limit=str(number), of=len(before), selector=fault)
 
-    def _tainted(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+    def _tainted(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         taints = census.taints()
         if not taints:
             return _too_few(census, reasons, node, reasons.lost_at)
@@ -238,7 +238,7 @@ class ClaimShortage:
             of=len(census.selected),
         )
 
-    def _taken_by_others(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+    def _taken_by_others(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         needed, best = reasons.needed, reasons.available
         asked = census.ask.asked(needed)
         if reasons.every:
@@ -259,7 +259,7 @@ class ClaimShortage:
             used=", ".join(rules_with(taints, self._snapshot)),
         )
 
-    def _exhausted(self, census: Census, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
+    def _exhausted(self, census: DeviceCensus, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
         """Counters or capacity that ran out, and who has them, told of the device that comes closest."""
         lacking = tuple(amount for amount in lost.lacking if amount.device == lost.lacking[0].device)
         code = CauseCode.COUNTERS_EXHAUSTED if lost.code is StepCode.COUNTERS else CauseCode.CAPACITY_EXHAUSTED
@@ -268,7 +268,7 @@ class ClaimShortage:
         held = tuple((claim, one) for claim, of in self._amounts.holders(lacking).items() for one in of)
         return replace(_too_few(census, reasons, node, lost), code=code, lacking=lacking, held=held)
 
-    def _attribute(self, claim: str, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+    def _attribute(self, claim: str, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         lost = reasons.lost_at
         distinct = lost.code is StepCode.DISTINCT
         requests = (census.ask.name,)
@@ -317,7 +317,9 @@ class ClaimShortage:
             return ()
 
     def _holders(self) -> tuple[Holder, ...]:
-        wanted = {one.id: one.node for ask in self._asks() for one in Census(ask, self.hardware, self._taken).taken}
+        wanted = {
+            one.id: one.node for ask in self._asks() for one in DeviceCensus(ask, self.hardware, self._taken).taken
+        }
         amounts = self._amounts.holders(self._lacking())
         held: dict[str, list[DeviceId]] = {name: [] for name in amounts}
         claims = {f"{c.metadata.namespace}/{c.metadata.name}": c for c in self._snapshot.all(ResourceClaim)}
@@ -373,12 +375,12 @@ def _together(code: CauseCode, requests: Sequence[tuple[str, str]]) -> Cause:
     return Cause(code, names=names, claim=_name(requests[-1][0]) if several else "")
 
 
-def _too_few(census: Census, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
+def _too_few(census: DeviceCensus, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
     asked = census.ask.asked(reasons.needed)
     return Cause(CauseCode.TOO_FEW_DEVICES, asked=asked, node=node, found=lost.devices, step=lost)
 
 
-def _unsupported(census: Census, reasons: AlternativeReasons, lost: DeviceStep) -> Cause:
+def _unsupported(census: DeviceCensus, reasons: AlternativeReasons, lost: DeviceStep) -> Cause:
     """Devices that only a feature makes usable, and its gate is off."""
     off = len(census.selected) - lost.devices
     return Cause(CauseCode.FEATURE_OFF, asked=census.ask.asked(reasons.needed), subject=lost.subject, of=off)

@@ -16,7 +16,7 @@ from dray.api.pools import CountersLeft, PoolName
 from dray.api.reasons.devices import StepCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
-from dray.inspect.asking import Ask, Census, asks_of
+from dray.inspect.asking import Ask, DeviceCensus, asks_of
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Hardware, Published
 from dray.inspect.snapshot import Snapshot
@@ -70,7 +70,7 @@ def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], deadline: floa
 class _Steps:
     def __init__(self, ask: Ask, hardware: Hardware, snapshot: Snapshot) -> None:
         self._ask, self._hardware, self._snapshot = ask, hardware, snapshot
-        self._census = Census(ask, hardware, snapshot.taken)
+        self._census = DeviceCensus(ask, hardware, snapshot.taken)
 
     def found(self, attribute: str) -> list[FilterStep]:
         ask, census = self._ask, self._census

@@ -34,7 +34,7 @@ from dray.scheduler.scores import (
     Spreading,
     best,
 )
-from dray.verdicts.census import Census
+from dray.verdicts.census import PodCensus
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import NOTHING_ASKED, DeviceVerdict, Search
 from dray.verdicts.neighbours import Neighbours
@@ -59,7 +59,7 @@ class Attempt:
     among: int | None = None  # the nodes that come into question; None: all
     lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
     preferred: str = ""  # the node to take where several are equally good
-    census: Census | None = None  # of the pods that it is to be compared with, where those are many
+    census: PodCensus | None = None  # of the pods that it is to be compared with, where those are many
     is_terse: bool = False  # a refusal need not say on which node the pod came farthest, which takes most of its time
 
     @property
@@ -148,18 +148,18 @@ class Placement:
 
     def decide(self, attempt: Attempt) -> Decision:
         """A node and devices for the pod, or why there are none."""
-        neighbours = self._neighbours
-        if self._devices.index.defers and neighbours.is_long(attempt.candidate):
-            census = attempt.census
-            if census is None or not census.is_about(attempt.pod):
-                census = attempt.census = Census(self._table, neighbours.question(attempt.candidate))
-            if not census.go_on(perf_counter() + COUNTING):
-                return Unfinished(LeftOver((), True))
-            neighbours.census = census
+        if not (self._devices.index.defers and self._neighbours.is_long(attempt.candidate)):
+            return self._decide(attempt)
+        census = attempt.census
+        if census is None or not census.is_about(attempt.pod):
+            census = attempt.census = PodCensus(self._table, self._neighbours.question(attempt.candidate))
+        if not census.go_on(perf_counter() + COUNTING):
+            return Unfinished(LeftOver((), True))
+        self._neighbours.census = census
         try:
             return self._decide(attempt)
         finally:
-            neighbours.census = None
+            self._neighbours.census = None
 
     def _decide(self, attempt: Attempt) -> Decision:
         self._devices.index.left_over()  # what others asked is theirs

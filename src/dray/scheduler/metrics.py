@@ -60,7 +60,7 @@ def binding_ended(profile: str, drivers: Iterable[str], status: str, seconds: fl
         BINDING_SECONDS.labels(profile, driver, status).observe(seconds)
 
 
-class _Queue:
+class _QueueCollector:
     """The pods that wait in the newest scheduler of the process: a Prometheus collector."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class _Queue:
         yield from (pending, unschedulable)
 
 
-_QUEUE = _Queue()
+_QUEUE = _QueueCollector()
 REGISTRY.register(_QUEUE)
 
 

@@ -37,7 +37,7 @@ class Question:
     itself: Callable[[TopologySpreadConstraint], bool]  # whether a constraint counts the pod itself
 
 
-class Census:
+class PodCensus:
     """The pods that one pod's rules are about, by node."""
 
     def __init__(self, table: NodeTable, question: Question) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.selectors import LabelRequirements, Requirement, label_selector
 from dray.api.types.core import Pod, PodAffinityTerm, PodSpec, TopologySpreadConstraint
-from dray.verdicts.census import Census, Eligible, Question, Selects
+from dray.verdicts.census import Eligible, PodCensus, Question, Selects
 from dray.verdicts.demand import Candidate
 from dray.verdicts.node_rules import Refusal
 from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod, required_anti_affinity
@@ -30,7 +30,7 @@ class Neighbours:
     def __init__(self, table: NodeTable, namespace_labels: NamespaceLabels) -> None:
         self._table = table
         self._namespace_labels = namespace_labels
-        self.census: Census | None = None  # of the pod that is being judged, where there is one
+        self.census: PodCensus | None = None  # of the pod that is being judged, where there is one
 
     def is_long(self, candidate: Candidate) -> bool:
         """Whether comparing a pod with those that are placed takes long."""

@@ -19,7 +19,7 @@ T = TypeVar("T")
 _THREAD = ThreadPoolExecutor(1, "beside")
 
 
-class _Queue:
+class _WaitingUsers:
     """Who waits for the thread, on one event loop."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class _Queue:
             raise
 
 
-_QUEUES: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
+_QUEUES: WeakKeyDictionary[asyncio.AbstractEventLoop, _WaitingUsers] = WeakKeyDictionary()
 
 
 async def beside(user: str, work: Callable[..., T], *arguments: object) -> T:
@@ -53,5 +53,5 @@ async def beside(user: str, work: Callable[..., T], *arguments: object) -> T:
     loop = asyncio.get_running_loop()
     queue = _QUEUES.get(loop)
     if queue is None:
-        queue = _QUEUES[loop] = _Queue()
+        queue = _QUEUES[loop] = _WaitingUsers()
     return await queue.run(user, work, *arguments)

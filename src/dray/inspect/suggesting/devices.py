@@ -12,7 +12,7 @@ from dray.api.reasons.suggestions import Suggestion, SuggestionCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree, tree_of
-from dray.inspect.asking import Ask, Census, asks_of
+from dray.inspect.asking import Ask, DeviceCensus, asks_of
 from dray.inspect.changes import deleted, is_controlled, patched
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Published
@@ -47,7 +47,7 @@ def more(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
             yield from _added(subject, census.ask, like[0], node, number)
 
 
-def census_of(subject: WaitingPod, cause: Cause) -> Census | None:
+def census_of(subject: WaitingPod, cause: Cause) -> DeviceCensus | None:
     """The devices of the request that a cause speaks of, or of the first request of its claim."""
     claims = {c.metadata.name: c for c in subject.pending()}
     asked = cause.asked
@@ -56,7 +56,7 @@ def census_of(subject: WaitingPod, cause: Cause) -> Census | None:
         return None
     asks = asks_of(claim, subject.snapshot.classes)
     ask = asks.get(asked.request) if asked is not None else next(iter(asks.values()), None)
-    return Census(ask, subject.hardware, subject.snapshot.taken) if ask is not None else None
+    return DeviceCensus(ask, subject.hardware, subject.snapshot.taken) if ask is not None else None
 
 
 def _added(subject: WaitingPod, ask: Ask, like: Published, node: str, number: int) -> Iterator[Suggestion]:

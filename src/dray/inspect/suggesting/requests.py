@@ -11,7 +11,7 @@ from dray.api.reasons.causes import Cause, RequestedDevices, SelectorCode
 from dray.api.reasons.suggestions import SuggestedChange, Suggestion, SuggestionCode
 from dray.api.types.resource import DeviceTaint
 from dray.api.wire import Tree, tree_of
-from dray.inspect.asking import Census
+from dray.inspect.asking import DeviceCensus
 from dray.inspect.changes import patched
 from dray.inspect.expressions import accesses, in_words
 from dray.inspect.selectors import missing_name
@@ -44,7 +44,7 @@ def selector(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     for text in redriven(old, _drivers(subject)):
         changes = _with_selector(subject, cause.asked, old, text)
         yield Suggestion(SuggestionCode.SELECTOR_VALUE, where, in_words(old), in_words(text), changes=changes)
-    census = Census(ask, subject.hardware, subject.snapshot.taken)
+    census = DeviceCensus(ask, subject.hardware, subject.snapshot.taken)
     for text, before, after in revalued(old, census.after(number)):
         changes = _with_selector(subject, cause.asked, old, text)
         yield Suggestion(SuggestionCode.SELECTOR_VALUE, where, in_words(before), in_words(after), changes=changes)
@@ -183,7 +183,7 @@ def less_capacity(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 def tolerate(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Tolerations for the taints that keep the request away: for each alone, then for all."""
     ask, asked = subject.ask(cause.asked), cause.asked
-    taints = Census(ask, subject.hardware, subject.snapshot.taken).taints() if ask is not None else []
+    taints = DeviceCensus(ask, subject.hardware, subject.snapshot.taken).taints() if ask is not None else []
     if asked is None or not taints:
         return
     for some in ([[taint] for taint in taints] if len(taints) > 1 else []) + [taints]:
