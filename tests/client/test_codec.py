@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from dray.api.custom import custom_resource
-from dray.api.errors import BadRequest, Expired, InternalError
+from dray.api.errors import BadRequest, Expired, InternalError, NotFound
 from dray.api.resources import BY_NAME
 from dray.api.types import authentication, core, meta, resource
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.client.codec import Codec
-from dray.client.interface import type_of
+from dray.client.interface import resource_of, type_of
 from tests.apiserver.custom.converting import definition, screen
 
 PODS = BY_NAME["", "pods"]
@@ -146,3 +146,21 @@ def test_the_type_of_a_custom_resource_goes_with_its_definition() -> None:
     del screens
     gc.collect()
     assert kind() is None  # with its schema, which may have a megabyte
+
+
+def test_a_definition_that_goes_leaves_its_schema_to_no_collector() -> None:
+    tree = definition({"url": "https://convert.example.com"}, "v1")
+    tree["status"] = {"acceptedNames": {"plural": "screens", "kind": "Screen"}}
+    screens = custom_resource(msgspec.convert(tree, CustomResourceDefinition))
+    type_ = type_of(screens)
+    assert screens.custom is not None
+    kind = weakref.ref(screens.custom)
+    gc.disable()
+    try:
+        screens.custom.forget(None)
+        del screens
+        assert kind() is None
+    finally:
+        gc.enable()
+    with pytest.raises(NotFound, match="Screen is not defined any more"):
+        resource_of(type_)

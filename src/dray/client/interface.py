@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 import msgspec
 
 from dray.api.custom import CustomObject
+from dray.api.errors import NotFound
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.meta import ObjectMeta
 from dray.api.wire import Tree
@@ -193,6 +194,8 @@ def resource_of(type_: type[Object]) -> Resource:
     found: Resource | None = BY_TYPE.get(type_)  # type: ignore[arg-type]  # types of custom resources are not in it
     if found is None:
         found = getattr(type_, "RESOURCE", None)
+        if found is None and issubclass(type_, CustomObject):
+            raise NotFound(f"{type_.__name__} is not defined any more")
         if found is None:
             raise KeyError(type_)
     return found

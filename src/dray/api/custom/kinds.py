@@ -115,6 +115,10 @@ class CustomKind:
         if heir is None or heir.versions is not self.versions:
             for version in self.versions.values():
                 schema.forget(version.message)
+        for type_ in self.client_types.values():
+            del type_.RESOURCE  # type: ignore[attr-defined]  # a class lives until the collector looks, a schema need not
+        self.client_types.clear()
+        self._seen.clear()
 
     def seen_in(self, resource: Resource, version: str) -> Resource:
         """The resource as those work with it who speak one version: for them that is the stored one."""
