@@ -21,10 +21,10 @@ from google.protobuf.message import Message as ProtoMessage
 from dray.api import schema
 from dray.api.errors import BadRequest, NotAcceptable, TooLarge, UnsupportedMediaType
 from dray.api.protobuf_types import META, PARTIAL, VIA, list_name, message_class, messages
+from dray.api.wire import Tree
 
 MAGIC = b"k8s\0"
 
-Tree: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[Any], Any]  # from what protobuf holds to a JSON value
 Shape: TypeAlias = Callable[[Any], Any]  # from a JSON value to what the constructor of a message takes
 

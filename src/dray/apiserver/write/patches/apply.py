@@ -13,6 +13,7 @@ from typing import NamedTuple
 from dray.api.errors import BadRequest, Conflict
 from dray.api.quoting import quote
 from dray.api.resources import Resource
+from dray.api.wire import Tree
 from dray.apiserver.write.patches.field_sets import FieldSet, difference, intersection, paths, union
 from dray.apiserver.write.patches.managed_fields import (
     APPLY,
@@ -28,7 +29,7 @@ from dray.apiserver.write.patches.managed_fields import (
     stripped,
 )
 from dray.apiserver.write.patches.rejection import BadPatch
-from dray.apiserver.write.patches.tree import Object, Tree, kind
+from dray.apiserver.write.patches.tree import JsonValue, kind
 from dray.apiserver.write.patches.typed import (
     FieldShape,
     applied_fields,
@@ -46,15 +47,15 @@ _STATUS_PARTS = ("apiVersion", "kind", "metadata", "status")
 class Applied(NamedTuple):
     """What an apply comes to: the object in the applied version, and the entries of its managed fields."""
 
-    tree: Object
+    tree: Tree
     managed: list[Entry]
 
 
 def server_side_apply(
     resource: Resource,
     version: str,
-    live: Object | None,
-    applied: Tree,
+    live: Tree | None,
+    applied: JsonValue,
     managed: Sequence[Entry],
     *,
     manager: str,
@@ -86,7 +87,7 @@ def server_side_apply(
     return Applied(result, arranged(entries))
 
 
-def _checked(resource: Resource, api_version: str, shape: FieldShape, applied: Tree, subresource: str) -> Object:
+def _checked(resource: Resource, api_version: str, shape: FieldShape, applied: JsonValue, subresource: str) -> Tree:
     """The applied tree without the parts that the request cannot set."""
     if not isinstance(applied, dict):
         raise BadPatch(f"an applied configuration is an object, not a {kind(applied)}")
@@ -115,7 +116,7 @@ def _pruned(
     before: Entry,
     speaks_of: FieldSet,
     rest: Sequence[Entry],
-) -> Object:
+) -> Tree:
     """The result without what the manager has applied before and applies no more, unless somebody else owns it."""
     last = before.get("apiVersion", "")
     message = result.message(last)

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dray.api.errors import TooLarge
+from dray.api.wire import Tree
 from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected, TestFailed
-from dray.apiserver.write.patches.tree import LISTS, Object, Tree, kind, same
+from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind, same
 
 MAX_OPERATIONS = 10_000  # as in Kubernetes
 MAX_COPIED_BYTES = 3 * 1024 * 1024  # the size of the largest request body
@@ -28,7 +29,7 @@ Pointer: TypeAlias = list[str]
 Edit: TypeAlias = Callable[[Any, str], None]  # (parent container that may be changed, last token)
 
 
-def json_patch(tree: Object, operations: Tree) -> Object:
+def json_patch(tree: Tree, operations: JsonValue) -> Tree:
     """The tree with the operations applied in order, all or none.
 
     >>> json_patch({"a": [1, 2]}, [{"op": "add", "path": "/a/-", "value": 3}])
@@ -51,12 +52,12 @@ def json_patch(tree: Object, operations: Tree) -> Object:
 class _Document:
     """A tree on its way from one state to the next. `_own` holds the containers that nobody else sees, by identity."""
 
-    def __init__(self, root: Tree) -> None:
+    def __init__(self, root: JsonValue) -> None:
         self.root = root
-        self._own: dict[int, Tree] = {}
+        self._own: dict[int, JsonValue] = {}
         self._copied = 0
 
-    def apply(self, operation: Tree) -> None:
+    def apply(self, operation: JsonValue) -> None:
         name, path = _checked(operation)
         if name in _NEEDS_FROM:
             self._add(path, self._taken(name, operation["from"], path))
@@ -69,7 +70,7 @@ class _Document:
         else:
             self._test(path, operation["value"])
 
-    def _taken(self, name: str, text: str, path: Pointer) -> Tree:
+    def _taken(self, name: str, text: str, path: Pointer) -> JsonValue:
         """What a move or a copy puts elsewhere."""
         source = _pointer(text)
         value = _get(self.root, source)
@@ -84,8 +85,8 @@ class _Document:
             raise PatchRejected(f"copy operations add more than {MAX_COPIED_BYTES} bytes")
         return msgspec.json.decode(encoded)  # a later operation may change one of the two
 
-    def _add(self, pointer: Pointer, value: Tree) -> None:
-        def insert(container: Tree, token: str) -> None:
+    def _add(self, pointer: Pointer, value: JsonValue) -> None:
+        def insert(container: JsonValue, token: str) -> None:
             if isinstance(container, dict):
                 container[token] = value
             else:
@@ -93,14 +94,14 @@ class _Document:
 
         self._edit(pointer, insert) if pointer else self._become(value)
 
-    def _replace(self, pointer: Pointer, value: Tree) -> None:
-        def put(container: Tree, token: str) -> None:
+    def _replace(self, pointer: Pointer, value: JsonValue) -> None:
+        def put(container: JsonValue, token: str) -> None:
             container[token if isinstance(container, dict) else _index(token, len(container) - 1)] = value
 
         _get(self.root, pointer)
         self._edit(pointer, put) if pointer else self._become(value)
 
-    def _test(self, pointer: Pointer, value: Tree) -> None:
+    def _test(self, pointer: Pointer, value: JsonValue) -> None:
         try:
             found = _get(self.root, pointer)
         except PatchRejected:
@@ -108,7 +109,7 @@ class _Document:
         if not same(found, value):
             raise TestFailed(f"test of {'/'.join(pointer)!r} failed")
 
-    def _become(self, value: Tree) -> None:
+    def _become(self, value: JsonValue) -> None:
         self.root = value
 
     def _edit(self, pointer: Pointer, edit: Edit) -> None:
@@ -126,7 +127,7 @@ class _Document:
             container = own
         edit(container, pointer[-1])
 
-    def _owned(self, container: Tree) -> Tree:
+    def _owned(self, container: JsonValue) -> JsonValue:
         if id(container) in self._own:
             return container
         if not isinstance(container, (dict, *LISTS)):
@@ -136,7 +137,7 @@ class _Document:
         return own
 
 
-def _checked(operation: Tree) -> tuple[str, Pointer]:
+def _checked(operation: JsonValue) -> tuple[str, Pointer]:
     if not isinstance(operation, dict):
         raise BadPatch(f"an operation is an object, not a {kind(operation)}")
     name = operation.get("op")
@@ -170,7 +171,7 @@ def _index(token: str, size: int) -> int:
     return index
 
 
-def _child(container: Tree, token: str) -> Tree:
+def _child(container: JsonValue, token: str) -> JsonValue:
     """What a token leads to, or _MISSING."""
     if isinstance(container, dict):
         return container.get(token, _MISSING)
@@ -180,7 +181,7 @@ def _child(container: Tree, token: str) -> Tree:
     return _MISSING
 
 
-def _get(tree: Tree, pointer: Pointer) -> Tree:
+def _get(tree: JsonValue, pointer: Pointer) -> JsonValue:
     for token in pointer:
         tree = _child(tree, token)
         if tree is _MISSING:
@@ -188,7 +189,7 @@ def _get(tree: Tree, pointer: Pointer) -> Tree:
     return tree
 
 
-def _remove(container: Tree, token: str) -> None:
+def _remove(container: JsonValue, token: str) -> None:
     if _child(container, token) is _MISSING:
         raise PatchRejected(f"there is nothing to remove at {token!r}")
     del container[token if isinstance(container, dict) else _index(token, len(container) - 1)]

@@ -15,8 +15,8 @@ import msgspec
 
 from dray.api import conversion
 from dray.api.resources import Resource
+from dray.api.wire import Tree
 from dray.apiserver.write.patches.field_sets import FieldSet, difference, intersection, union
-from dray.apiserver.write.patches.tree import Object
 from dray.apiserver.write.patches.typed import Comparison, compare, created_fields
 
 Entry: TypeAlias = dict[str, Any]
@@ -45,7 +45,7 @@ _IGNORED_METADATA = frozenset(
 class Versions:
     """One object in every version that entries speak of, converted when needed. Given in one version, else as stored."""
 
-    def __init__(self, resource: Resource, tree: Object, api_version: str = "") -> None:
+    def __init__(self, resource: Resource, tree: Tree, api_version: str = "") -> None:
         self._resource = resource
         self._home = conversion.home(resource)
         self._given = api_version or self._home.api_version()
@@ -59,7 +59,7 @@ class Versions:
                     return resource.message(version)
         return None
 
-    def tree(self, api_version: str) -> Object:
+    def tree(self, api_version: str) -> Tree:
         if api_version not in self._trees:
             stored = self._home.api_version()
             if api_version == stored:
@@ -71,9 +71,9 @@ class Versions:
         return self._trees[api_version]
 
 
-def _copy(tree: Object) -> Object:
+def _copy(tree: Tree) -> Tree:
     """Conversions work in place."""
-    copy: Object = msgspec.json.decode(msgspec.json.encode(tree))
+    copy: Tree = msgspec.json.decode(msgspec.json.encode(tree))
     return copy
 
 
@@ -100,8 +100,8 @@ class Changes:
 
 def track_update(
     resource: Resource,
-    old: Object | None,
-    new: Object,
+    old: Tree | None,
+    new: Tree,
     managed: Sequence[Entry],
     *,
     manager: str,

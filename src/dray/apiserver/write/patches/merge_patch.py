@@ -5,11 +5,12 @@ Lists are replaced whole; whoever wants them merged by key sends a strategic mer
 
 from __future__ import annotations
 
+from dray.api.wire import Tree
 from dray.apiserver.write.patches.rejection import BadPatch
-from dray.apiserver.write.patches.tree import Object, Tree, kind, without_nulls
+from dray.apiserver.write.patches.tree import JsonValue, kind, without_nulls
 
 
-def merge_patch(tree: Object, patch: Tree) -> Object:
+def merge_patch(tree: Tree, patch: JsonValue) -> Tree:
     """The tree with a merge patch applied; both stay as they are, unchanged parts are shared.
 
     >>> merge_patch({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None}, "e": 4})
@@ -20,7 +21,7 @@ def merge_patch(tree: Object, patch: Tree) -> Object:
     return _merged(tree, patch)
 
 
-def _merged(tree: Object, patch: Object) -> Object:
+def _merged(tree: Tree, patch: Tree) -> Tree:
     merged = dict(tree)
     for key, value in patch.items():
         if value is None:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from dray.api import schema
+from dray.api.wire import Tree
 from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected
-from dray.apiserver.write.patches.tree import LISTS, Object, Tree, kind
+from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind
 
 DIRECTIVE = "$patch"
 RETAIN = "$retainKeys"
@@ -22,7 +23,7 @@ ORDER_PREFIX = "$setElementOrder/"
 Identity: TypeAlias = str | int | float | bool | None
 
 
-def strategic_merge(message_name: str, tree: Object, patch: Tree) -> Object:
+def strategic_merge(message_name: str, tree: Tree, patch: JsonValue) -> Tree:
     """The tree, a message of the schema, with the patch applied; unchanged parts are shared.
 
     >>> pod = {"metadata": {"finalizers": ["a"]}}
@@ -41,7 +42,7 @@ def _field(type_: str, key: str) -> schema.Field | None:
     return schema.Field(type=type_[1:]) if type_.startswith("{") else None
 
 
-def _object(type_: str, tree: Object, patch: Object) -> Object:
+def _object(type_: str, tree: Tree, patch: Tree) -> Tree:
     directive = patch.get(DIRECTIVE, "merge")
     if directive == "delete":
         return {}
@@ -71,13 +72,13 @@ def _steers(key: str) -> bool:
     return key in (DIRECTIVE, RETAIN) or key.startswith((DELETE_PREFIX, ORDER_PREFIX))
 
 
-def _list(what: str, value: Tree) -> Sequence[Any]:
+def _list(what: str, value: JsonValue) -> Sequence[Any]:
     if not isinstance(value, LISTS):
         raise PatchRejected(f"{what} is a list, not a {kind(value)}")
     return value
 
 
-def _retained(tree: Object, patch: Object) -> Object:
+def _retained(tree: Tree, patch: Tree) -> Tree:
     """A copy of the object, of which only the keys survive that the patch retains."""
     if RETAIN not in patch:
         return dict(tree)
@@ -88,14 +89,14 @@ def _retained(tree: Object, patch: Object) -> Object:
     return {key: value for key, value in tree.items() if key in keys}
 
 
-def _delete_values(merged: Object, key: str, values: Tree) -> None:
+def _delete_values(merged: Tree, key: str, values: JsonValue) -> None:
     doomed = _list(DELETE_PREFIX + key, values)
     if isinstance(old := merged.get(key), LISTS):
         gone = {_identity(value, "") for value in doomed}
         merged[key] = [value for value in old if _identity(value, "") not in gone]
 
 
-def _value(field: schema.Field | None, old: Tree, patch: Tree) -> Tree:
+def _value(field: schema.Field | None, old: JsonValue, patch: JsonValue) -> JsonValue:
     type_ = field.type if field else ""
     if isinstance(patch, dict):
         return _object(type_, old if isinstance(old, dict) else {}, patch)
@@ -129,7 +130,7 @@ def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any]) 
     return _ordered(merged, plain, old, key)
 
 
-def _directive(item: Tree, key: str) -> str:
+def _directive(item: JsonValue, key: str) -> str:
     """What to do with an element of a list that merges by key."""
     if not isinstance(item, dict):
         raise PatchRejected(f"an element of a list that merges by {key!r} is an object, not a {kind(item)}")
@@ -141,7 +142,7 @@ def _directive(item: Tree, key: str) -> str:
     return str(directive)
 
 
-def _identity(item: Tree, key: str) -> Identity:
+def _identity(item: JsonValue, key: str) -> Identity:
     """What an element is found by: its merge key, or itself where it is a plain value."""
     value = item.get(key) if isinstance(item, dict) else item
     if value is not None and not isinstance(value, (str, int, float)):
@@ -150,7 +151,7 @@ def _identity(item: Tree, key: str) -> Identity:
 
 
 def _set_order(
-    merged: Object, name: str, order: Sequence[Any], field: schema.Field | None, before: Tree, patched: Tree
+    merged: Tree, name: str, order: Sequence[Any], field: schema.Field | None, before: JsonValue, patched: JsonValue
 ) -> None:
     """Arrange a merged list as its `$setElementOrder` says; what the patch sends must follow that order too."""
     key = field.patch_key if field else ""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-Tree: TypeAlias = Any
-Object: TypeAlias = dict[str, Any]
+JsonValue: TypeAlias = Any
 
 LISTS = (list, tuple)
 
 
-def same(left: Tree, right: Tree) -> bool:
+def same(left: JsonValue, right: JsonValue) -> bool:
     """Whether two trees are the same JSON value.
 
     >>> same({"a": [1, True]}, {"a": (1.0, True)}), same(1, True)
@@ -35,14 +34,14 @@ def same(left: Tree, right: Tree) -> bool:
     return bool(left == right)
 
 
-def without_nulls(value: Tree) -> Tree:
+def without_nulls(value: JsonValue) -> JsonValue:
     """The tree without object members that are null, as a merge leaves what it creates."""
     if isinstance(value, dict):
         return {key: without_nulls(child) for key, child in value.items() if child is not None}
     return value
 
 
-def kind(value: Tree) -> str:
+def kind(value: JsonValue) -> str:
     """The JSON name of a value's type, for messages."""
     if value is None:
         return "null"

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dray.api import schema
+from dray.api.wire import Tree
 from dray.apiserver.write.patches.field_sets import MEMBER, FieldSet, below, is_member, node, paths
-from dray.apiserver.write.patches.tree import LISTS, Object, Tree, kind, same
+from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind, same
 
 LEAF, STRUCT, MAP, KEYED, SET = "leaf", "struct", "map", "keyed", "set"
 ANY = "any"  # of custom resources: an object if it is one, and a leaf otherwise
@@ -94,14 +95,14 @@ def root(message: str) -> FieldShape:
     return FieldShape(STRUCT, message)
 
 
-def divided(shape: FieldShape, value: Tree) -> bool:
+def divided(shape: FieldShape, value: JsonValue) -> bool:
     """Whether a value has parts of its own; a value of the wrong type has none."""
     if shape.kind in _OBJECTS:
         return isinstance(value, dict)
     return shape.kind != LEAF and isinstance(value, LISTS)
 
 
-def parts(shape: FieldShape, value: Tree) -> Keyed:
+def parts(shape: FieldShape, value: JsonValue) -> Keyed:
     """The parts of a divided value by their path elements."""
     if shape.kind in _OBJECTS:
         return [("f:" + name, child) for name, child in value.items()]
@@ -110,8 +111,8 @@ def parts(shape: FieldShape, value: Tree) -> Keyed:
     return [(_key(shape, item), item) for item in value]
 
 
-def _key(shape: FieldShape, item: Tree) -> str:
-    found: Object = {}
+def _key(shape: FieldShape, item: JsonValue) -> str:
+    found: Tree = {}
     if isinstance(item, dict):
         for name, default in shape.keys:
             value = item.get(name, default)
@@ -129,7 +130,7 @@ def _part_shape(shape: FieldShape, element: str) -> FieldShape:
 # Sets
 
 
-def applied_fields(shape: FieldShape, value: Tree) -> FieldSet:
+def applied_fields(shape: FieldShape, value: JsonValue) -> FieldSet:
     """The fields that an applied tree speaks of: its leaves, and the elements of its lists."""
     if not divided(shape, value):
         return {}
@@ -140,7 +141,7 @@ def applied_fields(shape: FieldShape, value: Tree) -> FieldSet:
     return result
 
 
-def all_fields(shape: FieldShape, value: Tree) -> FieldSet:
+def all_fields(shape: FieldShape, value: JsonValue) -> FieldSet:
     """A node of everything at and below a place, every level of it a member."""
     if not divided(shape, value):
         return {}
@@ -148,7 +149,7 @@ def all_fields(shape: FieldShape, value: Tree) -> FieldSet:
     return {MEMBER: {}, **children} if children else {}
 
 
-def _added(shape: FieldShape, value: Tree, in_empty: bool) -> FieldSet | None:
+def _added(shape: FieldShape, value: JsonValue, in_empty: bool) -> FieldSet | None:
     """A node of what comes into being with a value; `in_empty`: the parent exists in an empty object."""
     there = in_empty and shape.always
     if not divided(shape, value):
@@ -163,7 +164,7 @@ def _added(shape: FieldShape, value: Tree, in_empty: bool) -> FieldSet | None:
     return node(not there, children)
 
 
-def created_fields(message: str, value: Object) -> FieldSet:
+def created_fields(message: str, value: Tree) -> FieldSet:
     """The fields that somebody owns who creates a whole object."""
     fields: FieldSet = {}
     for name, child in value.items():
@@ -174,7 +175,7 @@ def created_fields(message: str, value: Object) -> FieldSet:
     return fields
 
 
-def _added_member(message: str, name: str, shape: FieldShape, value: Tree) -> FieldSet | None:
+def _added_member(message: str, name: str, shape: FieldShape, value: JsonValue) -> FieldSet | None:
     if name != "metadata" and len(text := _encode(value)) <= _TEMPLATE_BYTES:
         return _added_again(message, name, text)
     return _added(shape, value, True)
@@ -193,7 +194,7 @@ class Comparison(msgspec.Struct, frozen=True):
     removed: FieldSet
 
 
-def compare(message: str, old: Object, new: Object) -> Comparison:
+def compare(message: str, old: Tree, new: Tree) -> Comparison:
     """How an object differs from what it was."""
     changed: FieldSet = {}
     removed: FieldSet = {}
@@ -201,7 +202,7 @@ def compare(message: str, old: Object, new: Object) -> Comparison:
     return Comparison(changed, removed)
 
 
-def _compare(shape: FieldShape, old: Tree, new: Tree, changed: FieldSet, removed: FieldSet) -> None:
+def _compare(shape: FieldShape, old: JsonValue, new: JsonValue, changed: FieldSet, removed: FieldSet) -> None:
     before = dict(parts(shape, old))
     seen = set()
     for element, child in parts(shape, new):
@@ -247,7 +248,7 @@ def with_named_members(shape: FieldShape, fields: FieldSet) -> FieldSet:
 # Trees
 
 
-def problems(shape: FieldShape, value: Tree, path: str = "") -> Iterator[str]:
+def problems(shape: FieldShape, value: JsonValue, path: str = "") -> Iterator[str]:
     """What keeps a tree from being applied: unknown members, elements that are there twice, parts of the wrong type."""
     if not divided(shape, value):
         if shape.kind not in (LEAF, ANY) and value is not None:
@@ -268,7 +269,7 @@ def problems(shape: FieldShape, value: Tree, path: str = "") -> Iterator[str]:
             yield from problems(_part_shape(shape, element), child, here)
 
 
-def atomics(shape: FieldShape, value: Tree, path: str = "") -> Iterator[str]:
+def atomics(shape: FieldShape, value: JsonValue, path: str = "") -> Iterator[str]:
     """The lists and objects in an applied tree that are replaced as a whole, by their paths."""
     if not divided(shape, value):
         if isinstance(value, (dict, *LISTS)):
@@ -283,7 +284,7 @@ def _is_open(shape: FieldShape) -> bool:
     return schema.message(shape.message).open
 
 
-def merged(shape: FieldShape, live: Tree, applied: Tree) -> Tree:
+def merged(shape: FieldShape, live: JsonValue, applied: JsonValue) -> JsonValue:
     """The live value with the applied one laid over it; both stay as they are."""
     if not divided(shape, live) or not divided(shape, applied):
         return applied
@@ -295,7 +296,7 @@ def merged(shape: FieldShape, live: Tree, applied: Tree) -> Tree:
     return list(_merged_list(shape, parts(shape, live), parts(shape, applied)))
 
 
-def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[Tree]:
+def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[JsonValue]:
     """Applied elements in their order; the others where they stood between those that both have."""
     old, new = dict(live), dict(applied)
     shared = iter([element for element in new if element in old])
@@ -314,7 +315,7 @@ def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[Tre
     yield from (item for element, item in live[place:] if element not in new)
 
 
-def without(shape: FieldShape, value: Tree, fields: FieldSet) -> Tree:
+def without(shape: FieldShape, value: JsonValue, fields: FieldSet) -> JsonValue:
     """The value without the fields of a set."""
     if not fields or not divided(shape, value):
         return value
@@ -328,7 +329,7 @@ def without(shape: FieldShape, value: Tree, fields: FieldSet) -> Tree:
     return _assembled(shape, kept)
 
 
-def _assembled(shape: FieldShape, found: Sequence[tuple[str, Any]]) -> Tree:
+def _assembled(shape: FieldShape, found: Sequence[tuple[str, Any]]) -> JsonValue:
     if shape.kind in _OBJECTS:
         return {element[2:]: child for element, child in found}
     return [child for _, child in found]
