@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, conflict, not_found, required, unsupported
-from dray.api.resources import BY_TYPE
+from dray.api.resources import BY_TYPE, Resource
 from dray.api.types import authentication, core, policy
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.custom.conversions import Conversions
@@ -90,9 +90,12 @@ class Subresources:
         return Answer(version=self._found(request))
 
     def _found(self, request: Request) -> KeyVersion:
-        version = self._storage.cache.get(request.resource.key(request.namespace, request.name))
+        return self._state(request.resource, request.namespace, request.name)
+
+    def _state(self, resource: Resource, namespace: str, name: str) -> KeyVersion:
+        version = self._storage.cache.get(resource.key(namespace, name))
         if version is None:
-            raise not_found(request.resource, request.name)
+            raise not_found(resource, name)
         return version
 
     # pods/binding and bindings
@@ -107,7 +110,7 @@ class Subresources:
         if not binding.target.name:
             raise Invalid(_BINDINGS, name, [required("target.name")])
         for _ in range(_ATTEMPTS):
-            current = self._found(replace(request, resource=PODS, name=name))
+            current = self._state(PODS, request.namespace, name)
             try:
                 return await self._bind(request, current, binding)
             except RevisionConflict:
