@@ -15,7 +15,6 @@ DRIVER = "fabric.example.com"
 
 async def publish(c: Cluster) -> None:
     fabric = slice_of("fabric", "", {"name": "d0"}, {"name": "d1"}, driver=DRIVER, pool="fabric")
-    del fabric["spec"]["nodeName"]
     fabric["spec"] |= {"allNodes": True, "skipNodeOperations": ["*"]}
     await c.create(ResourceSlice, fabric)
     await c.create(DeviceClass, device_class("fabric", f'device.driver == "{DRIVER}"'))
