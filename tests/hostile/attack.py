@@ -27,12 +27,11 @@ import aiohttp
 from tests.apiserver.reading import RBAC
 from tests.cli.running import Dray
 from tests.hostile.attackers import OWN_ROLES, ROLES, USERS
-from tests.hostile.attacks import ATTACKS, Attacker
+from tests.hostile.attacks import ATTACKS, CLAIMS, DEFINITIONS, NAMES, TEMPLATES, Attacker, named
 
 SLOWEST_SECONDS = 0.25  # the honest client's 99th percentile
 MORE_MEMORY = 0.05  # that a second attack may leave behind
 CONFIG = "/api/v1/namespaces/default/configmaps"
-CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PODS = "/api/v1/namespaces/default/pods"
 OBJECTS = 1000  # that lists and selectors go through
 _REST_SECONDS = 35  # after an attack: what is not read is left after thirty
@@ -130,6 +129,15 @@ async def prepare(client: Client) -> None:
         assert code in (201, 409), body
 
 
+async def clear(client: Client) -> None:
+    """Take away what attackers made and may keep: what is asked here is whether the server keeps more than that."""
+    for kept in (TEMPLATES, CLAIMS, PODS):
+        await client.ask("DELETE", f"{kept}?gracePeriodSeconds=0")
+    for number in range(NAMES):
+        await client.ask("DELETE", f"{CONFIG}/{named(number)}")
+    await client.ask("DELETE", f"{DEFINITIONS}/larges.hostile.example.com")
+
+
 def memory(pid: int) -> float:
     """Resident memory in MiB."""
     line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
@@ -212,6 +220,7 @@ async def report(client: Client, url: str, authority: str, pid: int, seconds: fl
     kept, problems = [], []
     for number in (1, 2):
         seen, answers, turn = await attack(client, url, authority, seconds)
+        await clear(client)
         await asyncio.sleep(_REST_SECONDS if seconds >= 30 else 2)
         kept.append(memory(pid))
         print_attack(number, answers)

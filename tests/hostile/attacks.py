@@ -17,6 +17,7 @@ import aiohttp
 from tests.hostile.attackers import CONFIG, PODS, head
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+NAMES = 20  # of objects that attackers make
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -82,8 +83,12 @@ class Attacker:
             writer.transport.abort()  # type: ignore[attr-defined]
 
 
+def named(number: int) -> str:
+    return f"a{number}"
+
+
 def name() -> str:
-    return f"a{random.randrange(20)}"
+    return named(random.randrange(NAMES))
 
 
 async def endless_header(attacker: Attacker) -> str:

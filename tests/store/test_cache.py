@@ -212,6 +212,17 @@ async def test_superseded_objects_are_kept_as_bytes_and_decoded_again(log: Log, 
     assert decoded == [b"1", b"1"]
 
 
+async def test_few_large_objects_are_kept_decoded_once_superseded(open_cache: OpenCache) -> None:
+    cache = await open_cache(MemoryLog(), lambda key, value, revision: {value[:1]})
+    kept = []
+    for number in range(12):
+        await put(cache, "definitions/a", b"%d" % (number % 10) + b"x" * (1 << 20))
+        version = cache.get("definitions/a")
+        assert version is not None
+        kept.append(weakref.ref(cast("set[bytes]", version.object)))
+    assert sum(one() is not None for one in kept) <= 6
+
+
 async def test_the_writer_may_hand_over_the_object(open_cache: OpenCache) -> None:
     def decode(key: str, value: bytes, revision: int) -> object:
         raise AssertionError("it was handed over")

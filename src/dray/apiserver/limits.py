@@ -35,8 +35,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes_a_second: int = 64 * KIB
     depth: int = 200
     values: int = 150_000
-    large_bodies: int = 64 * MIB
-    large_bodies_of_user: int = 16 * MIB
+    large_bodies: int = 24 * MIB
+    large_bodies_of_user: int = 8 * MIB
     selector_terms: int = 1000
     conversion_seconds: float = 30.0
     # of an answer

@@ -267,7 +267,7 @@ class Cache:
                 if previous is None:
                     self._collection(key).add(key)
             events.append(StoreEvent(version, previous))
-        self._history.extend(events)
+        self._history.extend(events, self._decode)
         self._reach(batch.revision)
         self._fanout.publish(events)
 

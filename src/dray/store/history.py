@@ -20,7 +20,11 @@ class Retention:
 
     seconds: float = 300.0  # as long as Kubernetes keeps it
     events: int = 100_000
-    bytes: int = 128 << 20  # of values that were superseded
+    bytes: int = 64 << 20  # of values that were superseded
+
+
+# Bytes of values that were just superseded and may be kept decoded, which takes about ten times as much.
+_DECODED_BYTES = 4 << 20
 
 
 class VersionHistory:
@@ -33,20 +37,26 @@ class VersionHistory:
         self._marks: deque[tuple[float, int]] = deque()
         self._superseded: list[KeyVersion] = []  # since the last mark, and may be asked for by those who are just told
         self._settled: list[KeyVersion] = []  # between the last mark and the one before
+        self._decoded_bytes = 0  # of the values of both
 
     def restart(self, revision: int) -> None:
         self.floor = revision
         self._events.clear()
         self._marks.clear()
         self._superseded, self._settled = [], []
-        self._bytes = 0
+        self._bytes = self._decoded_bytes = 0
 
-    def extend(self, events: Sequence[StoreEvent]) -> None:
+    def extend(self, events: Sequence[StoreEvent], decode: Decode) -> None:
         self._events += events
+        if self._decoded_bytes > _DECODED_BYTES:
+            self._let_go(self._settled + self._superseded, decode)
+            self._superseded, self._settled = [], []
         for event in events:
             previous = event.previous
             if previous is not None:
-                self._bytes += len(previous.value or b"")
+                size = len(previous.value or b"")
+                self._bytes += size
+                self._decoded_bytes += size
                 self._superseded.append(previous)
         if len(self._events) > self._retention.events or self._bytes > self._retention.bytes:
             self._shrink()
@@ -56,14 +66,19 @@ class VersionHistory:
 
         What was superseded before the last mark is kept as bytes: hardly anybody asks for it.
         """
-        for version in self._settled:
-            version.undecode(decode)
+        self._let_go(self._settled, decode)
         self._superseded, self._settled = [], self._superseded
         now = self._clock()
         self._marks.append((now, revision))
         while self._marks and self._marks[0][0] <= now - self._retention.seconds:
             self.forget(self._marks.popleft()[1])
         return self.floor
+
+    def _let_go(self, versions: Sequence[KeyVersion], decode: Decode) -> None:
+        """Keep versions as bytes alone."""
+        for version in versions:
+            self._decoded_bytes -= len(version.value or b"")
+            version.undecode(decode)
 
     def forget(self, revision: int) -> None:
         while self._events and self._events[0].version.revision <= revision:
