@@ -217,6 +217,8 @@ def test_new_nodes_do_not_multiply_devices_on_the_network() -> None:
         one["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "8"
     found = planned(groups(group("cpu", 0)), kind, made, network_slice(3), *pods)
     assert found.increases == {"cpu": 3}
+    assert found.lower_bound <= found.cost  # which is of the pods that can be served, not of all that wait
+    assert found.proven
     assert [one.pods for one in found.unhelped] == [("default/p3",)]
     assert found.unhelped[0].refusals[0].code is NoHelp.NETWORK
 
