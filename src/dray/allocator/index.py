@@ -274,10 +274,7 @@ class Index:
     @property
     def asks_more_of_nodes(self) -> bool:
         """Whether a node must have more than devices: room for what they take, or what it takes to leave calls out."""
-        features, inventory = self.features, self._inventory
-        return (features.node_allocatable_resources and bool(inventory.taking_from_nodes)) or (
-            features.optional_node_operations and bool(inventory.skipping_operations)
-        )
+        return self.takes_from_nodes or self.skips_operations
 
     def device(self, id_: DeviceId, node: str = "") -> Device | None:
         """A device as it is published, for a node where one is given; None where it is not."""

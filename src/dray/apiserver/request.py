@@ -58,7 +58,7 @@ class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT_OPTIONS = RequestOptions()
 _STORED = frozenset({"create", "update"})  # the verbs that take a body and make it an object
-COMPARED: frozenset[type[Wire]] = frozenset({Pod, ResourceClaim})
+MADE_FROM_TEMPLATES: frozenset[type[Wire]] = frozenset({Pod, ResourceClaim})
 """The kinds whose new objects are compared with earlier ones (`write.memo`): they are made from templates."""
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
@@ -106,9 +106,9 @@ def make_request(
     A tree that is to be stored is written and read once: the caller may keep it, and its tuples become lists. Of a new
     object that may be like one before it, only what differs is read, so its tree is copied where it is needed after all.
     """
-    is_compared = verb == "create" and not subresource and resource.type in COMPARED
+    is_templated = verb == "create" and not subresource and resource.type in MADE_FROM_TEMPLATES
     is_large = False
-    if verb in _STORED and not is_compared and not isinstance(body, Wire):
+    if verb in _STORED and not is_templated and not isinstance(body, Wire):
         body, is_large = copied(body)
     return Request(
         user=user,

@@ -37,7 +37,7 @@ class CountFamily(Collector):
         self._family = GaugeMetricFamily if goes_down else CounterMetricFamily
         self._series: dict[tuple[str, ...], Count] = {}
         if not labels:
-            self.of()  # what happened never is told as nought
+            self.of()  # a thing that has not happened yet is told as 0
         REGISTRY.register(self)
 
     def of(self, *labels: str) -> Count:

@@ -20,7 +20,7 @@ from dray.api.types.meta import OwnerReference
 from dray.api.wire import Wire
 from dray.apiserver.read.reader import LastChange
 from dray.apiserver.read.storage import encode
-from dray.apiserver.request import COMPARED, Answer, Request
+from dray.apiserver.request import MADE_FROM_TEMPLATES, Answer, Request
 from dray.apiserver.write.identity import generated, new_uid, now
 from dray.apiserver.write.managers import manager_of
 
@@ -85,7 +85,7 @@ class Memo:
 
 def question_of(request: Request, reads: Sequence[LastChange]) -> NewObject | None:
     """What a creation asks; None where nothing is remembered. `reads` is what admission looks at besides."""
-    if request.resource.type not in COMPARED:
+    if request.resource.type not in MADE_FROM_TEMPLATES:
         return None
     # Who manages which field is told by owner, so owners count for what an object comes to where that is kept.
     manager = manager_of(request) if request.tracked or request.options.field_manager else ""

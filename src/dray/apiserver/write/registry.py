@@ -38,9 +38,9 @@ from dray.apiserver.limits import LARGE
 from dray.apiserver.read.storage import Storage, encode
 from dray.apiserver.request import (
     APPLY_PATCH,
-    COMPARED,
     DEFAULT_OPTIONS,
     JSON_PATCH,
+    MADE_FROM_TEMPLATES,
     MERGE_PATCH,
     Answer,
     Request,
@@ -108,7 +108,7 @@ class Registry:
             except RevisionConflict:
                 if question is None or question.name:
                     raise already_exists(request.resource, obj.metadata.name) from None
-        if isinstance(request.body, Wire) or (request.resource.type in COMPARED and not request.tracked):
+        if isinstance(request.body, Wire) or (request.resource.type in MADE_FROM_TEMPLATES and not request.tracked):
             request.body, request.is_large = copied(request.body)  # it is the caller's yet
         answer = await self._create_tree(request)
         self._memo.learn(question, answer)
