@@ -131,6 +131,33 @@ async def test_a_flood_is_dropped_and_counted(near: Client, pod: core.Pod, clock
     assert len(await events(near)) == 10
 
 
+async def test_a_burst_is_told_in_parts_that_let_others_go_first(
+    near: Client, recorder: EventRecorder, pod: core.Pod, clock: ManualClock
+) -> None:
+    for number in range(40):
+        recorder.record(pod, "Burst", str(number))
+    told = []
+    for _ in range(3):
+        await settle()
+        told.append(len(await events(near)))
+        await clock.advance(0.02)
+    assert told == [16, 32, 40]
+    await recorder.flush()
+
+
+async def test_the_more_events_wait_the_sooner_they_are_written(
+    near: Client, pod: core.Pod, clock: ManualClock
+) -> None:
+    recorder = EventRecorder(near, "crowded", clock=clock, limit=40)
+    for number in range(40):
+        recorder.record(pod, "Burst", str(number))
+    task = asyncio.create_task(recorder.run())
+    await clock.advance(0.009)  # two fifths of the whole pause, since three fifths of the room are taken
+    assert len(await events(near)) == 32
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 class Refusing:
     async def create(self, *_: object, **__: object) -> None:
         raise InternalError("no")

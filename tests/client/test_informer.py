@@ -247,6 +247,30 @@ async def test_indexes_follow_every_change(client: ScriptedClient, informer: Inf
         assert informer.by_index("value", "y") == informer.by_index("value", "z") == [second]
 
 
+async def test_an_index_is_made_when_it_is_asked_and_keeps_up_with_any_number_of_changes(
+    client: ScriptedClient, informer: Informer[ConfigMap]
+) -> None:
+    indexed: list[str] = []
+
+    def by_value(obj: ConfigMap) -> list[str]:
+        indexed.append(obj.metadata.resourceVersion)
+        return [*obj.data.values()]
+
+    informer.add_index("value", by_value)
+    client.lists.append(Page((config_map("a", 1, k="first"), config_map("gone", 2, k="gone")), "2"))
+    async with running(informer):
+        assert not indexed
+        assert [obj.metadata.name for obj in informer.by_index("value", "gone")] == ["gone"]
+        client.live.put_nowait([event("DELETED", config_map("gone", 3, k="gone"))])
+        for version in range(4, 5004):  # more than an index is told of at once
+            client.live.put_nowait([event("MODIFIED", config_map("a", version, k=f"v{version}"))])
+        while informer.resource_version != "5003":
+            await settle()
+        assert informer.by_index("value", "gone") == informer.by_index("value", "first") == []
+        assert [obj.metadata.resourceVersion for obj in informer.by_index("value", "v5003")] == ["5003"]
+        assert len(indexed) < 10  # of the states in between it saw hardly any
+
+
 async def test_a_failing_handler_does_not_harm_the_others(
     client: ScriptedClient, informer: Informer[ConfigMap], caplog: pytest.LogCaptureFixture
 ) -> None:

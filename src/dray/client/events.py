@@ -1,8 +1,9 @@
 """Tell users what happened: core/v1 Events, written in the background and never in the way of the work itself.
 
-The same event about the same object within a window counts up instead of filling the store; when more come than can be
-written, the surplus is dropped and counted, for an event is a help and not a record. A server that is away for a moment
-costs none: what it did not take is tried again, beside what comes after it. Left out: reading events.
+The same event about the same object within a window counts up instead of filling the store. A burst is told while and
+after it is worked off, a few events at a time: writing one costs a third of what it tells about. When more wait than may,
+the surplus is dropped and counted, for an event is a help and not a record. A server that is away for a moment costs
+none: what it did not take is tried again, beside what comes after it. Left out: reading events.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ WARNING = "Warning"
 # Repetitions within this time count up one event; as Kubernetes' recorder does.
 _WINDOW_SECONDS = 600.0
 # Events that wait to be written, and events remembered for counting: bounds for memory, far above a normal burst.
-_QUEUE_LIMIT = 1000
+_QUEUE_LIMIT = 10_000
 _REMEMBERED = 4096
 # Events written at the same time: a store that waits for its disk takes many as quickly as one.
 _AT_ONCE = 16
+# Between two such writes others go first: for so long where few events wait, and not at all where no more may.
+_PAUSE_SECONDS = 0.02
 # What a server says that may take the event later. Tries and pause are those of Kubernetes' recorder: a server has two
 # minutes for its restart.
 _LATER = (ServiceUnavailable, Timeout, TooManyRequests)
@@ -56,7 +59,7 @@ class _Identity(NamedTuple):
     message: str
 
 
-@dataclass
+@dataclass(slots=True)
 class _CountedEvent:
     """An event that is being counted."""
 
@@ -116,6 +119,8 @@ class EventRecorder:
                 for identity, _ in batch:
                     del self._pending[identity]
                 await asyncio.gather(*[self._write(identity, series) for identity, series in batch])
+                if self._pending:
+                    await self._clock.sleep(_PAUSE_SECONDS * max(0.0, 1 - len(self._pending) / self._limit))
             self._idle.set()
 
     async def flush(self) -> None:

@@ -28,8 +28,8 @@ _WATCH_SECONDS = (300.0, 600.0)
 _UNSERVED_SECONDS = 30.0
 # A watch that ended sooner than this without a single event counts as a failure, or a broken server would be hammered.
 _SHORT_WATCH_SECONDS = 1.0
-# An index that nobody asks must not hold on to what was deleted, and one that is asked must not take long.
-_NOTED = 2_000
+# Changes that indexes may have to catch up with: an index that is asked must not take long.
+_MOST_CHANGES = 2_000
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""
@@ -60,23 +60,36 @@ def key_of(obj: Object) -> Key:
 class _Index(Generic[T]):
     """Objects by the values that a function gives them.
 
-    Changes are noted and worked in when somebody asks: most objects change several times before that.
+    It is made when somebody asks for the first time, since most indexes of a busy resource wait for what seldom happens,
+    and it catches up when somebody asks again, since most objects change several times before that.
     """
 
-    def __init__(self, function: IndexFunction[T]) -> None:
+    def __init__(self, function: IndexFunction[T], objects: dict[Key, T], changes: list[Key]) -> None:
+        """`objects` and `changes` are the informer's own."""
         self._function = function
+        self._objects = objects
+        self._changes = changes
+        self._known: int | None = None  # of the changes; None before the index is made
         self._entries: dict[str, dict[Key, T]] = {}
         self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
-        self.noted: dict[Key, T | None] = {}
 
     def find(self, value: str) -> Iterable[T]:
-        if self.noted:
-            self.work_in()
+        if self._known is None:
+            self._work_in(self._objects)
+        elif self._known < len(self._changes):
+            self._work_in(dict.fromkeys(self._changes[self._known :]))
+        self._known = len(self._changes)
         return self._entries.get(value, {}).values()
 
-    def work_in(self) -> None:
-        noted, self.noted = self.noted, {}
-        for key, new in noted.items():
+    def catch_up(self) -> None:
+        """Work in what is left of the changes, which the informer is about to forget."""
+        if self._known is not None:
+            self._work_in(dict.fromkeys(self._changes[self._known :]))
+            self._known = 0
+
+    def _work_in(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            new = self._objects.get(key)
             before = self._values.get(key, ())
             after = () if new is None else tuple(self._function(new))
             if before != after:  # most changes leave an index as it is
@@ -125,6 +138,7 @@ class Informer(Generic[T]):
         self._clock = clock or SystemClock()
         self._backoff = Backoff(self._clock)
         self._objects: dict[Key, T] = {}
+        self._changes: list[Key] = []  # that indexes may not know of yet
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Handler[T]] = []
         self._version = ""
@@ -162,10 +176,8 @@ class Informer(Generic[T]):
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Keep an index; adding the same name again is allowed, and keeps the first function."""
-        if name in self._indexes:
-            return
-        index = self._indexes[name] = _Index(function)
-        index.noted.update(self._objects)
+        if name not in self._indexes:
+            self._indexes[name] = _Index(function, self._objects, self._changes)
 
     def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
         """Call `handler` with every batch of deltas; the answer takes it off again."""
@@ -270,13 +282,13 @@ class Informer(Generic[T]):
             del self._objects[key]
         else:
             self._objects[key] = new
-        for index in self._indexes.values():
-            index.noted[key] = new
+        self._changes.append(key)
 
     def _tell(self, deltas: Deltas[T]) -> None:
-        for index in self._indexes.values():
-            if len(index.noted) > _NOTED:
-                index.work_in()
+        if len(self._changes) > _MOST_CHANGES:
+            for index in self._indexes.values():
+                index.catch_up()
+            self._changes.clear()
         if deltas:
             for handler in [*self._handlers]:
                 self._call(handler, deltas)
