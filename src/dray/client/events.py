@@ -119,7 +119,7 @@ class EventRecorder:
                 for identity, _ in batch:
                     del self._pending[identity]
                 await asyncio.gather(*[self._write(identity, series) for identity, series in batch])
-                if self._pending:
+                if len(batch) == _AT_ONCE:
                     await self._clock.sleep(_PAUSE_SECONDS * max(0.0, 1 - len(self._pending) / self._limit))
             self._idle.set()
 
