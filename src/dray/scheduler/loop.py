@@ -67,7 +67,8 @@ class SchedulingLoop:
 
     async def run(self) -> None:
         while True:
-            turn_ends = time.perf_counter() + await self._give_way()
+            seconds = await self._give_way()
+            turn_ends = time.perf_counter() + seconds  # a turn begins when others have had theirs
             while time.perf_counter() < turn_ends:
                 waiting = self._queue.pop()
                 if waiting is None:
