@@ -520,8 +520,8 @@ class Index:
 
 def _share(deadline: float | None, waiting: int) -> float | None:
     """Until when one of so many nodes that wait may be thought about, so that none takes the time of all."""
-    if deadline is None:
-        return None
+    if deadline is None or waiting == 1:
+        return deadline
     now = time.monotonic()
     return min(deadline, now + max(SHARE_SECONDS, (deadline - now) / waiting))
 

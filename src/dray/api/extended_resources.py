@@ -74,8 +74,11 @@ class ExtendedResources:
 
 def may_be_asked(pod: Pod) -> bool:
     """Whether a pod asks for any extended resource, served or not."""
-    containers = (*pod.spec.initContainers, *pod.spec.containers)
-    return "/" in "".join([name for one in containers for name in (*one.resources.limits, *one.resources.requests)])
+    for one in (*pod.spec.initContainers, *pod.spec.containers):
+        resources = one.resources
+        if (resources.limits or resources.requests) and "/" in "".join((*resources.limits, *resources.requests)):
+            return True
+    return False
 
 
 class Needs(NamedTuple):

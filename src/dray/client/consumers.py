@@ -58,7 +58,7 @@ class ClaimConsumers:
         key = f"{namespace}/{claim}"
         pods = self._pods.by_index(_PODS_BY_CLAIM, key)
         yield from pods
-        groups = self._groups.by_index(_GROUPS_BY_CLAIM, key) if self._groups is not None else ()
+        groups = self._groups.by_index(_GROUPS_BY_CLAIM, key) if self._groups else ()
         seen = {pod.metadata.uid for pod in pods} if groups else ()
         for group in groups:
             for pod in self.members(namespace, group.metadata.name):

@@ -70,16 +70,16 @@ class _Index(Generic[T]):
         self._objects = objects
         self._changes = changes
         self._known: int | None = None  # of the changes; None before the index is made
-        self._entries: dict[str, dict[Key, T]] = {}
+        self._entries: dict[str, dict[Key, None]] = {}
         self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
 
-    def find(self, value: str) -> Iterable[T]:
+    def find(self, value: str) -> Objects[T]:
         if self._known is None:
             self._work_in(self._objects)
         elif self._known < len(self._changes):
             self._work_in(dict.fromkeys(self._changes[self._known :]))
         self._known = len(self._changes)
-        return self._entries.get(value, {}).values()
+        return [self._objects[key] for key in self._entries.get(value, ())]
 
     def catch_up(self) -> None:
         """Work in what is left of the changes, which the informer is about to forget."""
@@ -94,18 +94,15 @@ class _Index(Generic[T]):
             after = () if new is None else tuple(self._function(new))
             if before != after:  # most changes leave an index as it is
                 self._move(key, before, after)
-            if new is not None:
-                for value in after:
-                    self._entries[value][key] = new
 
     def _move(self, key: Key, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-        for value in set(before).difference(after):
+        for value in {*before}.difference(after) if before else ():
             bucket = self._entries[value]
             del bucket[key]
             if not bucket:
                 del self._entries[value]
         for value in after:
-            self._entries.setdefault(value, {})
+            self._entries.setdefault(value, {})[key] = None
         if after:
             self._values[key] = after
         else:
@@ -172,7 +169,7 @@ class Informer(Generic[T]):
 
     def by_index(self, index: str, value: str) -> Objects[T]:
         """The objects for which the index function gave `value`."""
-        return [*self._indexes[index].find(value)]
+        return self._indexes[index].find(value)
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Keep an index; adding the same name again is allowed, and keeps the first function."""

@@ -227,6 +227,8 @@ class ClaimController:
     async def _pod(self, pod: Pod) -> None:
         if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None:
             return
+        if pod.spec.nodeName and self._is_reserved(pod):  # its reservations came after the news of its node
+            return
         group = self._consumers.group_of(pod)
         if group is None and self._known.sharing.groups and podclaims.group_name(pod):
             return  # without the group nobody can say whose its entries are

@@ -145,13 +145,13 @@ class EndpointController:
             self._controller.queue.add(key_of(delta.object))
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
-        if not len(self._services):
-            return
-        for old, new in deltas:
-            if old is not None and new is not None and _facts(old) == _facts(new):
+        for delta in deltas:
+            old, new = delta
+            services = self._services.by_index(BY_NAMESPACE, delta.object.metadata.namespace)
+            if not services or (old is not None and new is not None and _facts(old) == _facts(new)):
                 continue
             for pod in filter(None, (old, new)):
-                for service in self._services.by_index(BY_NAMESPACE, pod.metadata.namespace):
+                for service in services:
                     if selects(service, pod.metadata.labels):
                         self._controller.queue.add(key_of(service))
 

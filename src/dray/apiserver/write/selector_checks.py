@@ -9,10 +9,10 @@ out: compiling (`dray.cel`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from dray.api.errors import FieldError, Timeout
+from dray.api.errors import Timeout
 from dray.api.gates import FeatureGates
 from dray.api.validation import Complaint
 from dray.background import Background
@@ -25,7 +25,6 @@ AT_ONCE = 512  # characters of selectors that a write may have checked on the lo
 KEPT = 1024  # verdicts about short selectors: most objects are made from a few templates
 SECONDS = 30.0  # after which a write is refused that has more selectors than can be checked
 
-Validate = Callable[[], list[FieldError]]
 Asked = tuple[str, bool]
 """An expression, and whether it is one of a derived attribute."""
 
@@ -50,7 +49,7 @@ class SelectorChecks:
         self._kept: dict[Asked, SelectorVerdict] = {}
         # Of the validation that is being done:
         self._known: Verdicts = {}
-        self._unknown: dict[Asked, None] = {}
+        self.missing: dict[Asked, None] = {}
         self._room = AT_ONCE
 
     def apart(self) -> SelectorChecks:
@@ -70,18 +69,16 @@ class SelectorChecks:
             if asked in known:
                 return known[asked]
         if len(asked[0]) > self._room:
-            self._unknown[asked] = None
+            self.missing[asked] = None
             return NOT_KNOWN_YET
         self._room -= len(asked[0])
         return self._keep(asked, self._check(asked))
 
-    def validated(self, validate: Validate, known: Verdicts) -> list[FieldError] | None:
-        """What validation finds wrong; None where it takes waiting to know (`find_out`), which is rare."""
-        if self._unknown:
-            self._unknown = {}
+    def start(self, known: Verdicts) -> None:
+        """Begin a validation, with what was found out for it before."""
         self._known, self._room = known, AT_ONCE
-        errors = validate()
-        return None if self._unknown else errors
+        if self.missing:
+            self.missing = {}
 
     async def close(self) -> None:
         await self._background.close()
@@ -90,7 +87,7 @@ class SelectorChecks:
         """What the validation that has just been done lacked."""
         from dray.cel import checking
 
-        expressions = list(self._unknown)
+        expressions = list(self.missing)
         asked = [checking.ExpressionToCheck(*one) for one in expressions]
         work = checking.ExpressionChecking(asked, self._features)
         job = self._background.start(work)

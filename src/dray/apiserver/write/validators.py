@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from dray.api import validation
@@ -10,7 +10,10 @@ from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
 from dray.apiserver.request import Request
 from dray.apiserver.write.rule_checks import RuleChecks
-from dray.apiserver.write.selector_checks import SelectorChecks, Validate, Verdicts
+from dray.apiserver.write.selector_checks import SelectorChecks, Verdicts
+
+
+Validate = Callable[[], list[FieldError]]
 
 
 class Known(NamedTuple):
@@ -38,9 +41,11 @@ class Validators:
 
     def validated(self, validate: Validate, known: Known = NOTHING) -> list[FieldError] | None:
         """What validation finds wrong; None where it takes waiting to know (`find_out`), which is rare."""
-        self._rules.start(known.rules)
-        errors = self._selectors.validated(validate, known.selectors)
-        return None if self._rules.missing else errors
+        rules, selectors = self._rules, self._selectors
+        rules.start(known.rules)
+        selectors.start(known.selectors)
+        errors = validate()
+        return None if rules.missing or selectors.missing else errors
 
     async def find_out(self, known: Known) -> Known:
         """What the validation that has just been done knew and lacked."""
