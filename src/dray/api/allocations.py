@@ -72,16 +72,17 @@ def taken_by(allocation: AllocationResult | None) -> Taken:
     """What an allocation takes; nothing where there is none."""
     if allocation is None:
         return NOTHING
-    devices, shares = [], []
+    devices: tuple[DeviceId, ...] = ()
+    shares: tuple[Share, ...] = ()
     for result in allocation.devices.results:
         if result.adminAccess:
             continue
         device = DeviceId(result.driver, result.pool, result.device)
         if result.shareID:
-            shares.append(Share.of(device, result.shareID, result.consumedCapacity))
+            shares += (Share.of(device, result.shareID, result.consumedCapacity),)
         else:
-            devices.append(device)
-    return Taken(tuple(devices), tuple(shares))
+            devices += (device,)
+    return Taken(devices, shares)
 
 
 def taken_by_claim(claim: ResourceClaim | None) -> Taken:

@@ -99,8 +99,11 @@ class ClaimController:
 
     def _is_reserved(self, pod: Pod) -> bool:
         """Whether all claims of a pod list it, as far as the copies know."""
-        claims = [self._claims.get(pod.metadata.namespace, use.claim or "") for use in self._consumers.uses(pod)]
-        return all(claim is not None and podclaims.is_reserved_for(claim, pod.metadata.uid) for claim in claims)
+        for use in self._consumers.uses(pod):
+            claim = self._claims.get(pod.metadata.namespace, use.claim or "")
+            if claim is None or not podclaims.is_reserved_for(claim, pod.metadata.uid):
+                return False
+        return True
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
         """What was allocated may be in reach of a node now that was not before."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress, count, islice
 from math import inf
+from operator import attrgetter
 
 from dray.allocator.bits import positions
 from dray.api.types.core import Node, Pod, PodAffinityTerm
@@ -237,10 +238,10 @@ class NodeTable:
     def place(self, pod: Pod, node_name: str, demand: PodDemand | None = None) -> None:
         """Count a pod on a node; placing it again, even elsewhere, replaces the first. `demand` where it is known."""
         known = self._placed.get(pod.metadata.uid)
-        if known is not None and known[1].name == node_name and known[0].pod.spec is pod.spec:
-            known[0].pod = pod
-            return
-        if known is not None and known[0].pod.spec.containers == pod.spec.containers:
+        if known is not None and _asked(known[0].pod.spec) == _asked(pod.spec):
+            if known[1].name == node_name:
+                known[0].pod = pod  # as when a promise is confirmed
+                return
             demand = known[0].demand
         self.unplace(pod.metadata.uid)
         info = self._info(node_name)
@@ -316,6 +317,9 @@ def _some(nodes: int, first: int, limit: int) -> list[int]:
     if piece.bit_count() < limit:
         return [first + at for at in islice(positions(nodes), limit)]
     return list(islice(compress(count(first), _selectors(piece)), limit))
+
+
+_asked = attrgetter("containers", "initContainers", "resources", "overhead", "affinity")  # what counts on a node
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:

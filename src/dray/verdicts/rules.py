@@ -98,8 +98,9 @@ class Rules:
         for rule in NODE_RULES:
             if rule.name not in disabled:
                 nodes = everyone if thorough else judgement.nodes
-                if refused := without(nodes, self._accepting(rule, pod)):
-                    self._refuse(rule, pod, judgement, refused)
+                accepted = nodes & self._accepting(rule, pod)
+                if accepted != nodes:
+                    self._refuse(rule, pod, judgement, nodes ^ accepted)
         if _AFFINITY not in disabled and (pod.spec.affinity is not None or self._table.refusers):
             _refuse_once(judgement, self._neighbours.affinity(pod), everyone if thorough else judgement.nodes)
         if _SPREAD not in disabled and pod.spec.topologySpreadConstraints:
