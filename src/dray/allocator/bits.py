@@ -40,8 +40,14 @@ def members(bits: int) -> Iterator[int]:
         bits ^= bit
 
 
-def positions(bits: int) -> Iterator[int]:
+def positions(bits: int) -> Iterable[int]:
     """The positions of the members in order."""
+    if not bits & (bits - 1):  # one, as most often, or none
+        return (bits.bit_length() - 1,) if bits else ()
+    return _positions(bits)
+
+
+def _positions(bits: int) -> Iterator[int]:
     base = 0
     while bits:
         piece, bits, skipped = _piece(bits) if bits.bit_length() > _PIECE else (bits, 0, 0)

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from dray.allocator.bipartite import Shortage, Wish, assign
 from dray.allocator.bits import lowest, members, split, union
 from dray.allocator.packing import NOTHING_SPENT, NodeRoom, Spent, Takes
@@ -41,7 +43,7 @@ class DeviceDemand(NamedTuple):
     options: tuple[Option, ...]
 
 
-class DemandGrant(NamedTuple):
+class DemandGrant(msgspec.Struct, frozen=True, gc=False):
     """How a demand can be served."""
 
     choice: int

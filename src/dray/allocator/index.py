@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide, expiry
 from dray.allocator.bits import positions, without
@@ -474,7 +475,7 @@ class Index:
     ) -> Decision:
         if problem.simple is not None:
             return decide(problem, usage, expiry(None))
-        key = (problem.layout, usage._replace(taken=usage.taken & problem.relevant))
+        key = (problem.layout, replace(usage, taken=usage.taken & problem.relevant))
         if key in entry.decisions:
             return entry.decisions[key]
         searching = entry.searches.pop(key, None) or Searching(problem, usage)

@@ -8,8 +8,9 @@ change is logged as (content, nodes that see it) for whoever keeps answers. Left
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from dray.allocator.bits import position, positions
 from dray.allocator.capacity import amount
@@ -24,7 +25,7 @@ from dray.api.types.core import Node
 from dray.api.types.resource import Device, ResourceSlice
 
 
-class StockChange(NamedTuple):
+class StockChange(msgspec.Struct, frozen=True):
     """Something happened to the devices of `content` (None: to anything) that these nodes may see."""
 
     content: Content | None
@@ -87,7 +88,7 @@ class Sight:
     def _count(self, layout: Layout) -> NodeUsage:
         bits = 0
         shares: list[tuple[int, dict[str, int]]] = []
-        for (offset, _), stock in zip(layout.parts, self.stocks, strict=True):
+        for offset, stock in zip(layout.offsets, self.stocks, strict=True):
             bits |= stock.taken << offset
             if stock.shares:
                 shares += [(1 << offset + at, consumed) for at, consumed in stock.shares.items()]
@@ -261,7 +262,7 @@ class Inventory:
         """Mark devices and shares as in use, whether published or not; marking twice is the same as once."""
         told: set[Stock] = set()
         for device in devices:
-            id_ = DeviceId(*device)
+            id_ = device if isinstance(device, DeviceId) else DeviceId(*device)
             self._taken.add(id_)
             for stock, bit in self._stocks(id_, told):
                 stock.taken |= bit
@@ -273,7 +274,7 @@ class Inventory:
         """Mark devices and shares as free again."""
         told: set[Stock] = set()
         for device in devices:
-            id_ = DeviceId(*device)
+            id_ = device if isinstance(device, DeviceId) else DeviceId(*device)
             self._taken.discard(id_)
             for stock, bit in self._stocks(id_, told):
                 stock.taken &= ~bit

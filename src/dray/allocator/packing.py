@@ -14,6 +14,8 @@ from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from dray.allocator.bits import members, union
 from dray.allocator.compatibility import Compatibility, Standings, joined
 from dray.allocator.content import drawn_by
@@ -30,7 +32,7 @@ _SETS_KEPT = 4096  # of devices, of which the least that they draw is known
 _WEIGHT = 1 << 40  # what a whole counter weighs: devices that draw on different counters are compared by their shares
 
 
-class NodeUsage(NamedTuple):
+class NodeUsage(msgspec.Struct, frozen=True, gc=False):
     """What is in use on a node: whole devices, devices with shares, what is left of each resource, groups in common."""
 
     taken: int = 0

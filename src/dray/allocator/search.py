@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from dray.allocator.bits import above, lowest, members, split
 from dray.allocator.faults import Fault
 from dray.allocator.feasibility import DeadlinePassed, DemandGrant, Witness
@@ -22,7 +24,7 @@ from dray.allocator.packing import COUNTERS_ONLY, NodeUsage
 from dray.allocator.problem import AllocationProblem, AlternativeBits, cause_of, derivation_of, refusal_of
 
 
-class Solution(NamedTuple):
+class Solution(msgspec.Struct, frozen=True, gc=False):
     """For each request the alternative and its devices."""
 
     grants: tuple[DemandGrant, ...]

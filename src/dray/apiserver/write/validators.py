@@ -12,7 +12,6 @@ from dray.apiserver.request import Request
 from dray.apiserver.write.rule_checks import RuleChecks
 from dray.apiserver.write.selector_checks import SelectorChecks, Verdicts
 
-
 Validate = Callable[[], list[FieldError]]
 
 
