@@ -11,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from dray.api.errors import AlreadyExists, ApiError, NotFound, ServiceUnavailable, Timeout, TooManyRequests
@@ -63,6 +62,7 @@ class _Identity(NamedTuple):
 class _CountedEvent:
     """An event that is being counted."""
 
+    identity: _Identity
     name: str
     reference: core.ObjectReference
     first: float
@@ -70,6 +70,7 @@ class _CountedEvent:
     count: int = 1
     written: int = 0  # the count that the server knows
     failed: int = 0  # tries in a row
+    is_waiting: bool = False  # to be written, or to be tried again
 
 
 class EventRecorder:
@@ -84,8 +85,8 @@ class EventRecorder:
         self._clock = clock or SystemClock()
         self._limit = limit
         self._series: OrderedDict[_Identity, _CountedEvent] = OrderedDict()
-        self._pending: dict[_Identity, _CountedEvent] = {}
-        self._put_off: dict[_Identity, _CountedEvent] = {}  # until the next retry
+        self._pending: deque[_CountedEvent] = deque()
+        self._put_off: list[_CountedEvent] = []  # until the next retry
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -99,10 +100,14 @@ class EventRecorder:
         if series is not None and now - series.last < _WINDOW_SECONDS:
             series.count += 1
             series.last = now
+        elif len(self._pending) + len(self._put_off) >= self._limit:
+            EVENTS_DROPPED.of(self._source.component).add()
+            return
         else:
             series = self._begin(identity, _reference(obj), now)
-        if series is not None and self._put_off.get(identity) is not series:  # the retry writes the new count
-            self._pending[identity] = series
+        if not series.is_waiting:  # who waits is written with the new count
+            series.is_waiting = True
+            self._pending.append(series)
             self._awake()
 
     def warning(self, obj: Object, reason: str, message: str) -> None:
@@ -115,10 +120,8 @@ class EventRecorder:
             await self._wake.wait()
             self._wake.clear()
             while self._pending:
-                batch = [*islice(self._pending.items(), _AT_ONCE)]  # each about another series
-                for identity, _ in batch:
-                    del self._pending[identity]
-                await asyncio.gather(*[self._write(identity, series) for identity, series in batch])
+                batch = [self._pending.popleft() for _ in range(min(_AT_ONCE, len(self._pending)))]
+                await asyncio.gather(*map(self._write, batch))
                 if len(batch) == _AT_ONCE:
                     await self._clock.sleep(_PAUSE_SECONDS * max(0.0, 1 - len(self._pending) / self._limit))
             self._idle.set()
@@ -131,50 +134,51 @@ class EventRecorder:
         self._idle.clear()
         self._wake.set()
 
-    def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> _CountedEvent | None:
-        if len(self._pending) + len(self._put_off) >= self._limit:
-            EVENTS_DROPPED.of(self._source.component).add()
-            return None
+    def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> _CountedEvent:
+        self._series.pop(identity, None)
         name = f"{identity.name}.{time.time_ns():x}"
-        series = self._series[identity] = _CountedEvent(name, reference, now, now)
-        self._series.move_to_end(identity)
-        while len(self._series) > _REMEMBERED and next(iter(self._series)) not in self._pending:
+        series = self._series[identity] = _CountedEvent(identity, name, reference, now, now)
+        if len(self._series) > _REMEMBERED:
             self._series.popitem(last=False)
         return series
 
-    async def _write(self, identity: _Identity, series: _CountedEvent) -> None:
-        count, known = series.count, series.written
+    async def _write(self, series: _CountedEvent) -> None:
+        series.is_waiting = False
+        identity, count, known = series.identity, series.count, series.written
         namespace = identity.namespace or "default"  # events about cluster-wide objects live there
         try:
             if known and not await self._count_up(series, namespace):
                 known = 0
             if not known:
-                await self._create(identity, series, namespace)
+                await self._create(series, namespace)
             series.written, series.failed = count, 0
             self._written.add()
         except ApiError as error:
-            if not (isinstance(error, _LATER) and self._retry(identity, series)):
+            if not (isinstance(error, _LATER) and self._retry(series)):
                 EVENTS_DROPPED.of(self._source.component).add()
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)
 
-    def _retry(self, identity: _Identity, series: _CountedEvent) -> bool:
+    def _retry(self, series: _CountedEvent) -> bool:
         """Put off to the next retry, which is one for all; no if it was tried often enough."""
         series.failed += 1
         if series.failed == _TRIES:
             series.failed = 0  # if it happens again, it is worth as many tries again
             return False
-        if not self._put_off:
-            self._clock.call_later(_RETRY_SECONDS, self._resume)
-        self._put_off[identity] = series
+        if not series.is_waiting:  # else it has happened again meanwhile, and is written at once
+            if not self._put_off:
+                self._clock.call_later(_RETRY_SECONDS, self._resume)
+            series.is_waiting = True
+            self._put_off.append(series)
         return True
 
     def _resume(self) -> None:
-        self._pending, self._put_off = self._put_off | self._pending, {}
+        self._pending.extendleft(reversed(self._put_off))
+        self._put_off = []
         self._awake()
 
-    async def _create(self, identity: _Identity, series: _CountedEvent, namespace: str) -> None:
+    async def _create(self, series: _CountedEvent, namespace: str) -> None:
         try:
-            await self._client.create(core.Event, self._event(identity, series, namespace))
+            await self._client.create(core.Event, self._event(series, namespace))
         except AlreadyExists:  # an earlier try was heard, and only its answer lost
             await self._count_up(series, namespace)
 
@@ -186,7 +190,8 @@ class EventRecorder:
             return False
         return True
 
-    def _event(self, identity: _Identity, series: _CountedEvent, namespace: str) -> core.Event:
+    def _event(self, series: _CountedEvent, namespace: str) -> core.Event:
+        identity = series.identity
         return core.Event(
             metadata=ObjectMeta(name=series.name, namespace=namespace),
             involvedObject=series.reference,
