@@ -2,8 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,27 @@ async def test_the_copy_follows_list_and_watch_in_batches(
     ]
     assert client.versions_watched() == ["2"]
     assert informer.resource_version == "5"
+
+
+async def test_a_batch_is_let_go_while_the_next_is_waited_for(clock: ManualClock) -> None:
+    class Told(list[WatchEvent[ConfigMap]]):
+        """A batch that can be referred to weakly."""
+
+    class Telling(ScriptedClient):
+        async def watch(
+            self, type_: type[Any], namespace: str = "", **options: Any
+        ) -> AsyncGenerator[Batch[Any], None]:
+            yield told.pop()
+            await asyncio.Event().wait()
+
+    told = [Told([event("DELETED", config_map("a", 2))])]
+    batch = weakref.ref(told[0])
+    client = Telling()
+    client.lists.append(Page((config_map("a", 1),), "1"))
+    informer = Informer(client, ConfigMap, clock=clock)
+    async with running(informer):
+        assert informer.resource_version == "2"
+        assert batch() is None
 
 
 async def test_selectors_and_namespace_reach_list_and_watch(client: ScriptedClient, clock: ManualClock) -> None:

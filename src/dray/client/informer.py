@@ -237,6 +237,7 @@ class Informer(Generic[T]):
                     heard = True
                     self._backoff.reset()
                 self._apply(batch)
+                del batch  # the next may be long in coming, and what this one told of may be large and gone by then
                 if self._gather:
                     await self._clock.sleep(self._gather)
         if not heard and self._clock.monotonic() - started < _SHORT_WATCH_SECONDS:
