@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -88,6 +90,29 @@ async def test_an_object_with_a_finalizer_keeps_its_definition(admin: HttpAsker)
         return (await admin("GET", f"{DEFINITIONS}/widgets.example.com"))[0] == 404
 
     await eventually(gone)
+
+
+@pytest.mark.parametrize("path", ["/apis", GROUP, "/openapi/v3", f"/openapi/v3{GROUP}", WIDGETS])
+async def test_nothing_that_was_asked_for_keeps_a_definition_that_is_gone(admin: HttpAsker, path: str) -> None:
+    await define(admin, SIZE)
+    assert (await admin("GET", path))[0] == 200
+    found = admin.running.definitions.find("example.com", "widgets")
+    assert found is not None
+    assert found.custom is not None
+    kind = weakref.ref(found.custom)
+    del found
+    await admin("DELETE", f"{DEFINITIONS}/widgets.example.com")
+
+    def is_let_go() -> bool:
+        gc.collect()
+        return kind() is None
+
+    await eventually(is_let_go)
+
+    async def is_gone() -> bool:
+        return (await admin.text(GROUP))[0] == 404
+
+    await eventually(is_gone)
 
 
 async def test_names_that_are_taken_are_told(admin: HttpAsker) -> None:

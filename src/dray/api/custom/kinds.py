@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import weakref
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -64,6 +65,7 @@ class CustomKind:
         self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
         self.versions: dict[str, CustomKindVersion] = {}
         self._seen: dict[str, Resource] = {}
+        self._is_forgotten = False
         self.client_types: dict[Resource, type[CustomObject]] = {}  # by which clients ask for objects of a resource
         number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
         if before is not None and before.describes(definition):
@@ -108,6 +110,8 @@ class CustomKind:
         found = self.versions[version]
         if not schema.is_known(found.message):
             schema.define(found.message, dict(_messages(found, self.definition.spec)))
+            if self._is_forgotten:  # a request that began before still asks: when it ends, nobody takes it back
+                weakref.finalize(self, schema.forget, found.message)
         return found.message
 
     def forget(self, heir: CustomKind | None) -> None:
@@ -115,6 +119,7 @@ class CustomKind:
         if heir is None or heir.versions is not self.versions:
             for version in self.versions.values():
                 schema.forget(version.message)
+            self._is_forgotten = True
         for type_ in self.client_types.values():
             del type_.RESOURCE  # type: ignore[attr-defined]  # a class lives until the collector looks, a schema need not
         self.client_types.clear()

@@ -37,10 +37,10 @@ class Definitions:
         self._by_name: dict[str, Resource] = {}
         self._index: ByVersion | None = None  # made when it is asked for: definitions come by the hundred
         self._listeners: list[Callable[[str], None]] = []
+        self._served_listeners: list[Callable[[], None]] = []
         self._unready: dict[str, CustomResourceDefinition] = {}  # large ones whose schemas are still to be made
         self._readying: asyncio.Task[None] | None = None
         self._prepared: dict[str, CustomKind] = {}  # large ones that are about to be established
-        self.changes = 0  # counts up whenever what is served changes
 
     def start(self) -> None:
         """Read what is there, and follow what changes."""
@@ -58,6 +58,10 @@ class Definitions:
     def listen(self, listener: Callable[[str], None]) -> None:
         """Tell somebody the names of definitions that change."""
         self._listeners.append(listener)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Tell somebody that what is served has changed."""
+        self._served_listeners.append(listener)
 
     def find(self, group: str, plural: str) -> Resource | None:
         return self._by_name.get(f"{plural}.{group}")
@@ -162,8 +166,9 @@ class Definitions:
             self._by_name[name] = resource
         if known is not None and known.custom is not None:
             known.custom.forget(resource.custom if resource is not None else None)
-        self.changes += 1
         self._index = None
+        for changed in self._served_listeners:
+            changed()
 
 
 def _resource(

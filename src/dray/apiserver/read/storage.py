@@ -74,6 +74,8 @@ class Storage:
     # What is sent
 
     def form(self, resource: Resource, version: str) -> Form:
+        if resource.custom is not None:  # it goes with its definition, which may be large
+            return Form(resource, version)
         key = (resource.group, resource.plural, version)
         form = self._forms.get(key)
         if form is None or form.resource is not resource:

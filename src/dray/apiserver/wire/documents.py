@@ -1,14 +1,14 @@
 """What the server says about itself: version, health, metrics, discovery, OpenAPI.
 
 Health is told to everybody; the rest only to those who may read the path. Documents are made at the first request for
-them and kept.
+them and kept until what is served changes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,11 +60,26 @@ def document_parts(path: str) -> list[str] | None:
 class CustomServed(Protocol):
     """The custom resources of a server, which come and go."""
 
-    @property
-    def changes(self) -> int: ...
+    def on_change(self, listener: Callable[[], None]) -> None: ...
 
     @property
     def served(self) -> Served: ...
+
+
+class DocumentsMade:
+    """What was made of the resources that are served at one time; whoever works on a document holds on to it."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self.discovery = Discovery(served)
+        self.aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
+        self.described: dict[str, Document] = {}
+
+    @cached_property
+    def openapi(self) -> OpenApi:
+        from dray.apiserver.wire.openapi import OpenApi  # large, and only people's tools need it
+
+        return OpenApi(self._served)
 
 
 class Documents:
@@ -88,7 +103,8 @@ class Documents:
         self._address = address
         self._ready_seconds = ready_seconds
         self._asking: asyncio.Task[str] | None = None
-        self._seen = -1
+        self._made: DocumentsMade | None = None
+        custom.on_change(self._forget)
 
     async def public(self, path: str, query: bytes) -> Document | None:
         """The health of the server, or of one part of it; nothing for other paths."""
@@ -128,10 +144,12 @@ class Documents:
             raise WrongMethod
         if self._authorizer is not None:
             self._authorizer.check(user, Attributes("get", path="/" + "/".join(parts)))
-        self._refresh()
-        return await self._openapi_document(parts, accept) if parts[0] == "openapi" else self._document(parts, accept)
+        made = self._current()
+        if parts[0] == "openapi":
+            return await _openapi_document(made, parts, accept)
+        return self._document(made, parts, accept)
 
-    def _document(self, parts: list[str], accept: str) -> Document:
+    def _document(self, made: DocumentsMade, parts: list[str], accept: str) -> Document:
         match parts:
             case ["version"]:
                 return Document(msgspec.json.encode(_version()))
@@ -139,76 +157,52 @@ class Documents:
                 text, content_type = self._metrics.text()
                 return Document(text, content_type)
             case ["api" | "apis"]:
-                return self._discover(parts[0] == "api", accept)
+                return self._discover(made, parts[0] == "api", accept)
             case ["api", version]:
-                return self._resources("", version)
+                return _resources(made, "", version)
             case ["apis", group]:
-                return self._found(self._discovery.group(group))
+                return _found(made.discovery.group(group))
             case ["apis", group, version]:
-                return self._resources(group, version)
+                return _resources(made, group, version)
         return Document(msgspec.json.encode({"paths": _ROOT}))
 
     # What is served changes with custom resources; then all documents are made again
 
-    def _refresh(self) -> None:
-        if self._seen != self._custom.changes:
-            self._seen = self._custom.changes
-            self._served = {**self._custom.served, **self._built_in}
-            self._discovery = Discovery(self._served)
-            self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
-            self._described: dict[str, Document] = {}
-            self.__dict__.pop("_openapi", None)
+    def _current(self) -> DocumentsMade:
+        if self._made is None:
+            self._made = DocumentsMade({**self._custom.served, **self._built_in})
+        return self._made
 
-    # Discovery
+    def _forget(self) -> None:
+        """Let go of the documents at once: a definition that is gone may be large, and nobody may ask for a long time."""
+        self._made = None
 
-    def _discover(self, core: bool, accept: str) -> Document:
+    def _discover(self, made: DocumentsMade, core: bool, accept: str) -> Document:
         version = _aggregated_version(accept)
         if version is None:
-            body = self._discovery.core_versions(self._address) if core else self._discovery.group_list
-            return Document(body)
-        kept = self._aggregated.get((core, version))
+            return Document(made.discovery.core_versions(self._address) if core else made.discovery.group_list)
+        kept = made.aggregated.get((core, version))
         if kept is None:
-            body = self._discovery.aggregated(core, version)
-            kept = self._aggregated[core, version] = (body, etag(body))
+            body = made.discovery.aggregated(core, version)
+            kept = made.aggregated[core, version] = (body, etag(body))
         content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList".encode()
         return Document(kept[0], content_type, headers=[(b"etag", kept[1].encode()), (b"vary", b"Accept")])
 
-    def _resources(self, group: str, version: str) -> Document:
-        found = self._discovery.resource_list(group, version)
-        if found is None and group in self._discovery.groups:
-            raise UnknownResource
-        return self._found(found)
 
-    def _found(self, body: bytes | None) -> Document:
-        if body is None:
-            raise UnknownGroup
-        return Document(body)
+# Discovery
 
-    # OpenAPI
 
-    @cached_property
-    def _openapi(self) -> OpenApi:
-        from dray.apiserver.wire.openapi import OpenApi  # large, and only people's tools need it
+def _resources(made: DocumentsMade, group: str, version: str) -> Document:
+    found = made.discovery.resource_list(group, version)
+    if found is None and group in made.discovery.groups:
+        raise UnknownResource
+    return _found(found)
 
-        return OpenApi(self._served)
 
-    async def _openapi_document(self, parts: list[str], accept: str) -> Document:
-        """A document of OpenAPI; with hundreds of definitions it takes long to make, and others should not wait."""
-        media = media_type(accept.split(",")[0])
-        packed = parts[1] == "v2" and media.startswith("application/com.github.proto-openapi")
-        kept, name = self._described, "v2.protobuf" if packed else "/".join(parts[1:])
-        if name not in kept:
-            kept[name] = await beside("", self._openapi_made, name)
-        return kept[name]
-
-    def _openapi_made(self, name: str) -> Document:
-        openapi = self._openapi
-        if name == "v2.protobuf":
-            return Document(openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
-        if name == "v2":
-            return Document(openapi.v2)
-        path = name.removeprefix("v3").removeprefix("/")
-        return self._found(openapi.v3(path) if path else openapi.index)
+def _found(body: bytes | None) -> Document:
+    if body is None:
+        raise UnknownGroup
+    return Document(body)
 
 
 def _aggregated_version(accept: str) -> str | None:
@@ -220,6 +214,28 @@ def _aggregated_version(accept: str) -> str | None:
             if "v=v2" in clause:
                 return V2
     return None
+
+
+# OpenAPI
+
+
+async def _openapi_document(made: DocumentsMade, parts: list[str], accept: str) -> Document:
+    """A document of OpenAPI; with hundreds of definitions it takes long to make, and others should not wait."""
+    media = media_type(accept.split(",")[0])
+    packed = parts[1] == "v2" and media.startswith("application/com.github.proto-openapi")
+    kept, name = made.described, "v2.protobuf" if packed else "/".join(parts[1:])
+    if name not in kept:
+        kept[name] = await beside("", _openapi_made, made, name)
+    return kept[name]
+
+
+def _openapi_made(made: DocumentsMade, name: str) -> Document:
+    if name == "v2.protobuf":
+        return Document(made.openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
+    if name == "v2":
+        return Document(made.openapi.v2)
+    path = name.removeprefix("v3").removeprefix("/")
+    return _found(made.openapi.v3(path) if path else made.openapi.index)
 
 
 def _version() -> dict[str, str]:
