@@ -29,6 +29,7 @@ from dray.store import KeyVersion
 
 INITIAL_END = "k8s.io/initial-events-end"
 _TOGETHER = 16  # items that are encoded at once
+_EVENT_SECONDS = 10.0  # for which an event is kept at least: watchers that keep up are told within one
 _SHORT = 100  # items of a list that is made at once, if it is short in bytes too
 _LARGE = 64 << 10  # bytes of an object, above which it is not copied for each reader
 
@@ -76,7 +77,7 @@ class AnswerWriter:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._events = EncodedCache()
+        self._events = EncodedCache(seconds=_EVENT_SECONDS)
 
     def answer(
         self, request: Request, answer: Answer, accepted: Accepted, include: str
@@ -99,7 +100,7 @@ class AnswerWriter:
         version = change.version
         if version is None:
             return _event(media, change.type, encode(_bookmark(form, change)))
-        key = (version.key, change.revision, change.type, form, media)
+        key = (version.key, change.revision, change.type, form.message, form.head, media)
         event = self._events.get(key)
         if event is None:
             event = _event(media, change.type, self._storage.whole(form, version, change.revision))
