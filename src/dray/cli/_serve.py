@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dray.cli import _banner, _clusters, _containers, _dashboard, _kubeconfig, version
+from dray.cli import _banner, _clusters, _containers, _dashboard, _kubeconfig, _memory, version
 from dray.cli._component import on_signals
 
 if TYPE_CHECKING:
@@ -111,10 +111,12 @@ async def _serve_until_signal(args: argparse.Namespace, parts: Parts | None) -> 
 
     serving = asyncio.ensure_future(serve_until(stopping, args, parts, ready))
     signalled = asyncio.ensure_future(stopping.wait())
+    giving_back = asyncio.ensure_future(_memory.give_back())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     if not started.is_set():  # a start may wait for a store that does not answer
         serving.cancel()
     signalled.cancel()
+    giving_back.cancel()
     try:
         return await serving
     except asyncio.CancelledError:

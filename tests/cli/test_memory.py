@@ -1,0 +1,48 @@
+"""Free memory goes back to the machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dray.cli import _memory
+from tests.waiting import SECONDS
+
+# Blocks that are smaller than what is mapped by itself, and between them a few that stay: the heap cannot shrink.
+FRAGMENTED = """
+import asyncio, pathlib
+from dray.cli import _memory
+
+def resident():
+    text = pathlib.Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS")) // 1024
+
+async def main():
+    blocks = [bytearray(20_000) for _ in range(5_000)]
+    most = resident()
+    stay = blocks[::100]
+    del blocks
+    giving_back = asyncio.create_task(_memory.give_back(0.01))
+    while resident() > most - 80:
+        await asyncio.sleep(0.01)
+    giving_back.cancel()
+
+asyncio.run(main())
+"""
+
+
+def has_malloc_trim() -> bool:
+    return _memory.trimming() is not None
+
+
+@pytest.mark.skipif(not has_malloc_trim(), reason="the C library keeps what is free")
+def test_what_lies_between_blocks_that_stay_is_given_back() -> None:
+    subprocess.run([sys.executable, "-c", FRAGMENTED], timeout=SECONDS, check=True)
+
+
+async def test_nothing_is_done_where_the_c_library_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    assert _memory.trimming() is None
+    await _memory.give_back()
