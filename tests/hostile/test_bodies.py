@@ -15,11 +15,12 @@ from dray.api import protobuf
 from dray.apiserver.limits import LARGEST_OBJECT, Limits
 from dray.apiserver.security.certificates import Keys
 from tests import objects
-from tests.apiserver.admission.hooking import hooking
-from tests.apiserver.asking import claim
+from tests.apiserver.admission.hooking import Hook, hooking
+from tests.apiserver.asking import HttpAsker, claim
 from tests.hostile.attackers import CONFIG, PODS, Attacked, attacked, measured, posted
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 JSON = {"content_type": "application/json"}
 YAML = {"content_type": "application/yaml"}
 
@@ -186,6 +187,35 @@ async def test_large_bodies_have_places_of_their_own(keys: Keys, tmp_path: Path)
         assert (await server.admin("POST", CONFIG, text, **JSON))[0] == 201
 
 
+async def test_large_bodies_of_one_user_are_worked_on_one_after_the_other(keys: Keys, tmp_path: Path) -> None:
+    class Counting(Hook):
+        """Knows about how many writes it was asked at the same time."""
+
+        asked = most = 0
+
+        async def handle(self, received: web.Request) -> web.Response:
+            self.asked += 1
+            self.most = max(self.most, self.asked)
+            try:
+                return await super().handle(received)
+            finally:
+                self.asked -= 1
+
+    async with attacked(keys, tmp_path) as server, hooking(keys, Counting) as hook:
+        hook.wait = 0.1
+        await posted(server.admin, HOOKS, hook.configuration())
+
+        async def write(asker: HttpAsker, size: int) -> int:
+            tree = {"metadata": {"generateName": "c"}, "data": {"x": "y" * size}}
+            return (await asker("POST", CONFIG, json.dumps(tree), **JSON))[0]
+
+        for asker, size, at_once in (("editor", 40_000, 1), ("editor", 1_000, 3), ("", 40_000, 3)):
+            hook.most, hook.together = 0, asyncio.Barrier(at_once)
+            user = server.user(asker) if asker else server.admin
+            assert await asyncio.gather(*(write(user, size) for _ in range(3))) == [201] * 3
+            assert hook.most == at_once
+
+
 async def test_an_object_that_is_wrong_in_thousands_of_places_gets_a_short_answer(server: Attacked) -> None:
     labels = {f"not ok {number}": "neither " + "x" * 100 for number in range(15_000)}
     text = json.dumps({"metadata": {"name": "bad", "labels": labels}})
@@ -250,8 +280,7 @@ async def test_yaml_that_is_no_json_is_the_clients_fault(server: Attacked, text:
 async def test_thousands_of_warnings_of_a_webhook_fit_into_the_headers(server: Attacked, keys: Keys) -> None:
     async with hooking(keys) as hook:
         hook.answer = lambda request: {"allowed": True, "warnings": [f"warning {n} " + "é" * 20 for n in range(3000)]}
-        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-        await posted(server.admin, path, hook.configuration())
+        await posted(server.admin, HOOKS, hook.configuration())
         async with server.user("editor").send("POST", CONFIG, {"metadata": {"name": "c"}}) as response:
             assert response.status == 201
             warnings = response.headers.getall("warning")
@@ -264,8 +293,7 @@ async def test_a_webhook_that_answers_deeply_has_failed(server: Attacked, keys: 
     deep = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
     async with hooking(keys) as hook:
         hook.answer = lambda request: web.Response(text=deep, content_type="application/json")
-        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-        await posted(server.admin, path, hook.configuration(failurePolicy=policy))
+        await posted(server.admin, HOOKS, hook.configuration(failurePolicy=policy))
         found, body = await server.user("editor")("POST", CONFIG, {"metadata": {"name": "c"}})
         assert found == code, body
 

@@ -114,7 +114,7 @@ TABLE = (
     LimitRow("seconds in which a node sends nothing of a log that is not followed", "log_silent_seconds", "the log ends"),
     LimitRow("seconds of a log that is followed", "log_seconds", "the log ends"),
     LimitRow("bytes of a log", "log_bytes", "the log ends"),
-    LimitRow("bytes kept of encoded watch events, and of other versions, for the next reader", SHARED_BYTES, "encoded again"),
+    LimitRow("bytes kept of encoded watch events (for 20 seconds), and of other versions, for the next reader", SHARED_BYTES, "encoded again"),
 )  # fmt: skip
 
 

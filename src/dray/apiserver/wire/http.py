@@ -34,7 +34,7 @@ from dray.apiserver.wire.nodeproxy import NodeProxy
 from dray.apiserver.wire.paths import CONNECTED, RequestTarget, Routes, UnknownGroup
 from dray.apiserver.wire.pieces import Part, gathered
 from dray.apiserver.wire.queries import Query, boolean, options_of, parse_query
-from dray.apiserver.wire.slots import Slots
+from dray.apiserver.wire.slots import OneByOne, Slots
 from dray.apiserver.wire.statuses import status_body, warning_headers
 from dray.apiserver.wire.streams import Stream, copy
 from dray.apiserver.wire.tables import include_policy
@@ -80,6 +80,7 @@ class HttpApi:
         self._requests = Slots(metrics, "requests", limits.requests, limits.requests_of_user, 1)
         self._watches = Slots(metrics, "watches", limits.watchers, limits.watchers_of_user, 5)
         self._large = Slots(metrics, "large objects", limits.large_bodies, limits.large_bodies_of_user, 1)
+        self._unfolding = OneByOne()
         self._listings = Listings(limits)
         self._printer = AnswerWriter(server.storage)
         self.streams: PodStreams | None = None  # the way into containers, where there is one
@@ -234,11 +235,15 @@ class HttpCall:
             return await server.handle(request)
         request.is_large = True
         with self._api._large.taken(request.user, len(data)):
-            await pause(request.user.name)
-            await self._read(request, data)
-            answer = await server.handle(request)
+            async with self._api._unfolding.turn(request.user):
+                answer = await self._write_large(request, data)
         request.body = None  # whoever reads the answer slowly keeps no more than that
         return answer
+
+    async def _write_large(self, request: Request, data: bytes) -> Answer:
+        await pause(request.user.name)
+        await self._read(request, data)
+        return await self._api._server.handle(request)
 
     async def _read(self, request: Request, data: bytes) -> None:
         """Put body and what it says about the options into the request."""

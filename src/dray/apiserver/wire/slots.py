@@ -1,10 +1,15 @@
 """How much may be under way at once: requests, watches, or bytes of large bodies, of everybody together and of each user.
 
 Whoever has taken a user's share is told to come back, so that one user cannot keep the others out. Members of
-system:masters have no share of their own: whoever mends a cluster must get in.
+system:masters have no share of their own: whoever mends a cluster must get in. What has a place may still have to wait for
+what the same user sent before (`OneByOne`).
 """
 
 from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
+from weakref import WeakValueDictionary
 
 from dray.api.errors import TooManyRequests
 from dray.apiserver.security.user import MASTERS, User
@@ -58,3 +63,25 @@ class Slot:
 
     def __exit__(self, *reason: object) -> None:
         self._slots.give(self._user, self._size)
+
+
+class OneByOne:
+    """Lets the requests of one user be worked on one after the other. Nobody waits for another user.
+
+    It is for what takes many times its size as long as it lasts: whoever sends much at once costs no more memory than
+    somebody who sends the same in turn. Members of system:masters do not wait.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of who waits or is worked for
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    def turn(self, user: User) -> AbstractAsyncContextManager[None]:
+        if MASTERS in user.groups:
+            return nullcontext()
+        lock = self._locks.get(user.name)
+        if lock is None:
+            lock = self._locks[user.name] = asyncio.Lock()
+        return lock
