@@ -24,7 +24,7 @@ class Retention:
 
 
 # Bytes of values that were just superseded and may be kept decoded, which takes about ten times as much.
-_DECODED_BYTES = 4 << 20
+_DECODED_BYTES = 1 << 20
 
 
 class VersionHistory:
