@@ -10,15 +10,16 @@ import pytest
 from dray.cli import _memory
 from tests.waiting import SECONDS
 
-# Blocks that are smaller than what is mapped by itself, and between them a few that stay: the heap cannot shrink.
-FRAGMENTED = """
+RESIDENT = """
 import asyncio, pathlib
 from dray.cli import _memory
 
 def resident():
     text = pathlib.Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS")) // 1024
-
+"""
+# Blocks that are smaller than those with pages of their own, and between them a few that stay: the heap cannot shrink.
+FRAGMENTED = """
 async def main():
     blocks = [bytearray(20_000) for _ in range(5_000)]
     most = resident()
@@ -31,18 +32,39 @@ async def main():
 
 asyncio.run(main())
 """
+# One that is freed teaches glibc to take those of its size from the heap; it must not learn that.
+LARGE = """
+_memory.keep_large_apart()
+block = bytearray(1_000_000)
+del block
+blocks = [bytearray(1_000_000) for _ in range(100)]
+most = resident()
+stay = blocks[::10]
+del blocks
+assert resident() < most - 80, (most, resident())
+"""
 
 
 def has_malloc_trim() -> bool:
     return _memory.trimming() is not None
 
 
+def run(program: str) -> None:
+    subprocess.run([sys.executable, "-c", RESIDENT + program], timeout=SECONDS, check=True)
+
+
 @pytest.mark.skipif(not has_malloc_trim(), reason="the C library keeps what is free")
 def test_what_lies_between_blocks_that_stay_is_given_back() -> None:
-    subprocess.run([sys.executable, "-c", FRAGMENTED], timeout=SECONDS, check=True)
+    run(FRAGMENTED)
+
+
+@pytest.mark.skipif(not has_malloc_trim(), reason="the C library keeps what is free")
+def test_large_blocks_go_back_when_they_are_freed() -> None:
+    run(LARGE)
 
 
 async def test_nothing_is_done_where_the_c_library_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    _memory.keep_large_apart()
     assert _memory.trimming() is None
     await _memory.give_back()

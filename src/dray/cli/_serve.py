@@ -85,6 +85,7 @@ def serve(prog: str, args: argparse.Namespace, parts: Parts | None = None) -> in
     from dray.store import StoreError
 
     _allow_connections()
+    _memory.keep_large_apart()
     try:
         args.dir = _clusters.directory_of(args)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
