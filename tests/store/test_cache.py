@@ -210,6 +210,8 @@ async def test_superseded_objects_are_kept_as_bytes_and_decoded_again(log: Log, 
     [again] = cache.list("pods/", revision=revision).versions
     assert again.object == {b"1"}
     assert decoded == [b"1", b"1"]
+    read = weakref.ref(cast("set[bytes]", again.object))
+    assert read() is None  # else one reader of all that there was fills the memory
 
 
 async def test_few_large_objects_are_kept_decoded_once_superseded(open_cache: OpenCache) -> None:

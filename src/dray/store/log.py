@@ -54,15 +54,20 @@ class KeyVersion(Struct, gc=False, eq=False):
     @property
     def object(self) -> Any:
         """The decoded value: made at the first use, then shared by all readers. None for a deletion."""
-        if self.make is not None and self.value is not None:
-            self._object = self.make(self.key, self.value, self.revision)
-            self.make = None
-        return self._object
+        if self.make is None or self.value is None:
+            return self._object
+        made = self.make(self.key, self.value, self.revision)
+        if self._object is not _NOT_KEPT:
+            self._object, self.make = made, None
+        return made
 
     def undecode(self, make: Decode) -> None:
-        """Let go of the decoded value, which takes several times the room; whoever asks for it decodes it again."""
+        """Let go of the decoded value, which takes several times the room; who asks for it decodes it, and keeps it."""
         if self.value is not None:
-            self._object, self.make = None, make
+            self._object, self.make = _NOT_KEPT, make
+
+
+_NOT_KEPT = object()
 
 
 class RangePage(Struct):
