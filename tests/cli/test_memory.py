@@ -35,9 +35,9 @@ asyncio.run(main())
 # One that is freed teaches glibc to take those of its size from the heap; it must not learn that.
 LARGE = """
 _memory.keep_large_apart()
-block = bytearray(1_000_000)
+block = bytearray(2_000_000)
 del block
-blocks = [bytearray(1_000_000) for _ in range(100)]
+blocks = [bytearray(2_000_000) for _ in range(100)]
 most = resident()
 stay = blocks[::10]
 del blocks
