@@ -17,7 +17,6 @@ from dray.cel.steps import (
     Attribute,
     Conditional,
     Constant,
-    Equality,
     Insert,
     Invocation,
     Logical,
@@ -34,7 +33,6 @@ from dray.cel.steps import (
 from dray.cel.values import Uint, Value, map_key
 
 _PRIMITIVES = frozenset({bool, int, Uint, float, str})
-_KEYS = frozenset({bool, int, Uint, float, str})
 
 
 def plan(tree: AstNode, environment: Environment) -> Step:
@@ -90,7 +88,7 @@ class _Planner:
         attribute = self._attribute(node.args[0])
         index = self.plan(node.args[1])
         if isinstance(index, Constant):
-            if index.value.__class__ not in _KEYS:
+            if index.value.__class__ not in _PRIMITIVES:
                 raise EvaluationError(f"invalid qualifier type: {index.value.__class__.__name__}")
             attribute.add(Qualifier(index.value, constant=True, optional=optional))
         else:
@@ -106,9 +104,6 @@ class _Planner:
             case "_&&_" | "_||_":
                 left, right = map(self.plan, node.args)
                 return Logical(left, right, decisive=node.function == "_||_")
-            case "_==_" | "_!=_":
-                left, right = map(self.plan, node.args)
-                return Equality(left, right, negated=node.function == "_!=_")
             case "_?_:_":
                 condition, truthy, falsy = node.args
                 return Conditional(self.plan(condition), self._attribute(truthy), self._attribute(falsy))
@@ -154,7 +149,7 @@ class _Planner:
         for key, value, optional in entries:
             if optional or not (isinstance(key, Constant) and isinstance(value, Constant)):
                 return MakeMap(entries)
-            if key.value.__class__ not in _KEYS:
+            if key.value.__class__ not in _PRIMITIVES:
                 return MakeMap(entries)
             result[map_key(key.value)] = value.value
         return Constant(result)

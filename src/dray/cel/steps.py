@@ -14,10 +14,10 @@ from typing import Protocol
 from dray.cel.charges import charge
 from dray.cel.declarations import Run
 from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchKey, NoSuchOverload
-from dray.cel.library.operators import contains, unequal
+from dray.cel.library.operators import contains
 from dray.cel.limits import Interrupt
 from dray.cel.types import Type
-from dray.cel.values import MAPS, NONE, Made, Optional, Uint, Value, equal, keys, map_key, show, type_name
+from dray.cel.values import MAPS, NONE, Made, Optional, Uint, Value, keys, map_key, show, type_name
 
 _CHECK_FREQUENCY = 100  # how many rounds of a loop pass between two questions whether to go on
 _FATAL = (CostExceeded, Interrupted)
@@ -222,7 +222,7 @@ class Attribute:
         return self.base.run(scope)
 
     def run(self, scope: VariableScope) -> Value:
-        value = _attempt(self, scope)
+        value = _attempt(self.resolve, scope)
         scope.meter.spend(0 if self.test else 1)
         return value.present if self.test and isinstance(value, Optional) else value
 
@@ -251,14 +251,15 @@ class Conditional:
         raise NoSuchOverload
 
     def run(self, scope: VariableScope) -> Value:
-        value = _attempt(self, scope)
+        value = _attempt(self.resolve, scope)
         scope.meter.spend(-1 if self.test else 0)  # a presence test is given back even where it was never charged
         return value.present if self.test and isinstance(value, Optional) else value
 
 
-def _attempt(attribute: Attribute | Conditional, scope: VariableScope) -> Value:
+def _attempt(run: Run, *args: object) -> Value:
+    """What a function gives, or the error that it raises; those that end the evaluation go on."""
     try:
-        return attribute.resolve(scope)
+        return run(*args)
     except _FATAL:
         raise
     except EvaluationError as error:
@@ -304,17 +305,9 @@ class Invocation:
                 error = error or value
                 if self.stops and len(values) < len(self.args):
                     return error  # uncharged: the call never had all its arguments
-        result = self._result(values) if error is None else error
+        result = _attempt(self.implementation, *values) if error is None else error
         scope.meter.spend(charge(self.function, self.overload, values, result))
         return result
-
-    def _result(self, values: list[Value]) -> Value:
-        try:
-            return self.implementation(*values)
-        except _FATAL:
-            raise
-        except EvaluationError as error:
-            return error
 
 
 @dataclass(slots=True)
@@ -327,31 +320,6 @@ class NotStrictlyFalse:
         value = self.arg.run(scope)
         scope.meter.spend(1)
         return value if value.__class__ is bool else True
-
-
-@dataclass(slots=True)
-class Equality:
-    """`==` and `!=`."""
-
-    left: Step
-    right: Step
-    negated: bool
-
-    def run(self, scope: VariableScope) -> Value:
-        values = [self.left.run(scope), self.right.run(scope)]
-        error = next((value for value in values if isinstance(value, EvaluationError)), None)
-        result = self._result(*values) if error is None else error
-        function, overload = ("_!=_", "not_equals") if self.negated else ("_==_", "equals")
-        scope.meter.spend(charge(function, overload, values, result))
-        return result
-
-    def _result(self, left: Value, right: Value) -> Value:
-        if self.negated:
-            return unequal(left, right)
-        try:
-            return equal(left, right)
-        except NoSuchOverload as error:
-            return error
 
 
 @dataclass(slots=True)
