@@ -40,7 +40,7 @@ _ORDERS: dict[str, tuple[type[py.cmpop], Callable[..., Value]]] = {
     "_>_": (py.Gt, operators.greater),
     "_>=_": (py.GtE, operators.greater_equal),
 }
-_INT_ARITHMETIC = {"_+_": runtime.add_int, "_-_": runtime.subtract_int, "_*_": runtime.multiply_int}
+_INT_ARITHMETIC: dict[str, type[py.operator]] = {"_+_": py.Add, "_-_": py.Sub, "_*_": py.Mult}
 _QUANTITY_ORDERS: dict[str, type[py.cmpop]] = {
     "quantity_is_greater_than": py.Gt,
     "quantity_is_less_than": py.Lt,
@@ -224,7 +224,8 @@ class _Generator:
             raise _Unsupported  # the checker believes such a sum to be of the list's type, which it may not be
         if kinds != {Kind.INT}:
             return None
-        return self._call_python(_INT_ARITHMETIC[node.function], *map(self._emit, node.args))
+        left, right = map(self._emit, node.args)
+        return self._call_python(operators.checked_int, py.BinOp(left, _INT_ARITHMETIC[node.function](), right))
 
     def _negate(self, node: Call) -> py.expr:
         return self._call_python(operators.negate, self._emit(node.args[0]))

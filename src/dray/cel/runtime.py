@@ -14,7 +14,7 @@ from dray.api.semver import Semver
 from dray.cel.errors import Interrupted, NoSuchOverload
 from dray.cel.limits import Interrupt
 from dray.cel.steps import qualify
-from dray.cel.values import INT_MAX, INT_MIN, MAPS, NONE, Optional, Value, keys, map_key
+from dray.cel.values import MAPS, NONE, Optional, Value, keys, map_key
 
 _CHECK_FREQUENCY = 100
 _RANKED = (Quantity, Semver)
@@ -74,30 +74,6 @@ def or_optional(value: Value, otherwise: Value) -> Value:
     if value.__class__ is not Optional:
         raise Irregular
     return value if value.present else otherwise
-
-
-def add_int(left: int, right: int) -> int:
-    """The sum, in range."""
-    result = left + right
-    if INT_MIN <= result <= INT_MAX:
-        return result
-    raise Irregular
-
-
-def subtract_int(left: int, right: int) -> int:
-    """The difference, in range."""
-    result = left - right
-    if INT_MIN <= result <= INT_MAX:
-        return result
-    raise Irregular
-
-
-def multiply_int(left: int, right: int) -> int:
-    """The product, in range."""
-    result = left * right
-    if INT_MIN <= result <= INT_MAX:
-        return result
-    raise Irregular
 
 
 def is_greater(left: Any, right: Any) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dray.cel import types
 from dray.cel.declarations import Function, overload
 from dray.cel.errors import EvaluationError
+from dray.cel.library.operators import checked_int, checked_uint
 from dray.cel.library.times import format_duration, format_timestamp, make_timestamp, parse_duration, parse_timestamp
 from dray.cel.types import Type, param
 from dray.cel.values import INT_MAX, INT_MIN, NANOS, UINT_MAX, Duration, Timestamp, Uint, Value, format_double, type_of
@@ -83,18 +84,6 @@ def _double_to_uint(value: float) -> Value:
     return Uint(value)
 
 
-def _int_to_uint(value: int) -> Value:
-    if value < 0:
-        raise EvaluationError("unsigned integer overflow")
-    return Uint(value)
-
-
-def _uint_to_int(value: int) -> Value:
-    if value > INT_MAX:
-        raise EvaluationError("integer overflow")
-    return int(value)
-
-
 def _bytes_to_string(value: bytes) -> Value:
     try:
         return value.decode()
@@ -158,11 +147,11 @@ FUNCTIONS = (
         duration=lambda duration: duration.nanos,
         string=_string_to_int,
         timestamp=lambda timestamp: timestamp.nanos // NANOS,
-        uint64=_uint_to_int,
+        uint64=lambda value: checked_int(int(value)),
     ),
     _conversion("string", types.STRING, string=_same, **{name: to_string for name in _SOURCES if name != "string"}),
     _conversion("timestamp", types.TIMESTAMP, timestamp=_same, int64=make_timestamp, string=_string_to_timestamp),
-    _conversion("uint", types.UINT, uint64=_same, double=_double_to_uint, int64=_int_to_uint, string=_string_to_uint),
+    _conversion("uint", types.UINT, uint64=_same, double=_double_to_uint, int64=checked_uint, string=_string_to_uint),
 )
 
 # Applied to a constant, these are evaluated when the expression is compiled.

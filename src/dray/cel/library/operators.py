@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dray.cel import types
 from dray.cel.declarations import Function, Overload, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
-from dray.cel.library.times import add_span, span_between
+from dray.cel.library.times import add_span
 from dray.cel.limits import spend_elements, spend_text
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import (
@@ -77,7 +77,7 @@ def subtract(left: Value, right: Value) -> Value:
     """`-` between two values"""
     match left, right:
         case Timestamp(), Timestamp():
-            return span_between(left, right)
+            return Duration(checked_int(left.nanos - right.nanos))
         case Timestamp(), Duration():
             return add_span(left, checked_int(-right.nanos))
         case Duration(), Duration():
@@ -131,12 +131,8 @@ def _arithmetic(left: Value, right: Value, operate: Callable[[int, int], int]) -
     if kind is Uint:
         return checked_uint(operate(int(left), int(right)))  # type: ignore[call-overload]  # both are uints
     if kind is float:
-        return _float_result(operate, left, right)
+        return operate(left, right)  # type: ignore[arg-type]  # doubles follow the same operators
     raise NoSuchOverload
-
-
-def _float_result(operate: Callable[[int, int], int], left: Value, right: Value) -> float:
-    return operate(left, right)  # type: ignore[arg-type]  # doubles follow the same operators
 
 
 def _truncate(left: int, right: int, complaint: str) -> int:
@@ -212,11 +208,6 @@ def size(value: Value) -> int:
     return len(value)  # type: ignore[arg-type]  # only called with what has a size
 
 
-def not_strictly_false(value: Value) -> Value:
-    """What keeps a loop going: anything but false."""
-    return value if value.__class__ is bool else True
-
-
 _A, _B = param("A"), param("B")
 _NUMBERS = {"int64": types.INT, "uint64": types.UINT, "double": types.DOUBLE}
 _NUMBER_PAIRS = [
@@ -260,7 +251,7 @@ FUNCTIONS = (
     Function("_&&_", (overload("logical_and", (types.BOOL, types.BOOL), types.BOOL),)),
     Function("_||_", (overload("logical_or", (types.BOOL, types.BOOL), types.BOOL),)),
     Function("!_", (overload("logical_not", (types.BOOL,), types.BOOL),), logical_not),
-    Function("@not_strictly_false", (overload("not_strictly_false", (types.BOOL,), types.BOOL),), not_strictly_false),
+    Function("@not_strictly_false", (overload("not_strictly_false", (types.BOOL,), types.BOOL),)),
     Function("_==_", (overload("equals", (_A, _A), types.BOOL),), equal),
     Function("_!=_", (overload("not_equals", (_A, _A), types.BOOL),), unequal),
     Function(

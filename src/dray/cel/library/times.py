@@ -103,14 +103,6 @@ def add_span(timestamp: Timestamp, nanos: int) -> Timestamp:
     return make_timestamp(seconds, rest, timestamp.zone)
 
 
-def span_between(left: Timestamp, right: Timestamp) -> Duration:
-    """How much later `left` is; raises EvaluationError."""
-    nanos = left.nanos - right.nanos
-    if not INT_MIN <= nanos <= INT_MAX:
-        raise EvaluationError("integer overflow")
-    return Duration(nanos)
-
-
 def _moment(timestamp: Timestamp, zone: tzinfo) -> datetime:
     try:
         return (_EPOCH + timedelta(seconds=timestamp.nanos // NANOS)).astimezone(zone)
