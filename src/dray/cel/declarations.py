@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dray.cel.errors import NoSuchOverload
+from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.types import Kind, Type, param
 from dray.cel.values import Duration, Timestamp, Value, type_name, type_of
 
@@ -167,6 +167,19 @@ def method(id: str, args: Iterable[Type], result: Type, run: Run | None = None) 
 def overload(id: str, args: Iterable[Type], result: Type, run: Run | None = None) -> Overload:
     """An overload that is called by name alone."""
     return Overload(id, tuple(args), result, False, run)
+
+
+def succeeds(run: Run) -> Run:
+    """Whether another function takes what it is given: the tests that stand beside conversions."""
+
+    def test(*args: Value) -> Value:
+        try:
+            run(*args)
+        except EvaluationError:
+            return False
+        return True
+
+    return test
 
 
 def function(name: str, *overloads: Overload) -> Function:

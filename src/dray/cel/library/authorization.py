@@ -12,7 +12,7 @@ from dray.cel import types
 from dray.cel.declarations import Run, function, method
 from dray.cel.errors import EvaluationError
 from dray.cel.types import AUTHORIZER, DECISION, GROUP_CHECK, PATH_CHECK, RESOURCE_CHECK
-from dray.cel.values import CelAuthorizer, CelDecision, GroupCheck, PathCheck, ResourceCheck, Value
+from dray.cel.values import CelAuthorizer, GroupCheck, PathCheck, ResourceCheck, Value
 
 _S = types.STRING
 
@@ -52,14 +52,6 @@ def _check(check: PathCheck | ResourceCheck, verb: str) -> Value:
     return check.ask(replace(check.question, verb=verb))
 
 
-def _allowed(decision: CelDecision) -> Value:
-    return decision.allowed
-
-
-def _reason(decision: CelDecision) -> Value:
-    return decision.reason
-
-
 FUNCTIONS = (
     function("path", method("authorizer_path", (AUTHORIZER, _S), PATH_CHECK, _path)),
     function("group", method("authorizer_group", (AUTHORIZER, _S), GROUP_CHECK, _group)),
@@ -78,8 +70,8 @@ FUNCTIONS = (
     # The authorizers of this server always come to a decision.
     function("errored", method("decision_errored", (DECISION,), types.BOOL, lambda decision: False)),
     function("error", method("decision_error", (DECISION,), _S, lambda decision: "")),
-    function("allowed", method("decision_allowed", (DECISION,), types.BOOL, _allowed)),
-    function("reason", method("decision_reason", (DECISION,), _S, _reason)),
+    function("allowed", method("decision_allowed", (DECISION,), types.BOOL, lambda decision: decision.allowed)),
+    function("reason", method("decision_reason", (DECISION,), _S, lambda decision: decision.reason)),
     function(
         "fieldSelector",
         method("authorizer_fieldselector", (RESOURCE_CHECK, _S), RESOURCE_CHECK, _with("field_selector")),

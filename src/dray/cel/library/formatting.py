@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dray.api.quoting import quote
-from dray.cel.ast import AstNode, ListNode, MapNode
+from dray.cel.ast import AstNode, ListNode, MapNode, children
 from dray.cel.errors import EvaluationError
 from dray.cel.library.conversions import string_to_double, to_string
 from dray.cel.limits import spend_text
@@ -135,11 +135,8 @@ def _check_clause(verb: str, node: AstNode) -> None:
     if kind is not Kind.DYN and kind not in _KINDS[verb]:
         complaint = _COMPLAINTS[verb].format(node.checked_type.name)
         raise FormatError(f"error during formatting: {complaint}", node)
-    if verb == "s":
-        nested = node.elements if isinstance(node, ListNode) else []
-        if isinstance(node, MapNode):
-            nested = [part for entry in node.entries for part in (entry.key, entry.value)]
-        for part in nested:
+    if verb == "s" and isinstance(node, (ListNode, MapNode)):
+        for part in children(node):
             _check_clause("s", part)
 
 

@@ -7,7 +7,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Interface, IPv6Address
 
 from dray.api.quoting import quote
 from dray.cel import types
-from dray.cel.declarations import function, method, overload
+from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
 from dray.cel.values import Value
 
@@ -80,14 +80,6 @@ def ip(text: str) -> Address:
     return address
 
 
-def _is_ip(text: str) -> Value:
-    try:
-        ip(text)
-    except EvaluationError:
-        return False
-    return True
-
-
 def _is_canonical(text: str) -> Value:
     return str(ip(text)) == text
 
@@ -139,14 +131,6 @@ def _parse_network(text: str) -> Network:
     return IPv6Interface((address, int(bits)))
 
 
-def _is_cidr(text: str) -> Value:
-    try:
-        _parse_network(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _contains_ip(network: Network, address: Address) -> Value:
     return network.version == address.version and address in network.network
 
@@ -168,7 +152,7 @@ FUNCTIONS = (
     function("isLinkLocalMulticast", method("ip_is_link_local_multicast", (_IP,), _BOOL, _is_link_local_multicast)),
     function("isLinkLocalUnicast", method("ip_is_link_local_unicast", (_IP,), _BOOL, _is_link_local)),
     function("isGlobalUnicast", method("ip_is_global_unicast", (_IP,), _BOOL, _is_global_unicast)),
-    function("isIP", overload("is_ip", (_S,), _BOOL, _is_ip)),
+    function("isIP", overload("is_ip", (_S,), _BOOL, succeeds(ip))),
     function("string", overload("ip_to_string", (_IP,), _S, str)),
     function("cidr", overload("string_to_cidr", (_S,), _CIDR, cidr)),
     function(
@@ -189,6 +173,6 @@ FUNCTIONS = (
             "cidr_masked", (_CIDR,), _CIDR, lambda net: type(net)((net.network.network_address, net.network.prefixlen))
         ),
     ),
-    function("isCIDR", overload("is_cidr", (_S,), _BOOL, _is_cidr)),
+    function("isCIDR", overload("is_cidr", (_S,), _BOOL, succeeds(cidr))),
     function("string", overload("cidr_to_string", (_CIDR,), _S, str)),
 )

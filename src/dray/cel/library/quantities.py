@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.quantity import Quantity, QuantityError, QuantityFormat
 from dray.cel import types
-from dray.cel.declarations import function, method, overload
+from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
 from dray.cel.values import Value
 
@@ -15,14 +15,6 @@ def quantity(text: str) -> Value:
         return Quantity.parse(text)
     except QuantityError as error:
         raise EvaluationError(str(error)) from error
-
-
-def _is_quantity(text: str) -> Value:
-    try:
-        Quantity.parse(text)
-    except QuantityError:
-        return False
-    return True
 
 
 def _as_integer(value: Quantity) -> Value:
@@ -55,7 +47,7 @@ _Q = types.QUANTITY
 
 FUNCTIONS = (
     function("quantity", overload("string_to_quantity", (types.STRING,), _Q, quantity)),
-    function("isQuantity", overload("is_quantity_string", (types.STRING,), types.BOOL, _is_quantity)),
+    function("isQuantity", overload("is_quantity_string", (types.STRING,), types.BOOL, succeeds(quantity))),
     function("sign", overload("quantity_sign", (_Q,), types.INT, lambda value: value.sign)),
     function("isGreaterThan", method("quantity_is_greater_than", (_Q, _Q), types.BOOL, Quantity.__gt__)),
     function("isLessThan", method("quantity_is_less_than", (_Q, _Q), types.BOOL, Quantity.__lt__)),

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from dray.api.quoting import quote
 from dray.cel import types
-from dray.cel.declarations import function, method, overload
+from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
 from dray.cel.types import list_of, map_of
 from dray.cel.values import Url, Value
@@ -98,14 +98,6 @@ def url(text: str) -> Value:
         raise EvaluationError(f"URL parse error during conversion from string: {error}") from error
 
 
-def _is_url(text: str) -> Value:
-    try:
-        parse_url(text)
-    except UrlError:
-        return False
-    return True
-
-
 def _hostname(value: Url) -> Value:
     if value.host.startswith("["):
         return value.host[1:].partition("]")[0]
@@ -143,5 +135,5 @@ FUNCTIONS = (
     function("getPort", method("url_get_port", (_URL,), _S, _port)),
     function("getEscapedPath", method("url_get_escaped_path", (_URL,), _S, _escaped_path)),
     function("getQuery", method("url_get_query", (_URL,), map_of(_S, list_of(_S)), _query)),
-    function("isURL", overload("is_url_string", (_S,), types.BOOL, _is_url)),
+    function("isURL", overload("is_url_string", (_S,), types.BOOL, succeeds(url))),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.semver import Semver, SemverError
 from dray.cel import types
-from dray.cel.declarations import function, method, overload
+from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
 from dray.cel.values import INT_MAX, Value
 
@@ -15,14 +15,6 @@ def semver(text: str, normalize: bool = False) -> Value:
         return Semver.parse(text, normalize=normalize)
     except SemverError as error:
         raise EvaluationError(str(error)) from error
-
-
-def _is_semver(text: str, normalize: bool = False) -> Value:
-    try:
-        Semver.parse(text, normalize=normalize)
-    except SemverError:
-        return False
-    return True
 
 
 def _signed(number: int) -> Value:
@@ -40,8 +32,8 @@ FUNCTIONS = (
     ),
     function(
         "isSemver",
-        overload("is_semver_string", (_S,), types.BOOL, _is_semver),
-        overload("is_semver_string_bool", (_S, types.BOOL), types.BOOL, _is_semver),
+        overload("is_semver_string", (_S,), types.BOOL, succeeds(semver)),
+        overload("is_semver_string_bool", (_S, types.BOOL), types.BOOL, succeeds(semver)),
     ),
     function("isGreaterThan", method("semver_is_greater_than", (_V, _V), types.BOOL, lambda a, b: b < a)),
     function("isLessThan", method("semver_is_less_than", (_V, _V), types.BOOL, lambda a, b: a < b)),
