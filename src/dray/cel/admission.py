@@ -216,7 +216,9 @@ class Evaluation:
     def evaluate(self, expression: Expression) -> Result:
         """Raises OutOfBudget, after which nothing can be evaluated any more, and Interrupted."""
         result = expression.evaluate(self._values, self._interrupt)
-        self._spend(result.cost)
+        self._budget -= result.cost
+        if self._budget < 0:
+            raise OutOfBudget
         return result
 
     def _read(self, name: str) -> Value:
@@ -231,15 +233,9 @@ class Evaluation:
         if expression.error is not None:
             text = f"composited variable {quote(name)} fails to compile: {expression.error.detail}"
             raise EvaluationError(text)
-        result = expression.evaluate(self._values, self._interrupt)
-        self._spend(result.cost)
+        result = self.evaluate(expression)
         if result.error is not None:
             text = f"composited variable {quote(name)} fails to evaluate: {result.error}"
             self._failed[name] = EvaluationError(text)
             raise self._failed[name]
         return result.value
-
-    def _spend(self, cost: int) -> None:
-        self._budget -= cost
-        if self._budget < 0:
-            raise OutOfBudget

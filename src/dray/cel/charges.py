@@ -9,13 +9,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
+from dray.cel.types import SORTABLE
 from dray.cel.values import RIGID, CelAuthorizer, Format, Optional, Value, size_for_cost
 
 Charge = Callable[[str, Sequence[Value], Value], int | None]
 
 _LIST_COST = 10
 _CHECK_COST = 350_000  # so that an expression can ask the authorizer twice
-_COMPARISONS = frozenset(
+COMPARISONS = frozenset(
     {"equals", "not_equals"}
     | {f"{order}_{of}" for order in ("less", "less_equals", "greater", "greater_equals") for of in ("string", "bytes")}
 )
@@ -42,7 +43,7 @@ def _size(value: Value) -> int:
 
 
 def _standard(overload: str, args: Sequence[Value]) -> int:
-    if overload in _COMPARISONS:
+    if overload in COMPARISONS:
         return _pass(min(_size(args[0]), _size(args[1])))
     match overload:
         case "starts_with_string" | "ends_with_string":
@@ -181,11 +182,6 @@ def _sets(factor: float) -> Callable[[Sequence[Value], Value], int]:
     return lambda args, result: 1 + int(size_for_cost(args[0]) * size_for_cost(args[1]) * factor)
 
 
-_SORTABLE = (
-    *("int", "uint", "double", "bool", "string", "bytes"),
-    *("google.protobuf.Duration", "google.protobuf.Timestamp"),
-)
-
 _OVERLOADS: dict[str, Callable[[Sequence[Value], Value], int]] = {
     "list_slice": _result_list,
     "lists_range": _result_list,
@@ -193,8 +189,8 @@ _OVERLOADS: dict[str, Callable[[Sequence[Value], Value], int]] = {
     "list_distinct": _comparing(0),
     "list_flatten": _flatten,
     "list_flatten_int": _flatten,
-    **{f"list_{name}_sort": _comparing(0) for name in _SORTABLE},
-    **{f"list_{name}_sortByAssociatedKeys": _comparing(1) for name in _SORTABLE},
+    **{f"list_{of.name}_sort": _comparing(0) for of in SORTABLE},
+    **{f"list_{of.name}_sortByAssociatedKeys": _comparing(1) for of in SORTABLE},
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),

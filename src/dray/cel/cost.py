@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct
+from dray.cel.charges import COMPARISONS
 from dray.cel.estimates import OVERLOADS, Argument, Estimate, estimate_function
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
 from dray.cel.macros import ACCUMULATOR, OLD_ACCUMULATOR
@@ -23,10 +24,6 @@ _MAP_COST = fixed(30)
 _STRUCT_COST = fixed(40)
 
 _SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
-_COMPARISONS = frozenset(
-    {"equals", "not_equals"}
-    | {f"{order}_{of}" for order in ("less", "less_equals", "greater", "greater_equals") for of in ("string", "bytes")}
-)
 
 
 def estimate_cost(tree: AstNode, sizes: Sizes) -> int:
@@ -275,7 +272,7 @@ class _Estimator:
     def _standard(self, node: Call, overload: str, target: Argument | None, arguments: list[Argument]) -> Estimate:
         """What the standard functions cost beyond their arguments."""
         sizes = [argument.known_size for argument in arguments]
-        if overload in _COMPARISONS:
+        if overload in COMPARISONS:
             most = min(sizes[0].most, sizes[1].most)
             return Estimate(Range(1 if most else 0, most).scaled(TEXT_COST_FACTOR))
         if overload in ("add_string", "add_bytes", "add_list"):

@@ -16,7 +16,7 @@ from dray.cel.ast import AstNode, Literal
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
 from dray.cel.ranges import ONE, UNBOUNDED, UNKNOWN, Range, fixed
 from dray.cel.sizes import Path, Sizes
-from dray.cel.types import Kind, Type
+from dray.cel.types import SORTABLE, Kind, Type
 
 _ADDRESS_SIZE = Range(4, 16)
 _MAX_FORMAT_REGEX = 128
@@ -290,16 +290,6 @@ def _sets(factor: float) -> OverloadEstimator:
     return estimate
 
 
-_SORTABLE = (
-    types.INT,
-    types.UINT,
-    types.DOUBLE,
-    types.BOOL,
-    types.DURATION,
-    types.TIMESTAMP,
-    types.STRING,
-    types.BYTES,
-)
 _TEXTS = (types.STRING, types.BYTES)
 
 OVERLOADS: dict[str, OverloadEstimator] = {
@@ -309,8 +299,8 @@ OVERLOADS: dict[str, OverloadEstimator] = {
     "list_flatten": _flatten,
     "list_flatten_int": _flatten,
     "list_distinct": _distinct,
-    **{f"list_{of.name}_sort": _sort(of in _TEXTS) for of in _SORTABLE},
-    **{f"list_{of.name}_sortByAssociatedKeys": _sort_by(of in _TEXTS) for of in _SORTABLE},
+    **{f"list_{of.name}_sort": _sort(of in _TEXTS) for of in SORTABLE},
+    **{f"list_{of.name}_sortByAssociatedKeys": _sort_by(of in _TEXTS) for of in SORTABLE},
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),

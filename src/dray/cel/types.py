@@ -144,6 +144,7 @@ STRING = Type(Kind.STRING, "string")
 TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
 TYPE = Type(Kind.TYPE, "type")
 UINT = Type(Kind.UINT, "uint")
+SORTABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)  # that a list can be sorted by
 
 AUTHORIZER = Type(Kind.STRUCT, "kubernetes.authorization.Authorizer")
 CIDR = Type(Kind.OPAQUE, "net.CIDR")
