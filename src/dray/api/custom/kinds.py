@@ -37,14 +37,11 @@ class CustomKindVersion:
         self.name = name
         self.message = message  # what the schema is called in `dray.api.schema`
         self.spec = spec
-        self._node: SchemaNode | None = None
 
-    @property
+    @cached_property
     def node(self) -> SchemaNode:
         """The schema, compiled when it is first asked for: of a large one that takes long, and not everybody needs it."""
-        if self._node is None:
-            self._node = compiled(schema_of(self.spec))
-        return self._node
+        return compiled(schema_of(self.spec))
 
     @property
     def scale(self) -> apiextensions.CustomResourceSubresourceScale | None:
@@ -109,7 +106,9 @@ class CustomKind:
         """The schema of a version, as it is known to `dray.api.schema`."""
         found = self.versions[version]
         if not schema.is_known(found.message):
-            schema.define(found.message, dict(_messages(found, self.definition.spec)))
+            spec = self.definition.spec
+            kinds = ((spec.group, found.name, spec.names.kind),)
+            schema.define(found.message, dict(_message(found.node, found.message, kinds, whole=True)))
             if self._is_forgotten:  # a request that began before still asks: when it ends, nobody takes it back
                 weakref.finalize(self, schema.forget, found.message)
         return found.message
@@ -221,13 +220,6 @@ def _subresources(version: CustomKindVersion) -> Iterator[str]:
 
 
 # The schema in the words of the table
-
-
-def _messages(
-    version: CustomKindVersion, spec: apiextensions.CustomResourceDefinitionSpec
-) -> Iterator[tuple[str, schema.Message]]:
-    kinds = ((spec.group, version.name, spec.names.kind),)
-    yield from _message(version.node, version.message, kinds, whole=True)
 
 
 def _message(

@@ -127,8 +127,7 @@ def _text(node: SchemaNode, value: str, path: str) -> Errors:
         yield _should(path, value, f"should match '{schema['pattern']}'")
     format_ = schema.get("format")
     if format_ and not is_format(format_, value):
-        text = f"{path} in body must be of type {format_}: {shown(value)}"
-        yield FieldError("FieldValueTypeInvalid", path, f"Invalid value: {shown(value)}: {text}")
+        yield _type_error(path, format_, value)
 
 
 def _should(path: str, value: Any, text: str) -> FieldError:
