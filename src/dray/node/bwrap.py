@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dray.api.cdi import CdiEdits, CdiMount
 from dray.node import rootfs
-from dray.node.process import environment, existing, hooks, network_files, rare
+from dray.node.process import environment, existing, network_files, rare
 from dray.node.runtime import Task
 from dray.node.shim import REPORT_DESCRIPTOR
 from dray.node.staging import staged
@@ -45,7 +45,7 @@ class BwrapWrapper:
         return "" if done.returncode == 0 else f"{program} does not work here: {done.stderr.decode().strip()}"
 
     def cannot(self, task: Task) -> list[str]:
-        return [*_partly(task.edits), *rare(task.edits), *hooks(task.edits)]
+        return [*_partly(task.edits), *rare(task.edits)]
 
     def refuses(self, task: Task) -> list[str]:
         security, root = task.security, os.geteuid() == 0

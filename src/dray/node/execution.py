@@ -133,7 +133,7 @@ class GuardedSession:
             try:
                 return os.read(descriptor, _CHUNK_BYTES)
             except BlockingIOError:
-                await _ready(descriptor, writing=False)
+                await ready(descriptor, writing=False)
             except OSError as error:
                 if error.errno != errno.EIO:  # of a terminal that the command has closed
                     raise
@@ -145,7 +145,7 @@ class GuardedSession:
             try:
                 data = data[os.write(descriptor, data) :]
             except BlockingIOError:
-                await _ready(descriptor, writing=True)
+                await ready(descriptor, writing=True)
             except OSError as error:
                 if error.errno not in (errno.EPIPE, errno.EIO):
                     raise
@@ -177,7 +177,7 @@ class GuardedSession:
             try:
                 return self._connection.recv(_CHUNK_BYTES)
             except BlockingIOError:
-                await _ready(self._connection.fileno(), writing=False)
+                await ready(self._connection.fileno(), writing=False)
             except OSError:
                 break
         return b""
@@ -198,7 +198,7 @@ class AttachedSession(GuardedSession):
             self._connection.send(json.dumps({"resize": size}).encode() + b"\n")
 
 
-async def _ready(descriptor: int, *, writing: bool) -> None:
+async def ready(descriptor: int, *, writing: bool) -> None:
     """Wait until a descriptor can be read or written; a duplicate keeps a second waiter, or a close, apart."""
     loop = asyncio.get_running_loop()
     own = os.dup(descriptor)

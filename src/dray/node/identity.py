@@ -18,6 +18,7 @@ from dray.api.types.core import Node
 from dray.api.wire import Tree
 from dray.client import Client, Clock, PatchKind, change_status, with_fields
 from dray.client.backoff import Backoff
+from dray.node.images.manifest import architecture
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,6 @@ VERSION = "v1.37.0+dray"
 LEASES_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40  # after which the node counts as dead; renewed four times in that time, as Kubernetes does
 STATUS_SECONDS = 300.0  # a status without changes is written this often
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class NodeIdentity:
         labels = {
             "kubernetes.io/hostname": self.name,
             "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": _architecture(),
+            "kubernetes.io/arch": architecture(),
         }
         metadata = {"name": self.name, "labels": labels | dict(self.labels)}
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}}
@@ -153,14 +153,9 @@ def machine_capacity() -> dict[str, str]:
     return {"cpu": str(os.cpu_count() or 1), "memory": f"{pages // 1024}Ki", "pods": "110"}
 
 
-def _architecture() -> str:
-    machine = platform.machine()
-    return _ARCHITECTURES.get(machine, machine)
-
-
 def _node_info(runtime: str) -> Tree:
     return {
-        "architecture": _architecture(),
+        "architecture": architecture(),
         "operatingSystem": "linux",
         "kernelVersion": platform.release(),
         "kubeletVersion": VERSION,

@@ -87,7 +87,7 @@ async def _batches(file: Path, options: LogOptions, running: Callable[[], bool])
     older = _read(file.with_name(file.name + ".1"))
     reader = _Growing(file)
     try:
-        lines = [*_lines(older), *reader.lines()]
+        lines = [*older.split(b"\n")[:-1], *reader.lines()]
         yield _last(_since(lines, options.since), options.tail)
         while options.follow:
             alive = running()  # asked before reading: what was written before the end is read after it
@@ -107,7 +107,7 @@ class _Growing:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._descriptor = self._open()
+        self._descriptor = _open(self._file)
         self._rest = b""
 
     def lines(self) -> list[bytes]:
@@ -122,7 +122,7 @@ class _Growing:
 
     def _chunks(self) -> Iterator[bytes]:
         if self._descriptor is None:
-            self._descriptor = self._open()
+            self._descriptor = _open(self._file)
         while self._descriptor is not None:
             current = self._is_current()  # asked before reading: what was written before the turn is read after it
             while chunk := os.read(self._descriptor, _CHUNK_BYTES):
@@ -130,7 +130,7 @@ class _Growing:
             if current:
                 return
             os.close(self._descriptor)
-            self._descriptor = self._open()
+            self._descriptor = _open(self._file)
 
     def _is_current(self) -> bool:
         assert self._descriptor is not None
@@ -139,24 +139,20 @@ class _Growing:
         except FileNotFoundError:
             return True
 
-    def _open(self) -> int | None:
-        try:
-            return os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
+
+def _open(file: Path) -> int | None:
+    try:
+        return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
 
 
 def _read(file: Path) -> bytes:
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+    descriptor = _open(file)
+    if descriptor is None:
         return b""
     with os.fdopen(descriptor, "rb") as stream:
         return stream.read()
-
-
-def _lines(data: bytes) -> list[bytes]:
-    return data.split(b"\n")[:-1]
 
 
 def _since(lines: Iterable[bytes], since: float | None) -> list[bytes]:

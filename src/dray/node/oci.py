@@ -79,7 +79,8 @@ class OciWrapper:
         config = _config(task)
         for step in rootfs.plan(_targets(task)) if not task.rootfs else ():
             _take(step, root, config["mounts"], task.security.readonly_root)
-        config["mounts"] += [*_own_mounts(task.security.privileged), *_volume_mounts(task), *_cdi_mounts(task)]
+        config["mounts"] += [*_own_mounts(task.security.privileged), *_volume_mounts(task)]
+        config["mounts"] += [_cdi_mount(mount, task.rootfs) for mount in task.edits.mounts]
         if task.rootfs:
             config["root"] = {"path": str(directory / "rootfs"), "readonly": task.security.readonly_root}
         write_json(str(bundle / "config.json"), config)
@@ -262,10 +263,6 @@ def _volume_mounts(task: Task) -> Iterator[dict[str, Any]]:
         source = mount.source if mount.staged else existing(mount.source)
         propagation = _PROPAGATION.get(mount.propagation, "rprivate")
         yield _bind(source, rootfs.place(mount.target, task.rootfs), "ro" if mount.readonly else "rw", propagation)
-
-
-def _cdi_mounts(task: Task) -> list[dict[str, Any]]:
-    return [_cdi_mount(mount, task.rootfs) for mount in task.edits.mounts]
 
 
 def _cdi_mount(mount: CdiMount, image: str) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class Plugins:
         *,
         clock: Clock,
         changed: Callable[[str], None],
-        remove_slices: Callable[[str], Awaitable[None]],
+        remove_slices: Callable[[str], Coroutine[None, None, None]],
         accompany: Callable[[DriverConnection], Coroutine[None, None, None]] | None = None,
         locate: Callable[[str], str] = lambda path: path,
     ) -> None:
@@ -158,13 +158,14 @@ class Plugins:
 
     async def _stay_with(self, path: str) -> None:
         """Register what is behind a socket and follow its connection."""
-        driver = await self._introduced(path)
+        # The driver is the node's from here on, whether or not it hears that it was accepted.
+        driver = await self._until_it_works(path, lambda stub: self._introduce(stub, path))
         instances = self._instances.setdefault(driver.name, {})
         instances.pop(path, None)
         instances[path] = driver
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._confirm(path))
+                group.create_task(self._until_it_works(path, lambda stub: self._notify(stub, "")))
                 if self._accompany is not None:
                     group.create_task(self._accompany(driver))
                 await driver.follow_connection(lambda connected: self._told(driver, connected))
@@ -199,14 +200,7 @@ class Plugins:
     def _begin_removal(self, name: str) -> None:
         log.info("DRA driver %s is gone: its slices are removed", name)
         assert self._group is not None
-        self._removals[name] = self._group.create_task(_finish(self._remove_slices(name)))
-
-    async def _introduced(self, path: str) -> DriverConnection:
-        """The driver behind a socket. It is the node's from here on, whether or not it hears that it was accepted."""
-        return await self._until_it_works(path, lambda stub: self._introduce(stub, path))
-
-    async def _confirm(self, path: str) -> None:
-        await self._until_it_works(path, lambda stub: self._notify(stub, ""))
+        self._removals[name] = self._group.create_task(self._remove_slices(name))
 
     async def _until_it_works(self, path: str, ask: Callable[[Any], Awaitable[_Answer]]) -> _Answer:
         backoff = Backoff(self._clock, initial=0.5, limit=60.0)
@@ -258,7 +252,3 @@ def _sockets(directory: Path) -> dict[str, _Identity]:
                 if stat.S_ISSOCK(status.st_mode) and entry.name[0] != ".":
                     found[entry.path] = status.st_ino, status.st_ctime_ns
     return found
-
-
-async def _finish(work: Awaitable[None]) -> None:
-    await work

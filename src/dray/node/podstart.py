@@ -129,7 +129,8 @@ class Starter:
         argv = command_line(container, env, run.Entrypoint or (), run.Cmd or ())
         if runtime.executes and not argv:
             # The pod waits: one that failed would be replaced at once, for ever.
-            raise ContainerStartError("no command specified" if image is not None else _no_command(runtime.name))
+            unsaid = f"no command, and the runtime {runtime.name} pulls no image that would say what to run"
+            raise ContainerStartError("no command specified" if image is not None else unsaid)
         if runtime.mounts_volumes:
             mounts = await self._volumes.mounts(pod, container, env)
         else:
@@ -207,10 +208,6 @@ def _message(pod: Pod, container: AnyContainer) -> TerminationMessage:
     return TerminationMessage(
         container.terminationMessagePath, fallback, min(_MESSAGE_BYTES, 3 * _MESSAGE_BYTES // count)
     )
-
-
-def _no_command(runtime: str) -> str:
-    return f"no command, and the runtime {runtime} pulls no image that would say what to run"
 
 
 def known_images(pod: Pod) -> dict[str, str]:

@@ -29,7 +29,7 @@ class ProcessWrapper:
         return ""
 
     def cannot(self, task: Task) -> list[str]:
-        return [*_host_only(task.edits), *rare(task.edits), *hooks(task.edits)]
+        return [*_host_only(task.edits), *rare(task.edits)]
 
     def refuses(self, task: Task) -> list[str]:
         elsewhere = [m.target for m in task.mounts if not _same(m.source, m.target) and not is_token(m.target)]
@@ -106,9 +106,6 @@ def rare(edits: CdiEdits) -> Iterator[str]:
         yield "intelRdt"
     if edits.additionalGids:
         yield f"additional groups {', '.join(map(str, edits.additionalGids))}"
-
-
-def hooks(edits: CdiEdits) -> Iterator[str]:
     for hook in edits.hooks:
         yield f"{hook.hookName} hook {hook.path}"
 

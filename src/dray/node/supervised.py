@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 from dray.node import shim
 from dray.node.builders import why_not_started
-from dray.node.execution import attach, run_command
+from dray.node.execution import attach, ready, run_command
 from dray.node.private import make_private, remove_tree
 from dray.node.runtime import (
     LOST_EXIT_CODE,
@@ -179,16 +179,16 @@ class Supervised:
         return next((attempt for attempt in self.attempts(key.pod) if attempt.key == key), None)
 
     async def _spawn(self, key: Key, directory: Path) -> None:
-        ready, theirs = os.pipe()
+        reads, theirs = os.pipe()
         try:
             self._children[key] = _guardian(directory, theirs)
             os.close(theirs)
             async with asyncio.timeout(_START_SECONDS):
-                await _readable(ready)
+                await ready(reads, writing=False)
         except TimeoutError:
             raise ContainerStartError(f"the container did not start within {_START_SECONDS:.0f} s") from None
         finally:
-            os.close(ready)
+            os.close(reads)
         if not (directory / "pid.json").exists():
             raise ContainerStartError(f"the container was not started: {_tail(directory / 'shim.err')}")
 
@@ -326,11 +326,11 @@ class Supervised:
                 self._forget(old)
 
 
-def _guardian(directory: Path, ready: int) -> int:
+def _guardian(directory: Path, output: int) -> int:
     """Start a guardian, without fork handlers or `preexec_fn`, which do not get along with the threads of gRPC."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_DUP2, ready, 1),
+        (os.POSIX_SPAWN_DUP2, output, 1),
         (os.POSIX_SPAWN_OPEN, 2, str(directory / "shim.err"), os.O_WRONLY | os.O_CREAT, 0o600),
     ]
     argv = [sys.executable, "-I", "-S", _SHIM, str(directory)]
@@ -338,23 +338,15 @@ def _guardian(directory: Path, ready: int) -> int:
 
 
 def _write_task(directory: Path, task: Task, launch: Launch) -> None:
-    written = {
-        "argv": launch.argv,
-        "env": launch.env,
-        "directory": launch.directory,
-        "depth": launch.depth,
-        "pid_file": launch.pid_file,
-        "report": launch.report,
+    written = asdict(launch) | {
         "program": task.argv[0] if task.argv else "",
         "inside": launch.inside or launch.directory,
-        "identity": dict(launch.identity),
         "inside_env": launch.env if launch.inside_env is None else launch.inside_env,
         "quick_ends": task.quick_ends,
         "message": asdict(task.message),
         "stdin": task.stdin,
         "stdin_once": task.stdin_once,
         "tty": task.tty,
-        "pids": launch.pids,
     }
     shim.write_json(str(directory / "task.json"), written)
 
@@ -417,16 +409,6 @@ def _alive(pid: int, started: int) -> bool:
         return False
 
 
-async def _readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    loop.add_reader(descriptor, lambda: None if done.done() else done.set_result(None))
-    try:
-        await done
-    finally:
-        loop.remove_reader(descriptor)
-
-
 async def _process_ended(pid: int, started: int) -> None:
     """Wait for the end of a process that need not be a child."""
     try:
@@ -438,7 +420,7 @@ async def _process_ended(pid: int, started: int) -> None:
         return
     try:
         if _alive(pid, started):
-            await _readable(descriptor)
+            await ready(descriptor, writing=False)
     finally:
         os.close(descriptor)
 

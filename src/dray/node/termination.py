@@ -21,7 +21,7 @@ def termination_message(directory: Path, task: dict[str, Any], code: int) -> str
     wanted = task.get("message")  # what an earlier version started has none
     if not wanted:
         return ""
-    data = _head(directory / MESSAGE_FILE, wanted["limit"])
+    data = _read(directory / MESSAGE_FILE, 0, wanted["limit"])
     if not data and code and wanted["from_log"]:
         data = _last_lines(directory / "log")[-min(_LOG_BYTES, wanted["limit"]) :]
     return data.decode(errors="replace")
@@ -30,10 +30,6 @@ def termination_message(directory: Path, task: dict[str, Any], code: int) -> str
 def last_line(directory: Path) -> str:
     """The last line of an attempt's log."""
     return _last_lines(directory / "log").decode(errors="replace").rstrip().rpartition("\n")[2]
-
-
-def _head(file: Path, limit: int) -> bytes:
-    return _read(file, 0, limit)
 
 
 def _last_lines(file: Path) -> bytes:

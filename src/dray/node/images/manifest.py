@@ -89,10 +89,15 @@ def is_index(data: bytes, media_type: str) -> bool:
     return "manifests" in tree
 
 
+def architecture() -> str:
+    """What images and nodes call this machine's."""
+    machine = platform.machine()
+    return _ARCHITECTURES.get(machine, machine)
+
+
 def choose(index: ImageIndex, what: str) -> Descriptor:
     """The image for this machine."""
-    machine = platform.machine()
-    wanted = _ARCHITECTURES.get(machine, machine)
+    wanted = architecture()
     fitting = [
         d
         for d in index.manifests
