@@ -42,7 +42,9 @@ class DriverPlugin:
         self._sockets = sockets
         self._health = _Health(driver) if isinstance(driver, HealthReporter) else None
         self._plugin = SocketServer(sockets.plugin, self._add_plugin)
-        self._registration = SocketServer(sockets.registration, self._add_registration)
+        self._registration = SocketServer(
+            sockets.registration, lambda server: add_service(server, registration_pb2, self)
+        )
         self.registered: bool | None = None  # what the node agent said last
 
     async def start(self) -> None:
@@ -65,9 +67,6 @@ class DriverPlugin:
         add_service(server, dra_v1_pb2, _Dra(self._preparation), *versions)
         if self._health is not None:
             add_service(server, health_pb2, self._health, *HEALTH_SERVICES)
-
-    def _add_registration(self, server: grpc.aio.Server) -> None:
-        add_service(server, registration_pb2, self)
 
     async def GetInfo(self, request: registration_pb2.InfoRequest, context: Context) -> registration_pb2.PluginInfo:
         services = PLUGIN_SERVICES + (HEALTH_SERVICES if self._health is not None else ())
