@@ -6,8 +6,8 @@ and printing (`layout`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from dray.api import podclaims
 from dray.api.reasons import cause_wording
@@ -28,6 +28,8 @@ from dray.inspect.snapshot import Snapshot
 from dray.inspect.suggesting.offers import suggestions
 from dray.inspect.workloads import WorkloadCase
 
+T = TypeVar("T", bound=Object)
+
 
 class NotThere(LookupError):
     """What should be explained does not exist; the text says what is there instead."""
@@ -42,10 +44,7 @@ def explain_pod(
     helps: bool = True,
 ) -> WaitExplanation:
     """Why a pod waits, or that it does not; without `helps`, nothing is tried that would help."""
-    pod = snapshot.get(Pod, name, namespace)
-    if pod is None:
-        _must_read(snapshot, Pod)
-        raise _absent("pod", name, namespace, snapshot.all(Pod))
+    pod = _existing(snapshot, Pod, name, namespace)
     found = PodCase(snapshot, pod, deadlines).finding()
     help_ = suggestions(snapshot, pod, found.cause, found.nodes, deadlines) if found.waits and helps else ()
     return _explanation("pod", namespace, name, found, snapshot, help_)
@@ -58,10 +57,7 @@ def explain_claim(
     deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
 ) -> WaitExplanation:
     """Why a claim is not allocated, or who has it."""
-    claim = snapshot.get(ResourceClaim, name, namespace)
-    if claim is None:
-        _must_read(snapshot, ResourceClaim)
-        raise _absent("resourceclaim", name, namespace, snapshot.all(ResourceClaim))
+    claim = _existing(snapshot, ResourceClaim, name, namespace)
     pods = [pod for pod in snapshot.all(Pod) if _uses(snapshot, pod, claim) and not podclaims.is_finished(pod)]
     found = _claim_finding(snapshot, claim, pods, deadlines)
     cause = found.cause.behind or found.cause
@@ -77,24 +73,16 @@ def explain_workload(
     deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
 ) -> WaitExplanation:
     """Why the pods of a workload do not run, or that they do."""
-    kind = BY_TYPE[type_].kind.lower()
-    workload = snapshot.get(type_, name, namespace)
-    if workload is None:
-        _must_read(snapshot, type_)
-        raise _absent(kind, name, namespace, snapshot.all(type_))
+    workload = _existing(snapshot, type_, name, namespace)
     found, help_ = WorkloadCase(snapshot, workload, deadlines).finding()
-    return _explanation(kind, namespace, name, found, snapshot, help_)
+    return _explanation(BY_TYPE[type_].kind.lower(), namespace, name, found, snapshot, help_)
 
 
 def explain_request(snapshot: Snapshot, name: str) -> WaitExplanation:
     """Why a ResourcePoolStatusRequest has no answer, or what it is."""
     if ResourcePoolStatusRequest in snapshot.unserved:
         raise NotThere(say(CausePhrase.GATE_HIDES, kind="ResourcePoolStatusRequest", gate="DRAResourcePoolStatus"))
-    request = snapshot.get(ResourcePoolStatusRequest, name)
-    if request is None:
-        _must_read(snapshot, ResourcePoolStatusRequest)
-        raise _absent("resourcepoolstatusrequest", name, "", snapshot.all(ResourcePoolStatusRequest))
-    waits, cause = _request_cause(request)
+    waits, cause = _request_cause(_existing(snapshot, ResourcePoolStatusRequest, name))
     return WaitExplanation(kind="request", name=name, waits=waits, cause=cause)
 
 
@@ -178,9 +166,19 @@ def _uses(snapshot: Snapshot, pod: Pod, claim: ResourceClaim) -> bool:
 # What is not there
 
 
-def _absent(kind: str, name: str, namespace: str, others: Iterable[Object]) -> NotThere:
+def _existing(snapshot: Snapshot, type_: type[T], name: str, namespace: str = "") -> T:
+    """What is to be explained; raises NotThere."""
+    found = snapshot.get(type_, name, namespace)
+    if found is not None:
+        return found
+    resource = BY_TYPE[type_]  # type: ignore[index]  # every kind of object has a row
+    if type_ in snapshot.unreadable:
+        raise NotThere(say(CausePhrase.MAY_NOT_LIST, names=resource.plural))
+    raise _absent(resource.kind.lower(), name, namespace, snapshot.all(type_))
+
+
+def _absent(kind: str, name: str, namespace: str, known: Sequence[Object]) -> NotThere:
     """That something does not exist, and where something of that name does."""
-    known = [*others]
     elsewhere = sorted({one.metadata.namespace for one in known if one.metadata.name == name} - {namespace})
     if elsewhere:
         names = cause_wording.listed(elsewhere)
@@ -188,8 +186,3 @@ def _absent(kind: str, name: str, namespace: str, others: Iterable[Object]) -> N
     meant = alike(name, (one.metadata.name for one in known if one.metadata.namespace == namespace))
     hint = say(CausePhrase.MEANT, meant=meant) if meant else ""
     return NotThere(say(CausePhrase.NOT_FOUND, kind=kind, name=name) + hint)
-
-
-def _must_read(snapshot: Snapshot, type_: type[Any]) -> None:
-    if type_ in snapshot.unreadable:
-        raise NotThere(say(CausePhrase.MAY_NOT_LIST, names=BY_TYPE[type_].plural))

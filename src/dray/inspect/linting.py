@@ -22,7 +22,7 @@ from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet
 from dray.api.types.batch import Job
 from dray.api.types.core import Pod, ReplicationController
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from dray.api.validation import Complaint, Context, DerivedCheck, SelectorCheck, validate_create
+from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Wire
 from dray.cel import Features
 from dray.cel.checking import ExpressionToCheck, check
@@ -88,18 +88,15 @@ def _checked(
         object_ = decode.to_object(conversion.home(resource), stored)
     except (BadRequest, msgspec.ValidationError) as error:
         return [Finding("error", place, "", f"{subject}: {error}")], None
-    context = Context(gates, _complaints(gates), version, check_derived=_derived_complaints(gates))
+    context = Context(
+        gates,
+        lambda expression: _checked_expression(ExpressionToCheck(expression), gates)[0],
+        version,
+        check_derived=lambda expression: _checked_expression(ExpressionToCheck(expression, derived=True), gates),
+    )
     for wrong in validate_create(resource, object_, context):
         findings.append(Finding("error", place, wrong.field, f"{subject}: {wrong.detail}"))
     return findings, object_
-
-
-def _complaints(gates: FeatureGates) -> SelectorCheck:
-    return lambda expression: _checked_expression(ExpressionToCheck(expression), gates)[0]
-
-
-def _derived_complaints(gates: FeatureGates) -> DerivedCheck:
-    return lambda expression: _checked_expression(ExpressionToCheck(expression, derived=True), gates)
 
 
 def _checked_expression(asked: ExpressionToCheck, gates: FeatureGates) -> tuple[Complaint | None, int]:

@@ -19,7 +19,7 @@ from dray.controllers.poolstatus.computation import count
 from dray.inspect.asking import asks_of
 from dray.inspect.device_defects import DeviceDefects, counted
 from dray.inspect.hardware import Hardware
-from dray.inspect.partial_use import WHOLE, PartialUse, PoolUse
+from dray.inspect.partial_use import WHOLE, PartialUse, PoolUse, consumers
 from dray.inspect.snapshot import Snapshot
 
 _IN_USE = ("allocated", "shared", "unhealthy")  # only those who use a device are told of its health
@@ -223,7 +223,7 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
             node=one.node,
             state=state,
             claim=f"{claim.metadata.namespace}/{claim.metadata.name}" if claim else "",
-            used_by=_consumers(claim) if claim else (),
+            used_by=consumers(claim) if claim else (),
             attributes={n: str(v) for named in one.view.attributes.values() for n, v in named.items()},
             capacity={n: str(v) for named in one.view.capacity.values() for n, v in named.items()},
             partial=partial,
@@ -249,7 +249,7 @@ def claim_rows(snapshot: Snapshot, namespace: str = "", driver: str = "") -> lis
                 wants=_wants(claim),
                 devices=tuple(str(device) for device in held),
                 nodes=tuple(sorted({nodes.get(device, "") for device in held} - {""})),
-                used_by=_consumers(claim),
+                used_by=consumers(claim),
                 created=claim.metadata.creationTimestamp or "",
             )
         )
@@ -259,10 +259,6 @@ def claim_rows(snapshot: Snapshot, namespace: str = "", driver: str = "") -> lis
 def _devices(claim: ResourceClaim) -> list[DeviceId]:
     allocation = claim.status.allocation
     return [DeviceId(r.driver, r.pool, r.device) for r in allocation.devices.results] if allocation else []
-
-
-def _consumers(claim: ResourceClaim) -> tuple[str, ...]:
-    return tuple(f"{r.resource.removesuffix('s')}/{r.name}" for r in claim.status.reservedFor)
 
 
 def _state(claim: ResourceClaim) -> str:

@@ -98,8 +98,12 @@ class PoolUse:
 
 
 def _share(claim: ResourceClaim, share: Share) -> ShareRow:
-    users = tuple(f"{r.resource.removesuffix('s')}/{r.name}" for r in claim.status.reservedFor)
-    return ShareRow(f"{claim.metadata.namespace}/{claim.metadata.name}", users, dict(share.consumed))
+    return ShareRow(f"{claim.metadata.namespace}/{claim.metadata.name}", consumers(claim), dict(share.consumed))
+
+
+def consumers(claim: ResourceClaim) -> tuple[str, ...]:
+    """Who uses a claim, as `pod/name`."""
+    return tuple(f"{r.resource.removesuffix('s')}/{r.name}" for r in claim.status.reservedFor)
 
 
 def _fitting(device: Device, left: dict[str, Quantity]) -> dict[str, str]:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 
 from dray.allocator.taints import intolerable
-from dray.api.allocations import DeviceId
 from dray.api.pools import CountersLeft, PoolName
 from dray.api.quantity import ZERO, Quantity
 from dray.api.types.resource import Device, DeviceClass
@@ -70,18 +69,14 @@ def _drawn(free: Sequence[Published], hardware: Hardware, snapshot: Snapshot) ->
     found = []
     for one in sorted(free, key=lambda one: _draw(one.device)):
         pool = PoolName(one.id.driver, one.id.pool)
-        if one.device.consumesCounters and _is_new(one.id, snapshot):
+        # A device that is shared already has drawn what it needs.
+        if one.device.consumesCounters and one.id not in snapshot.holders:
             if pool not in left:
                 left[pool] = CountersLeft.of(hardware.pools[pool], held.get(pool, set()))
             if not left[pool].draw(one.device):
                 continue
         found.append(one)
     return found
-
-
-def _is_new(device: DeviceId, snapshot: Snapshot) -> bool:
-    """A device that is shared already has drawn what it needs."""
-    return device not in snapshot.holders
 
 
 def _draw(device: Device) -> Quantity:

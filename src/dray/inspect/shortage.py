@@ -32,6 +32,7 @@ from dray.api.reasons.devices import (
 )
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.reasons.wording import request_of
+from dray.api.types.core import Taint
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
 from dray.cel import Interrupted
 from dray.inspect.amounts import Amounts
@@ -195,7 +196,8 @@ class ClaimShortage:
         asked = census.ask.asked(needed)
         if not self.hardware.devices:
             return Cause(CauseCode.NO_DEVICES, asked=asked)
-        node, best = _best_node(one.node for one in self.hardware.usable)
+        devices = Counter(one.node for one in self.hardware.usable)
+        node, best = next(iter(devices.most_common(1)), ("", 0))
         return Cause(CauseCode.TOO_FEW_DEVICES, asked=asked, node=node, found=best)
 
     def _class(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
@@ -393,10 +395,6 @@ def rules_with(taints: Iterable[DeviceTaint], snapshot: Snapshot) -> list[str]:
     return [rule.metadata.name for rule in rules if (rule.spec.taint.key, rule.spec.taint.effect) in keys]
 
 
-def taint_text(taint: DeviceTaint) -> str:
+def taint_text(taint: DeviceTaint | Taint) -> str:
     """`key=value:effect`, as kubectl writes it."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-
-
-def _best_node(nodes: Iterable[str]) -> tuple[str, int]:
-    return next(iter(Counter(nodes).most_common(1)), ("", 0))

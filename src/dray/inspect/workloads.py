@@ -91,13 +91,10 @@ class WorkloadCase:
         if quota is not None:
             return quota
         account = pod.spec.serviceAccountName or _DEFAULT_ACCOUNT
-        known = {one.metadata.name for one in self._snapshot.all(ServiceAccount) if self._is_here(one)}
-        if ServiceAccount not in self._snapshot.unreadable and account not in known:
+        is_known = self._snapshot.get(ServiceAccount, account, self._namespace) is not None
+        if ServiceAccount not in self._snapshot.unreadable and not is_known:
             return Cause(CauseCode.ACCOUNT_MISSING, subject=account)
         return Cause(CauseCode.PODS_REFUSED, message=event.message)
-
-    def _is_here(self, one: Object) -> bool:
-        return one.metadata.namespace == self._namespace
 
     def _event(self) -> Event | None:
         """What the server said last when it refused a pod, unless the one who asked for it has made pods since."""

@@ -17,7 +17,9 @@ from dray.api.types.core import Node, Pod
 from dray.api.wire import Tree, tree_of
 from dray.inspect.changes import is_controlled, patched
 from dray.inspect.pods import DEFAULT_SCHEDULER
+from dray.inspect.shortage import taint_text
 from dray.inspect.suggesting.devices import ending
+from dray.inspect.suggesting.requests import toleration
 from dray.inspect.suggesting.subject import WaitingPod
 from dray.verdicts.demand import demand_of
 
@@ -71,11 +73,8 @@ def _taint(subject: WaitingPod, node: Node, reason: NodeReason) -> Iterator[Sugg
     taint = next((t for t in node.spec.taints if (t.key, t.value) == (reason.subject, reason.value)), None)
     if taint is None:
         return
-    text = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-    added: Tree = {"key": taint.key, "effect": taint.effect, "operator": "Exists"}
-    if taint.value:
-        added |= {"operator": "Equal", "value": taint.value}
-    tolerations = [*tree_of(subject.pod)["spec"].get("tolerations", ()), added]
+    text = taint_text(taint)
+    tolerations = [*tree_of(subject.pod)["spec"].get("tolerations", ()), toleration(taint)]
     change = patched(subject.pod, {"spec": {"tolerations": tolerations}})
     name = node.metadata.name
     yield Suggestion(SuggestionCode.TOLERATE_NODE, f"pod {subject.name}", names=(text,), node=name, changes=(change,))

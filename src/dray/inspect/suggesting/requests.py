@@ -9,18 +9,17 @@ from dray.api.reasons.cause_wording import asked as in_words_of
 from dray.api.reasons.cause_wording import place
 from dray.api.reasons.causes import Cause, RequestedDevices, SelectorCode
 from dray.api.reasons.suggestions import SuggestedChange, Suggestion, SuggestionCode
+from dray.api.types.core import Taint
 from dray.api.types.resource import DeviceTaint
+from dray.api.usage import MOST_DEVICES
 from dray.api.wire import Tree, tree_of
-from dray.inspect.asking import DeviceCensus
+from dray.inspect.asking import DeviceCensus, expressions
 from dray.inspect.changes import patched
 from dray.inspect.expressions import accesses, in_words
 from dray.inspect.selectors import missing_name
 from dray.inspect.shortage import taint_text
 from dray.inspect.suggesting.rewriting import guarded, redriven, renamed, revalued
 from dray.inspect.suggesting.subject import WaitingPod
-
-MOST_DEVICES = 32
-
 
 # Selectors
 
@@ -86,17 +85,16 @@ def _mended(subject: WaitingPod, old: str) -> Iterator[tuple[SuggestionCode, tup
 
 def _class_mended(subject: WaitingPod, name: str) -> Iterator[Suggestion]:
     class_ = subject.snapshot.classes.get(name)
-    for one in class_.spec.selectors if class_ is not None else ():
-        for _, _, text in _mended(subject, one.cel.expression if one.cel is not None else ""):
-            yield _class_selector(subject, name, one.cel.expression if one.cel is not None else "", text)
+    for old in expressions(class_.spec.selectors) if class_ is not None else ():
+        for _, _, text in _mended(subject, old):
+            yield _class_selector(subject, name, old, text)
 
 
 def class_matches_nothing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Another name of a driver, an attribute or a value in the class."""
     class_ = subject.snapshot.classes.get(cause.subject)
     drivers = _drivers(subject)
-    for one in class_.spec.selectors if class_ is not None else ():
-        old = one.cel.expression if one.cel is not None else ""
+    for old in expressions(class_.spec.selectors) if class_ is not None else ():
         texts = [*redriven(old, drivers), *(text for _, _, text in _mended(subject, old))]
         texts += [text for text, _, _ in revalued(old, subject.hardware.usable)]
         for text in texts:
@@ -129,24 +127,23 @@ def fewer(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 
 def _asking_for(subject: WaitingPod, asked: RequestedDevices, number: int) -> Iterator[Suggestion]:
     if number > 0:
-
-        def change(request: Tree) -> None:
-            request["allocationMode"], request["count"] = "ExactCount", number
-
-        changes = subject.request_again(asked, change)
+        changes = _exactly(subject, asked, number)
         where = in_words_of(asked)
         code = SuggestionCode.FEWER_DEVICES
         yield Suggestion(code, where, str(asked.needed), str(number), changes=changes)
 
 
+def _exactly(subject: WaitingPod, asked: RequestedDevices, number: int) -> tuple[SuggestedChange, ...]:
+    def change(request: Tree) -> None:
+        request["allocationMode"], request["count"] = "ExactCount", number
+
+    return subject.request_again(asked, change)
+
+
 def not_all(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """Those that are free instead of all devices of a node."""
     if cause.asked is not None and cause.every and cause.found:
-
-        def change(request: Tree) -> None:
-            request["allocationMode"], request["count"] = "ExactCount", cause.found
-
-        changes = subject.request_again(cause.asked, change)
+        changes = _exactly(subject, cause.asked, cause.found)
         yield Suggestion(SuggestionCode.NOT_ALL, in_words_of(cause.asked), new=str(cause.found), changes=changes)
 
 
@@ -192,14 +189,15 @@ def tolerate(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 
 def _tolerating(subject: WaitingPod, asked: RequestedDevices, taints: list[DeviceTaint]) -> Suggestion:
     def change(request: Tree) -> None:
-        request["tolerations"] = [*request.get("tolerations", ()), *map(_toleration, taints)]
+        request["tolerations"] = [*request.get("tolerations", ()), *map(toleration, taints)]
 
     changes = subject.request_again(asked, change)
     names = tuple(map(taint_text, taints))
     return Suggestion(SuggestionCode.TOLERATE_DEVICE, in_words_of(asked), names=names, changes=changes)
 
 
-def _toleration(taint: DeviceTaint) -> Tree:
+def toleration(taint: DeviceTaint | Taint) -> Tree:
+    """What tolerates exactly this taint."""
     tree: Tree = {"key": taint.key, "effect": taint.effect}
     return tree | ({"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"})
 
