@@ -184,9 +184,7 @@ class DashboardConsumers:
             self._states[key] = state
 
     def _claim(self, key: Key) -> None:
-        assert self.following is not None
-        table = self._tables["claims"]
-        claim: ResourceClaim | None = self.following.get(ResourceClaim, *key)
+        table, claim = self._tables["claims"], self._known_claim(key)
         users = self._users.get(key, {})
         if claim is None:
             number = table.find(key)

@@ -43,9 +43,10 @@ class DashboardHistory:
     """The history of one picture."""
 
     def __init__(self, now: float | None = None) -> None:
-        self._begin(time.time() if now is None else now)
+        self.clear(time.time() if now is None else now)
 
-    def _begin(self, now: float) -> None:
+    def clear(self, now: float) -> None:
+        """Forget everything: what was read before may not be read any more."""
         self.since = now
         self._seconds: deque[_Second] = deque()
         self._open: dict[int, Was] = {}
@@ -79,10 +80,6 @@ class DashboardHistory:
         """One more point of the series; also the moment to forget what is too old."""
         self.series.append(values)
         self._trim(int(values[0] or 0))
-
-    def clear(self, now: float) -> None:
-        """Forget everything: what was read before may not be read any more."""
-        self._begin(now)
 
     def _close(self) -> None:
         if self._open:
