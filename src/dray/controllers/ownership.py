@@ -14,7 +14,8 @@ from enum import Enum
 from msgspec.structs import replace
 
 from dray.api.types.meta import ObjectMeta, OwnerReference
-from dray.client import Object, Tree
+from dray.api.wire import Tree, tree_of
+from dray.client import Object
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -112,20 +113,12 @@ def control_by(owner: Object) -> OwnerReference:
 
 def controller_reference(owner: Object) -> Tree:
     """The same as a tree."""
-    return owners_tree([control_by(owner)])[0]
+    return tree_of(control_by(owner))
 
 
 def owners_tree(owners: Sequence[OwnerReference]) -> list[Tree]:
-    """OwnerStanding references as they are written."""
-    trees = []
-    for ref in owners:
-        tree: Tree = {"apiVersion": ref.apiVersion, "kind": ref.kind, "name": ref.name, "uid": ref.uid}
-        if ref.controller is not None:
-            tree["controller"] = ref.controller
-        if ref.blockOwnerDeletion is not None:
-            tree["blockOwnerDeletion"] = ref.blockOwnerDeletion
-        trees.append(tree)
-    return trees
+    """Owner references as they are written."""
+    return [tree_of(ref) for ref in owners]
 
 
 def _blocks(dependent: Object, owner: str) -> bool:
