@@ -10,11 +10,11 @@ from contextlib import suppress
 from dray.api.errors import NotFound
 from dray.api.podclaims import is_finished
 from dray.api.selectors.taints import tolerates
-from dray.api.times import parse_timestamp, timestamp
-from dray.api.types.core import Node, Pod, PodCondition, PodStatus, Taint, Toleration
+from dray.api.times import parse_timestamp
+from dray.api.types.core import Node, Pod, PodStatus, Taint, Toleration
 from dray.client import Deltas, Key, change_status, key_of, with_conditions
 from dray.controllers.context import ControllerContext
-from dray.controllers.nodes import BY_NODE, node_named
+from dray.controllers.nodes import BY_NODE, disruption_target, node_named
 
 WORKERS = 8
 NO_EXECUTE = "NoExecute"
@@ -70,14 +70,8 @@ class NodeEviction:
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
 
     def _disrupted(self, status: PodStatus) -> PodStatus:
-        target = PodCondition(
-            type="DisruptionTarget",
-            status="True",
-            reason="DeletionByTaintManager",
-            message="Taint manager: deleting due to NoExecute taint",
-            lastTransitionTime=timestamp(self._clock.time()),
-        )
-        return with_conditions(status, target)
+        text = "Taint manager: deleting due to NoExecute taint"
+        return with_conditions(status, disruption_target("DeletionByTaintManager", text, self._clock.time()))
 
 
 def evicting(node: Node) -> tuple[Taint, ...]:

@@ -39,6 +39,13 @@ def node_named(obj: Pod | ResourceSlice) -> list[str]:
     return [obj.spec.nodeName] if obj.spec.nodeName else []
 
 
+def disruption_target(reason: str, message: str, now: float) -> PodCondition:
+    """The condition that says of a pod why it is about to be deleted."""
+    return PodCondition(
+        type="DisruptionTarget", status="True", reason=reason, message=message, lastTransitionTime=timestamp(now)
+    )
+
+
 class NodeGarbage:
     """Cleans up after nodes."""
 
@@ -119,13 +126,7 @@ class NodeGarbage:
             pass  # gone already
 
     def _failed(self, status: PodStatus, message: str) -> PodStatus:
-        target = PodCondition(
-            type="DisruptionTarget",
-            status="True",
-            reason="DeletionByPodGC",
-            message=message,
-            lastTransitionTime=timestamp(self._clock.time()),
-        )
+        target = disruption_target("DeletionByPodGC", message, self._clock.time())
         return replace(with_conditions(status, target), phase="Failed")
 
     async def _delete_slice(self, one: ResourceSlice) -> None:

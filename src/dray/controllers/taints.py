@@ -17,7 +17,7 @@ from dray.api import podclaims
 from dray.api.errors import Conflict, NotFound
 from dray.api.taints import selects
 from dray.api.times import parse_timestamp, timestamp
-from dray.api.types.core import Pod, PodCondition
+from dray.api.types.core import Pod
 from dray.api.types.resource import (
     DeviceRequestAllocationResult,
     DeviceTaintRule,
@@ -30,6 +30,7 @@ from dray.client.consumers import ClaimConsumers
 from dray.controllers.context import ControllerContext
 from dray.controllers.eviction_time import NO_EXECUTE, EvictionTime, Tainted, eviction_time_of, seconds_tolerated
 from dray.controllers.evictions import NO_EFFECT, Evictions, TaintedDevices, condition
+from dray.controllers.nodes import disruption_target
 
 WORKERS = 32
 EVENT = "DeviceTaintManagerEviction"
@@ -204,13 +205,8 @@ class TaintEviction:
     async def _evict(self, pod: Pod, eviction: EvictionTime) -> None:
         self._recorder.record(pod, EVENT, f"Marking for deletion: {eviction.why}")
         meta = pod.metadata
-        told = PodCondition(
-            type="DisruptionTarget",
-            status="True",
-            reason="DeletionByDeviceTaintManager",
-            message="Device Taint manager: deleting due to NoExecute taint",  # the event says which
-            lastTransitionTime=timestamp(self._clock.time()),
-        )
+        text = "Device Taint manager: deleting due to NoExecute taint"  # the event says which
+        told = disruption_target("DeletionByDeviceTaintManager", text, self._clock.time())
         with suppress(NotFound, Conflict):  # gone, or another pod of that name by now
             await change_status(self._client, pod, lambda pod: with_conditions(pod.status, told))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
