@@ -97,10 +97,7 @@ class NodeLogs:
         import aiohttp
         from yarl import URL
 
-        node = one(self._reader, Node, "", name)
-        if node is None:
-            raise not_found(BY_TYPE[Node], name)
-        url = URL(f"{self._base(node)}/{path}?{query}" if query else f"{self._base(node)}/{path}", encoded=True)
+        url = URL(f"{self._base(name)}/{path}" + (f"?{query}" if query else ""), encoded=True)
         limits = self._limits
         timeout = aiohttp.ClientTimeout(total=limits.log_seconds, sock_connect=_CONNECT_SECONDS)
         try:
@@ -171,12 +168,13 @@ class NodeLogs:
         """Where the node of a pod answers."""
         if not pod.spec.nodeName:
             raise BadRequest(f"pod {pod.metadata.name} does not have a host assigned")
-        node = one(self._reader, Node, "", pod.spec.nodeName)
-        if node is None:
-            raise not_found(BY_TYPE[Node], pod.spec.nodeName)
-        return self._base(node)
+        return self._base(pod.spec.nodeName)
 
-    def _base(self, node: Node) -> str:
+    def _base(self, name: str) -> str:
+        """Where a node answers."""
+        node = one(self._reader, Node, "", name)
+        if node is None:
+            raise not_found(BY_TYPE[Node], name)
         scheme = "https" if self._keys is not None else "http"
         return f"{scheme}://{_endpoint(node)}"
 
