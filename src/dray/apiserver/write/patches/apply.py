@@ -81,7 +81,7 @@ def server_side_apply(
     changes = Changes(old, Versions(resource, result, api_version))
     if not force:
         _refuse_conflicts(rest, changes)
-    entries = [entry for entry in others(managed, mine, changes) if entry is not None]
+    entries = others(managed, mine, changes)
     if fields:
         entries.append(renewed(before, mine, fields, time, api_version))
     return Applied(result, arranged(entries))

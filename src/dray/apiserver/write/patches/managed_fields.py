@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import msgspec
-
 from dray.api import conversion
 from dray.api.resources import Resource
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.apiserver.write.patches.field_sets import FieldSet, difference, intersection, union
 from dray.apiserver.write.patches.typed import Comparison, compare, created_fields
 
@@ -60,21 +58,16 @@ class Versions:
         return None
 
     def tree(self, api_version: str) -> Tree:
+        """The object in a version; conversions work in place, so each is made of a copy."""
         if api_version not in self._trees:
             stored = self._home.api_version()
             if api_version == stored:
-                given = _copy(self._trees[self._given])
+                given = tree_of(self._trees[self._given])
                 self._trees[stored] = conversion.to_stored(self._resource, _version(self._given), given)
             else:
-                copy = _copy(self.tree(stored))
+                copy = tree_of(self.tree(stored))
                 self._trees[api_version] = conversion.from_stored(self._resource, _version(api_version), copy)
         return self._trees[api_version]
-
-
-def _copy(tree: Tree) -> Tree:
-    """Conversions work in place."""
-    copy: Tree = msgspec.json.decode(msgspec.json.encode(tree))
-    return copy
 
 
 def _version(api_version: str) -> str:
@@ -128,7 +121,7 @@ def track_update(
     assert here is not None
     if not here.changed and not here.removed:
         return list(managed)
-    entries = [entry for entry in others(managed, mine, changes) if entry is not None]
+    entries = others(managed, mine, changes)
     before = next((entry for entry in managed if identity(entry) == mine), None)
     fields = difference(before.get("fieldsV1") or {}, here.removed) if before else {}
     fields = _own(resource, subresource, union(fields, here.changed))
@@ -137,9 +130,9 @@ def track_update(
     return arranged(_capped(entries))
 
 
-def others(managed: Sequence[Entry], mine: Identity, changes: Changes) -> list[Entry | None]:
-    """The other managers' entries without what they lose; nothing in place of one that has lost everything."""
-    result: list[Entry | None] = []
+def others(managed: Sequence[Entry], mine: Identity, changes: Changes) -> list[Entry]:
+    """The other managers' entries without what they lose; one that has lost everything is gone."""
+    result: list[Entry] = []
     for entry in managed:
         if identity(entry) == mine:
             continue
@@ -150,9 +143,8 @@ def others(managed: Sequence[Entry], mine: Identity, changes: Changes) -> list[E
         lost = union(found.changed, found.removed)
         if not intersection(fields, lost):
             result.append(entry)
-            continue
-        rest = difference(fields, lost)
-        result.append({**entry, "fieldsV1": rest} if rest else None)
+        elif rest := difference(fields, lost):
+            result.append({**entry, "fieldsV1": rest})
     return result
 
 
