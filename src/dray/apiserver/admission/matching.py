@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-import msgspec
-
 from dray.api.conversion import from_stored
 from dray.api.resources import Resource
 from dray.api.selectors import label_selector
 from dray.api.types.admissionregistration import NamedRuleWithOperations, RuleWithOperations
 from dray.api.types.core import Namespace
 from dray.api.types.meta import LabelSelector, ObjectMeta
-from dray.api.wire import Wire
+from dray.api.wire import Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.wire.discovery import SUBRESOURCES, Subresource
@@ -89,18 +87,12 @@ def presented(request: AdmissionRequest, version: str, state: Wire) -> dict[str,
         return shown(request.resource, version, state)
     kind = _kind(request, version)
     group = f"{kind['group']}/" if kind["group"] else ""
-    return {**as_tree(state), "apiVersion": group + kind["version"], "kind": kind["kind"]}
+    return {**tree_of(state), "apiVersion": group + kind["version"], "kind": kind["kind"]}
 
 
 def shown(resource: Resource, version: str, state: Wire) -> dict[str, Any]:
     """An object as a tree of a version, as a client would read it."""
-    return from_stored(resource, version, as_tree(state))
-
-
-def as_tree(state: Wire) -> dict[str, Any]:
-    """A private tree of the stored version; unlike `msgspec.to_builtins`, with lists where the object has tuples."""
-    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(state))
-    return tree
+    return from_stored(resource, version, tree_of(state))
 
 
 def _listed(values: tuple[str, ...], value: str) -> bool:

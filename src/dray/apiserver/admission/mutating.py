@@ -9,15 +9,14 @@ import msgspec
 
 from dray.api import conversion, decode, defaults
 from dray.api.gates import FeatureGates
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.wire.bodies import ORDINARY
 
 
 def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
     """The request with the object that its tree stands for now."""
-    copy = msgspec.json.decode(msgspec.json.encode(tree))
-    typed = decode.to_object(conversion.home(request.resource), copy)
+    typed = decode.to_object(conversion.home(request.resource), tree_of(tree))
     return msgspec.structs.replace(request, object=typed)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from dray.api.errors import ApiError
 from dray.api.gates import FeatureGates
 from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.matching import shown
@@ -55,14 +55,12 @@ class MutatingWebhooks(Admission):
         return self._ask_all(request, request.tree)
 
     async def _ask_all(self, request: AdmissionRequest, tree: Tree) -> None:
-        before = msgspec.json.decode(msgspec.json.encode(tree))
+        before = tree_of(tree)
         again: list[str] = []  # webhooks that want another look
         changed_since: set[str] = set()
         for call in await self._calls(request, tree):
-            if not await self._ask(call, request, tree):
-                again += _wanting(call)
-                continue
-            changed_since.update(again)
+            if await self._ask(call, request, tree):
+                changed_since.update(again)
             again += _wanting(call)
         if self._policies is not None and tree != before and await self._policies.reinvoke(request, tree):
             changed_since.update(again)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 from dray.api.types.core import Namespace
-from dray.api.wire import Tree, Wire
+from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.admission.matching import as_tree, described, presented
+from dray.apiserver.admission.matching import described, presented
 from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.user import service_account_user
@@ -94,7 +94,7 @@ class PolicyView:
 
 def _shown_namespace(namespace: Namespace) -> Tree:
     """A namespace with the declared fields and types: times are times, and the uid is spelt as Kubernetes declares it."""
-    tree = as_tree(namespace)
+    tree = tree_of(namespace)
     metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN}
     if "uid" in metadata:
         metadata["UID"] = metadata.pop("uid")

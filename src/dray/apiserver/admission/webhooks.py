@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
 from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import (
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
     MutatingWebhook,
     MutatingWebhookConfiguration,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts, Known
 from dray.apiserver.admission.matching import described, matched_version, presented, selected
+from dray.apiserver.admission.mutating_policies import EXEMPT
 from dray.apiserver.admission.webhook_client import (
     API_VERSION,
     ReviewAnswer,
@@ -43,14 +40,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 10
 LONGEST_WARNING = 256
-NEVER_SENT = (
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    MutatingWebhookConfiguration,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    ValidatingWebhookConfiguration,
-)
+NEVER_SENT = (*EXEMPT, MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 Webhook = ValidatingWebhook | MutatingWebhook
 
 
