@@ -15,7 +15,7 @@ from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Vali
 from dray.api.types.core import Binding, ObjectReference, Pod
 from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest, Chain
-from dray.apiserver.admission.conditions import SECONDS
+from dray.apiserver.admission.attempts import SECONDS
 from dray.apiserver.admission.policies import ValidatingPolicies
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac

@@ -8,22 +8,41 @@ the computation is attempted again with what is known then. Left out: what is co
 from __future__ import annotations
 
 import asyncio
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dray.api.conversion import Unconverted
 from dray.api.errors import InternalError
 from dray.apiserver.custom.conversions import Conversions, remembering
-from dray.background import Background, Computation
+from dray.background import Background, Interrupt
 
 T = TypeVar("T")
+SECONDS = 1.0  # what Kubernetes means its budget of cost to come to
 Known = dict[Hashable, Any]  # what other processes found, by the plugin that asked
 
 
-class Judging(Computation, Protocol):
+class Judging(ABC):
     """A judgement that another process makes; the verdict is None until it has."""
 
-    verdict: Any
+    verdict: Any = None
+
+    @abstractmethod
+    def judged(self, interrupt: Interrupt) -> Any:
+        """What the verdict is."""
+
+    def run(self, interrupt: Interrupt) -> bool:
+        """It has its own limit, in seconds of the processor, and is not made in parts."""
+        ends = time.thread_time() + SECONDS
+        self.verdict = self.judged(lambda: time.thread_time() > ends)
+        return True
+
+    def found(self) -> Any:
+        return self.verdict
+
+    def accept(self, found: Any) -> None:
+        self.verdict = found
 
 
 class Elsewhere(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from dray.api.types.admissionregistration import MatchCondition
-from dray.apiserver.admission.attempts import Elsewhere, Known
+from dray.apiserver.admission.attempts import SECONDS, Elsewhere, Judging, Known
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.errors import Interrupted, TooSlow
 from dray.cel.expression import Expression
@@ -20,7 +20,6 @@ from dray.cel.limits import Interrupt, at, quickly
 from dray.cel.values import Value
 
 VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # what can be seen without an authorizer
-SECONDS = 1.0  # what Kubernetes means its budget of cost to come to
 
 
 class ConditionsFailed(Exception):
@@ -73,29 +72,20 @@ def held(conditions: Conditions, read: Read, known: Known) -> bool:
     return cast(bool, verdict)
 
 
-class ConditionsJudging:
+class ConditionsJudging(Judging):
     """Conditions that another process evaluates, from the values that they can see. The verdict is whether they hold."""
 
     def __init__(self, conditions: Sequence[MatchCondition], values: dict[str, Value]) -> None:
         self._conditions = conditions
         self._values = values
-        self.verdict: bool | str | None = None  # a text: why that cannot be said
 
-    def run(self, interrupt: Interrupt) -> bool:
-        """It has its own limit, in seconds of the processor, and is not made in parts."""
-        ends = time.thread_time() + SECONDS
+    def judged(self, interrupt: Interrupt) -> bool | str:
+        """A text says why that cannot be said."""
         conditions = Conditions(self._conditions, Compiler(params=False, composed=False))
         try:
-            self.verdict = conditions.hold(self._values.__getitem__, lambda: time.thread_time() > ends)
+            return conditions.hold(self._values.__getitem__, interrupt)
         except ConditionsFailed as error:
-            self.verdict = str(error)
-        return True
-
-    def found(self) -> bool | str | None:
-        return self.verdict
-
-    def accept(self, found: bool | str | None) -> None:
-        self.verdict = found
+            return str(error)
 
 
 def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Validation
-from dray.apiserver.admission.conditions import SECONDS, Conditions, ConditionsFailed, evaluate
+from dray.apiserver.admission.attempts import SECONDS, Judging
+from dray.apiserver.admission.conditions import Conditions, ConditionsFailed, evaluate
 from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.expression import Expression
 from dray.cel.limits import Interrupt, at
@@ -99,25 +100,15 @@ class Policy:
                 yield from self.failure(error)
 
 
-class PolicyJudging:
+class PolicyJudging(Judging):
     """A judgement that another process makes, from the values that a policy can see."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy, values: dict[str, Value]) -> None:
         self._policy = policy
         self._values = values
-        self.verdict: PolicyVerdict | None = None
 
-    def run(self, interrupt: Interrupt) -> bool:
-        """It has its own limit, in seconds of the processor, and is not made in parts."""
-        ends = time.thread_time() + SECONDS
-        self.verdict = Policy(self._policy).judge(self._values.__getitem__, lambda: time.thread_time() > ends)
-        return True
-
-    def found(self) -> PolicyVerdict | None:
-        return self.verdict
-
-    def accept(self, found: PolicyVerdict | None) -> None:
-        self.verdict = found
+    def judged(self, interrupt: Interrupt) -> PolicyVerdict:
+        return Policy(self._policy).judge(self._values.__getitem__, interrupt)
 
 
 def _message(evaluation: Evaluation, check: _Check) -> str:

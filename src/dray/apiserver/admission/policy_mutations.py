@@ -16,8 +16,8 @@ import msgspec
 
 from dray.api.times import timestamp
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
-from dray.apiserver.admission.attempts import Elsewhere, Known
-from dray.apiserver.admission.conditions import SECONDS, VALUES, Conditions, evaluate
+from dray.apiserver.admission.attempts import SECONDS, Elsewhere, Judging, Known
+from dray.apiserver.admission.conditions import VALUES, Conditions, evaluate
 from dray.cel.admission import BUDGET, OBJECT, Compiler, Evaluation, OutOfBudget, Read, Use
 from dray.cel.errors import TooSlow
 from dray.cel.limits import Interrupt, at, quickly
@@ -87,31 +87,21 @@ class MutatingPolicy:
         return Patch(operations=[_operation(one) for one in value])
 
 
-class MutationJudging:
+class MutationJudging(Judging):
     """A mutation that another process evaluates, from the values that a policy can see."""
 
     def __init__(self, policy: MutatingAdmissionPolicy, number: int, values: dict[str, Value]) -> None:
         self._policy = policy
         self._number = number
         self._values = values
-        self.verdict: tuple[Any, ...] | str | None = None  # a text: why there is none
 
-    def run(self, interrupt: Interrupt) -> bool:
-        """It has its own limit, in seconds of the processor, and is not made in parts."""
-        ends = time.thread_time() + SECONDS
+    def judged(self, interrupt: Interrupt) -> tuple[Any, ...] | str:
+        """The patch, or a text that says why there is none."""
         policy = MutatingPolicy(self._policy)
         try:
-            found = policy.evaluated(self._number, self._values.__getitem__, lambda: time.thread_time() > ends)
-            self.verdict = tuple(found)
+            return tuple(policy.evaluated(self._number, self._values.__getitem__, interrupt))
         except MutationFailed as error:
-            self.verdict = str(error)
-        return True
-
-    def found(self) -> tuple[Any, ...] | str | None:
-        return self.verdict
-
-    def accept(self, found: tuple[Any, ...] | str | None) -> None:
-        self.verdict = found
+            return str(error)
 
 
 def _expression(mutation: Mutation) -> tuple[Use, str]:
