@@ -77,8 +77,7 @@ def sort_sets(deployment: Deployment, sets: Iterable[ReplicaSet]) -> Sets:
 
 
 def revision_of(replica_set: ReplicaSet) -> int:
-    text = replica_set.metadata.annotations.get(REVISION, "")
-    return int(text) if text.isdigit() else 0
+    return annotated(replica_set, REVISION) or 0
 
 
 def next_revision(old: Iterable[ReplicaSet]) -> int:

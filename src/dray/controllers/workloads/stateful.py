@@ -21,6 +21,7 @@ from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.history import REVISION_LABEL
 from dray.controllers.workloads.podcontrol import BURST
 from dray.controllers.workloads.pods import is_available, is_deleting, is_ready, pod_tree
+from dray.controllers.workloads.rollout import share
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -150,9 +151,7 @@ def _roll(view: StatefulView) -> StatefulPlan:
 def _most_unavailable(view: StatefulView) -> int:
     update = view.stateful_set.spec.updateStrategy.rollingUpdate
     bound = update.maxUnavailable if update is not None else None
-    if isinstance(bound, str):
-        return len(view.wanted) * int(bound[:-1]) // 100
-    return 1 if bound is None else bound
+    return 1 if bound is None else share(bound, len(view.wanted), up=False)
 
 
 def revision_of(pod: Pod) -> str:
