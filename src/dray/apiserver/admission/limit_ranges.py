@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dray.api.custom.pruning import MOST_DEFAULTS, DefaultsBudget
 from dray.api.errors import MOST_ERRORS
-from dray.api.quantity import Quantity
+from dray.api.quantity import ZERO, Quantity
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod
 from dray.apiserver.admission import Admission, AdmissionRequest
@@ -20,7 +20,6 @@ from dray.apiserver.read.reader import Reader, many
 from dray.apiserver.turns import turns
 
 ANNOTATION = "kubernetes.io/limit-ranger"
-ZERO = Quantity.parse("0")
 _RANGES = BY_TYPE[LimitRange]
 
 Amounts = Mapping[str, Quantity]

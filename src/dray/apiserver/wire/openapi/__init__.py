@@ -30,7 +30,7 @@ class OpenApi:
 
     def __init__(self, served: Mapping[Resource, Sequence[str]]) -> None:
         self._served = served
-        self._groups = Discovery(served).groups
+        self._discovery = Discovery(served)
         self._documents: dict[str, bytes] = {}
 
     @cached_property
@@ -63,7 +63,7 @@ class OpenApi:
     def _group_versions(self) -> dict[str, tuple[str, str]]:
         return {
             f"apis/{group}/{version}" if group else f"api/{version}": (group, version)
-            for group, versions in self._groups.items()
+            for group, versions in self._discovery.groups.items()
             for version in versions
         }
 
@@ -77,11 +77,8 @@ class OpenApi:
                 digest.update(resource.custom.definition.metadata.resourceVersion.encode())
         return digest.hexdigest().upper()
 
-    def _resources(self, group: str, version: str) -> list[Resource]:
-        return [r for r, versions in self._served.items() if r.group == group and version in versions]
-
     def _v3_document(self, group: str, version: str) -> dict[str, Any]:
-        found = self._resources(group, version)
+        found = self._discovery.resources(group, version)
         return {
             "openapi": "3.0.0",
             "info": {"title": _TITLE, "version": dray.__version__},
