@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -21,38 +21,26 @@ from dray.api.wire import Tree, Wire
 from dray.sim.history import history_from_bytes
 from dray.sim.recording import RecordingError
 
-W = TypeVar("W", bound=Wire)
 _SUFFIXES = (".yaml", ".yml", ".json")
 _RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # how recordings begin, compressed or not
 
 
-class Manifests:
-    """The objects of some files, by type."""
-
-    def __init__(self, objects: Iterable[Wire]) -> None:
-        self._objects = list(objects)
-
-    def all(self, type_: type[W]) -> list[W]:
-        """The objects of a type, in the order of the files."""
-        return [found for found in self._objects if isinstance(found, type_)]
-
-
-def read_manifests(paths: Iterable[str], gates: FeatureGates) -> Manifests:
+def read_manifests(paths: Iterable[str], gates: FeatureGates) -> list[Wire]:
     """Read files, directories (their .yaml, .yml and .json files) and, for `-`, standard input."""
-    return Manifests(
+    return [
         found for path in paths for source, content in _contents(path) for found in _objects(source, content, gates)
-    )
+    ]
 
 
-def read_recordings(paths: Iterable[str], gates: FeatureGates) -> Manifests:
+def read_recordings(paths: Iterable[str], gates: FeatureGates) -> list[Wire]:
     """As `read_manifests`, for files that stand for a cluster: one without any object does not."""
     found: list[Wire] = []
     for path in paths:
-        objects = read_manifests([path], gates).all(Wire)
+        objects = read_manifests([path], gates)
         if not objects:
             raise ManifestError(f"{path}: there is no object in it; expected what `dray record` writes, or manifests")
         found += objects
-    return Manifests(found)
+    return found
 
 
 def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]:
@@ -60,8 +48,11 @@ def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]
     if content.startswith(_RECORDING):
         yield from _recorded(source, content)
         return
-    for number, tree in _documents(source, content):
-        yield _object(tree, f"{source}, document {number}", gates)
+    for number, _, tree in _items(source, content):
+        try:
+            yield object_of(tree, gates)
+        except ManifestError as error:
+            raise ManifestError(f"{source}, document {number}: {error}") from error
 
 
 class DocumentPlace(NamedTuple):
@@ -100,10 +91,6 @@ def _contents(path: str) -> Iterator[tuple[str, bytes]]:
             raise ManifestError(f"{file}: {error.strerror or error}") from error
 
 
-def _documents(source: str, content: bytes) -> Iterator[tuple[int, Tree]]:
-    return ((number, tree) for number, _, tree in _items(source, content))
-
-
 def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]]:
     """The objects of a file: the number of the document, that of the item in a List, and the object."""
     for number, tree in enumerate(_loaded(source, content), 1):
@@ -112,7 +99,7 @@ def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]
         if not isinstance(tree, dict):
             raise ManifestError(f"{source}, document {number}: expected an object with apiVersion and kind")
         if tree.get("kind") == "Recording":
-            objects = map(_tree, _recorded(source, content))
+            objects = map(msgspec.to_builtins, _recorded(source, content))
             yield from ((number, at, item) for at, item in enumerate(objects, 1))
         elif tree.get("kind") == "List":
             for at, item in enumerate(tree.get("items") or (), 1):
@@ -148,15 +135,3 @@ def _recorded(source: str, content: bytes) -> list[Wire]:
         return history.final_objects()
     except RecordingError as error:
         raise ManifestError(f"{source}: {error}") from error
-
-
-def _object(tree: Tree, place: str, gates: FeatureGates) -> Wire:
-    try:
-        return object_of(tree, gates)
-    except ManifestError as error:
-        raise ManifestError(f"{place}: {error}") from error
-
-
-def _tree(one: Wire) -> Tree:
-    tree: Tree = msgspec.to_builtins(one)
-    return tree

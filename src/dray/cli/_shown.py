@@ -58,12 +58,11 @@ async def _cluster(args: argparse.Namespace) -> Shown:
 
 
 def _recording(file: str) -> Shown:
-    from dray.api.wire import Wire
     from dray.cli._manifests import read_manifests
     from dray.cli._recorded import Recorded
 
     gates = FeatureGates()
-    client = Recorded(read_manifests([file], gates).all(Wire))
+    client = Recorded(read_manifests([file], gates))
     identity = SessionIdentity("whoever has the file", {"local": file})
     return Shown(ClientAccess(lambda: client, identity, Path(file).name, "recording"), gates)
 

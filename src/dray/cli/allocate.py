@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dray.allocator import Allocated, Outcome
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
-    from dray.cli._manifests import Manifests
+    from dray.inspect.snapshot import Snapshot
 
 
 ALLOCATED, WRONG_INPUT = 0, 2
@@ -111,10 +111,11 @@ def _manifests(args: argparse.Namespace) -> int:
     from dray.api.reasons.wording import tree
     from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
     from dray.cli._manifests import read_manifests
+    from dray.inspect.snapshot import Snapshot
 
     gates = FeatureGates.parse(args.feature_gates)
     features = Features.from_gates(gates.enabled)
-    manifests = read_manifests(args.filename, gates)
+    manifests = Snapshot.of(*read_manifests(args.filename, gates))
     node = _node(args.node, manifests)
     taken = taken_by_all(manifests.all(ResourceClaim))
     classes, slices = manifests.all(DeviceClass), manifests.all(ResourceSlice)
@@ -148,7 +149,7 @@ def _lines(claims: Sequence[ResourceClaim], outcome: Allocated) -> Iterator[str]
             yield f"  claim {claim.metadata.name}, request {one['request']}: {device}"
 
 
-def _node(name: str | None, manifests: Manifests) -> Node:
+def _node(name: str | None, manifests: Snapshot) -> Node:
     from dray.api.types.core import Node
     from dray.api.types.meta import ObjectMeta
 
@@ -164,7 +165,7 @@ def _node(name: str | None, manifests: Manifests) -> Node:
     return Node(metadata=ObjectMeta(name=name))  # no node is described, so this one has no labels
 
 
-def _questions(manifests: Manifests) -> Iterator[tuple[str, list[ResourceClaim]]]:
+def _questions(manifests: Snapshot) -> Iterator[tuple[str, list[ResourceClaim]]]:
     """The claims of each pod; without pods, all claims together. What is allocated already is not asked for."""
     from dray.api.types.core import Pod
     from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate

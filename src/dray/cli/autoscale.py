@@ -101,14 +101,13 @@ def _run(args: argparse.Namespace, action: str) -> int:
 def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
     """The cluster of a recording, with what a manifest asks for; the groups, and the DaemonSets."""
     from dray.api.types.apps import DaemonSet
-    from dray.api.wire import Wire
     from dray.cli._manifests import read_manifests, read_recordings
     from dray.sim.cluster import Cluster
     from dray.sim.demands import demand_of
     from dray.sim.what_if import place
 
-    recorded = read_recordings(args.recording, gates).all(Wire)
-    wanted = read_manifests(args.filename, gates).all(Wire)
+    recorded = read_recordings(args.recording, gates)
+    wanted = read_manifests(args.filename, gates)
     daemons = [one for one in (*recorded, *wanted) if isinstance(one, DaemonSet)]
     groups = _groups(args, [*recorded, *wanted], gates)
     there = [one for one in recorded if not isinstance(one, DaemonSet)]

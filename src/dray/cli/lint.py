@@ -80,11 +80,10 @@ def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
     if args.cluster:
         return asyncio.run(_fetched(args))
     if args.recording:
-        from dray.api.wire import Wire
         from dray.cli._manifests import read_manifests
         from dray.inspect.snapshot import Snapshot
 
-        return Snapshot.of(*read_manifests(args.recording, gates).all(Wire))
+        return Snapshot.of(*read_manifests(args.recording, gates))
     return None
 
 

@@ -99,11 +99,10 @@ def _from_files(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
     from dray.api.gates import FeatureGates
     from dray.api.manifests import ManifestError
     from dray.api.times import timestamp
-    from dray.api.wire import Wire
     from dray.cli._manifests import read_manifests
     from dray.sim.recording import record
 
-    objects = read_manifests(args.filename, FeatureGates()).all(Wire)
+    objects = read_manifests(args.filename, FeatureGates())
     made = record(objects, time=timestamp(time.time()), source=", ".join(args.filename), anonymous=args.anonymous)
     if not made.objects:
         raise ManifestError(f"{made.source}: there is nothing to record: no node, slice, class, claim or pod")

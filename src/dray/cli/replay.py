@@ -154,7 +154,6 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
     """What is to be changed; None for nothing."""
     from dray.api.manifests import object_of
     from dray.api.times import timestamp
-    from dray.api.wire import Wire
     from dray.cli._manifests import read_manifests
     from dray.cli.scheduler import read_configuration
     from dray.sim.changes import ChangeError
@@ -169,7 +168,7 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
     if not (args.config or args.feature_gates or args.filename or args.profile or args.add_nodes or args.taint):
         return None
     supposed = objects_of(args.profile, timestamp(time.time())) if args.profile else []
-    objects = [*(object_of(tree, gates) for tree in supposed), *read_manifests(args.filename, gates).all(Wire)]
+    objects = [*(object_of(tree, gates) for tree in supposed), *read_manifests(args.filename, gates)]
     return Setup(gates, configuration, tuple(objects), bool(args.profile), lambda cluster: _change(args, cluster))
 
 

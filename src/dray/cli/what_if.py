@@ -100,12 +100,11 @@ def _misused(args: argparse.Namespace) -> str:
 
 
 def _answered(args: argparse.Namespace, gates: FeatureGates) -> dict[str, Any]:
-    from dray.api.wire import Wire
     from dray.cli._manifests import read_manifests
     from dray.sim.cluster import Cluster
     from dray.sim.demands import demand_of
 
-    demand = demand_of(read_manifests(args.filename, gates).all(Wire), args.namespace) if args.filename else None
+    demand = demand_of(read_manifests(args.filename, gates), args.namespace) if args.filename else None
     objects, unread = _objects(args, gates)
     if unread:
         print(f"dray what-if: you may not list {', '.join(unread)}; the answer leaves them out", file=sys.stderr)
@@ -146,12 +145,11 @@ def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wi
         return asyncio.run(read_all(args))[:2]
     from dray.api.manifests import object_of
     from dray.api.times import timestamp
-    from dray.api.wire import Wire
     from dray.cli._manifests import read_recordings
     from dray.sim.profiles import objects_of
 
     supposed = objects_of(args.profile, timestamp(time.time())) if args.profile else []
-    recorded = read_recordings(args.recording or (), gates).all(Wire)
+    recorded = read_recordings(args.recording or (), gates)
     return [*recorded, *(object_of(tree, gates) for tree in supposed)], ()
 
 
