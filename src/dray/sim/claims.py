@@ -125,10 +125,8 @@ class SimulatedClaims:
 
     def let_go(self, pod: Pod) -> None:
         """A pod is gone: so are its claims, and its reservations of others'."""
-        for use in podclaims.uses_of(pod, self._picture.group_of(pod)):
-            claim = self._picture.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
-            if claim is not None:
-                self._let_go(claim, pod.metadata.uid)
+        for _, claim in self._picture.claims_of(pod):
+            self._let_go(claim, pod.metadata.uid)
 
     def free(self, claim: ResourceClaim, owner: str) -> None:
         """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""

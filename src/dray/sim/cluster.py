@@ -44,6 +44,7 @@ from dray.scheduler.configuration import Configuration
 from dray.scheduler.hints import DEVICE_RULES, NEIGHBOUR_RULES, ROOM_RULES, wake_helped
 from dray.scheduler.queue import SchedulingQueue, Waiting
 from dray.sim.claims import SimulatedClaims
+from dray.sim.naming import name_of
 from dray.sim.picture import SimulatedPicture
 from dray.sim.uses import DeviceUse, devices_of
 from dray.sim.watching import Observer
@@ -140,7 +141,7 @@ class Cluster:
 
     def waiting(self) -> dict[str, Unschedulable]:
         """The pods that were tried and wait, as namespace/name, each with why."""
-        names = {pod.metadata.uid: _name(pod) for pod in self.all(Pod)}
+        names = {pod.metadata.uid: name_of(pod) for pod in self.all(Pod)}
         return {names[uid]: why for uid, why in self._why.items() if uid in names}
 
     # -- what happens
@@ -409,7 +410,3 @@ def _running_for(pod: Pod, seconds: float | None) -> Pod:
         return pod
     annotations = {**pod.metadata.annotations, SECONDS: repr(seconds)}
     return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
-
-
-def _name(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -21,6 +21,7 @@ from dray.client.informer import Informer
 from dray.client.interface import Batch
 from dray.sim.anonymous import Aliases, names_in, renamed
 from dray.sim.history import DeletedObject, RecordedEvent
+from dray.sim.naming import typed_key
 from dray.sim.recording import TYPES, Recording, record, reduced
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Follower:
         kept = [reduced(one) for one in objects]
         if self._anonymous:
             self._alias = Aliases(names_in(kept))
-        self._known = {_key(one): self._shown(one) for one in objects}
+        self._known = {typed_key(one): self._shown(one) for one in objects}
         made = record(self._known.values(), time=time, source="" if self._anonymous else source, unread=self.unread)
         made = msgspec.structs.replace(made, anonymous=self._anonymous)
         self._write, self._begun = open_(made), self._now()
@@ -104,7 +105,7 @@ class Follower:
         )
 
     def _event(self, at: float, version: int, one: Any, new: Any) -> RecordedEvent | None:
-        key = _key(one)
+        key = typed_key(one)
         if new is None:
             known = self._known.pop(key, None)
             return None if known is None else RecordedEvent(at, version, gone=_gone(known))
@@ -127,10 +128,6 @@ def _by_age(objects: Sequence[Any]) -> list[Any]:
 def _number(version: str) -> int:
     """A version as a number to order by; Kubernetes promises that it is one."""
     return int(version) if version.isdecimal() else 0
-
-
-def _key(one: Any) -> tuple[type[Any], str, str]:
-    return type(one), one.metadata.namespace, one.metadata.name
 
 
 def _gone(one: Wire) -> DeletedObject:

@@ -26,6 +26,7 @@ from dray.api.types.resource import (
 )
 from dray.scheduler.attempt import Promise
 from dray.sim.cluster import Cluster
+from dray.sim.naming import name_of
 from dray.sim.uses import devices_of
 
 POINTS = 240  # of a series at most: more than a chart can show
@@ -176,8 +177,7 @@ class Meter:
         came = self._came.pop(uid, now)
         self._waited.append(now - came)
         self._hold(pod)
-        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        self.placements[uid] = PlacedAt(name, pod.spec.nodeName, self._of_pod[uid], came, now)
+        self.placements[uid] = PlacedAt(name_of(pod), pod.spec.nodeName, self._of_pod[uid], came, now)
 
     def ended(self, now: float, pod: Pod) -> None:
         uid = pod.metadata.uid

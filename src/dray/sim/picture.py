@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from dray.api.allocations import taken_by_claim
 from dray.api.gates import FeatureGates
-from dray.api.podclaims import group_name, is_finished
+from dray.api.podclaims import Use, group_name, is_finished, uses_of
 from dray.api.taints import selects, with_rules
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -49,6 +49,13 @@ class SimulatedPicture:
     def group_of(self, pod: Pod) -> PodGroup | None:
         name = group_name(pod)
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
+
+    def claims_of(self, pod: Pod) -> Iterator[tuple[Use, ResourceClaim]]:
+        """The claims of a pod that exist, each with how the pod uses it."""
+        for use in uses_of(pod, self.group_of(pod)):
+            claim = self.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
+            if claim is not None:
+                yield use, claim
 
     def put(self, new: Wire) -> None:
         """Add an object, or replace the one of the same name."""

@@ -27,6 +27,7 @@ from dray.scheduler.attempt import COMPARED
 from dray.scheduler.configuration import Configuration
 from dray.sim.cluster import Cluster
 from dray.sim.measures import SAMPLES, Figures, Meter, PlacedAt, Prices
+from dray.sim.naming import typed_key
 from dray.sim.timeline import Arrive, Decide, Drop, End, Free, Put, Step, Story, Timeline
 
 _HARDWARE = (Node, ResourceSlice)
@@ -63,7 +64,7 @@ class Replay:
         self._timeline = timeline
         self._setup = setup or Setup()
         self._is_free = is_free
-        self._replaced = {_key(one) for one in self._setup.objects}
+        self._replaced = {typed_key(one) for one in self._setup.objects}
         self._pods: dict[str, Pod] = {}
         self._displaced: list[Pod] = []  # pods whose nodes are not there any more
         self.cluster = Cluster(gates=self._setup.gates, configuration=self._setup.configuration)
@@ -117,7 +118,7 @@ class Replay:
             yield pod
 
     def _stays(self, one: Any) -> bool:
-        return _key(one) not in self._replaced and not (self._setup.instead and isinstance(one, _HARDWARE))
+        return typed_key(one) not in self._replaced and not (self._setup.instead and isinstance(one, _HARDWARE))
 
     def _hear(self, step: Step) -> None:
         """Do a step in the recorded order. The scheduler hears of what others do a moment after it was written."""
@@ -297,7 +298,3 @@ def _type_of(step: Put | Drop) -> type[Any]:
 
 def _unplaced(pod: Pod) -> Pod:
     return replace(pod, spec=replace(pod.spec, nodeName=""), status=PodStatus())
-
-
-def _key(one: Any) -> tuple[type[Any], str, str]:
-    return type(one), one.metadata.namespace, one.metadata.name

@@ -21,6 +21,7 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from dray.api.wire import Wire
 from dray.sim.history import DeletedObject, History, RecordedEvent
+from dray.sim.naming import name_of
 from dray.sim.recording import RecordingError, typed_object
 
 
@@ -134,7 +135,7 @@ class _Builder:
         for one in objects:
             if isinstance(one, Pod):
                 self._pods[_key(one)] = one
-                self._stories[one.metadata.uid] = Story(_name(one), node=one.spec.nodeName)
+                self._stories[one.metadata.uid] = Story(name_of(one), node=one.spec.nodeName)
                 if not one.spec.nodeName and not is_finished(one):
                     waiting.append(one)
                     continue
@@ -179,7 +180,7 @@ class _Builder:
         if is_finished(pod):
             return
         uid = pod.metadata.uid
-        self._stories[uid] = Story(_name(pod), arrived=at, node=pod.spec.nodeName, runs=runs)
+        self._stories[uid] = Story(name_of(pod), arrived=at, node=pod.spec.nodeName, runs=runs)
         self._steps.append(Put(at, pod) if pod.spec.nodeName else Arrive(at, self._without_made(pod)))
 
     def _without_made(self, pod: Pod) -> Pod:
@@ -268,7 +269,3 @@ class _Builder:
 
 def _key(one: Any) -> tuple[str, str]:
     return one.metadata.namespace, one.metadata.name
-
-
-def _name(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"

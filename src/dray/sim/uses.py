@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dray.api import podclaims
 from dray.api.allocations import DeviceId
 from dray.api.types.core import Pod
-from dray.api.types.resource import ResourceClaim
 from dray.sim.picture import SimulatedPicture
 
 
@@ -23,9 +21,8 @@ class DeviceUse(msgspec.Struct, frozen=True):
 
 def devices_of(picture: SimulatedPicture, pod: Pod) -> Iterator[DeviceUse]:
     """The devices of the claims that a pod uses."""
-    for use in podclaims.uses_of(pod, picture.group_of(pod)):
-        claim = picture.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
-        if claim is None or claim.status.allocation is None:
+    for use, claim in picture.claims_of(pod):
+        if claim.status.allocation is None:
             continue
         for result in claim.status.allocation.devices.results:
             device = DeviceId(result.driver, result.pool, result.device)

@@ -21,6 +21,7 @@ from dray.api.types.scheduling import PriorityClass
 from dray.sim.cluster import Cluster
 from dray.sim.demands import PodBatch
 from dray.sim.likeness import Kinds, is_uniform, kinds_for
+from dray.sim.naming import name_of
 from dray.sim.uses import DeviceUse as DeviceUse  # part of the answers here
 from dray.sim.uses import devices_of
 
@@ -165,7 +166,7 @@ def _is_placed(cluster: Cluster, pod: Pod) -> bool:
 
 
 def _outcome(cluster: Cluster, pod: Pod, waiting: dict[str, Unschedulable]) -> PodOutcome:
-    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    name = name_of(pod)
     found = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
     assert found is not None  # it was submitted, and no time has passed
     if found.spec.nodeName:

@@ -12,13 +12,14 @@ import msgspec
 from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
-from dray.sim.autoscaling.demand import PodKind, Unit, name_of
+from dray.sim.autoscaling.demand import PodKind, Unit
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.linked import EXACT_UNITS, Bought
 from dray.sim.autoscaling.market import Purchase
-from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, Served, Unhelped
+from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, ScaleUpPlan, Served, Unhelped
 from dray.sim.autoscaling.trial import Filled
+from dray.sim.naming import name_of
 from dray.sim.what_if import DeviceUse
 
 _EXPLAINED = 500  # kinds times groups for which it is told why a group does not help pods that another one helps
@@ -53,19 +54,10 @@ class Shopping(msgspec.Struct, frozen=True):
         return sum(_most_steps(kind.first) * len(kind.units) for kind in self.kinds)
 
 
-class Assignment(msgspec.Struct, frozen=True):
-    """The nodes with their pods, why these groups, the pods that stay without, and the groups that help nobody."""
-
-    nodes: tuple[PlannedNode, ...]
-    served: tuple[Served, ...]
-    unhelped: tuple[Unhelped, ...]
-    useless: tuple[str, ...]
-
-
 def assign(
     shopping: Shopping, purchases: Iterable[Purchase], groups: NodeGroups, first: Mapping[str, int]
-) -> Assignment:
-    """Give names to what is bought. `first` says how many new nodes of a group have names already."""
+) -> ScaleUpPlan:
+    """Give names to what is bought; costs are left out. `first` says how many new nodes of a group have names already."""
     names = {group.name: first.get(group.name, 0) + 1 for group in groups.groups}
     taken = [0] * len(shopping.kinds)
     nodes = []
@@ -78,16 +70,16 @@ def assign(
     numbers = range(len(shopping.kinds))
     refused = [_unhelped(shopping, number, taken[number]) for number in numbers]
     explained = numbers if len(numbers) * len(shopping.fillings) <= _EXPLAINED else ()
-    return Assignment(
+    return ScaleUpPlan(
         tuple(nodes),
         tuple(_served(shopping, number, taken[number]) for number in explained if taken[number]),
         tuple(one for one in refused if one is not None),
-        tuple(own.group.name for own in shopping.fillings if not any(own.most)),
+        useless=tuple(own.group.name for own in shopping.fillings if not any(own.most)),
     )
 
 
-def tell_linked(shopping: Shopping, bought: Bought, refuses: Callable[[int, Unit], NodeVerdict | None]) -> Assignment:
-    """What is told of linked kinds; `refuses` is what a new node of a group says to a unit in the whole cluster."""
+def tell_linked(shopping: Shopping, bought: Bought, refuses: Callable[[int, Unit], NodeVerdict | None]) -> ScaleUpPlan:
+    """What is told of linked kinds, costs left out; `refuses` is what a new node of a group says to a unit in the whole cluster."""
     served, unhelped, helpful = [], [], set()
     for number, kind in enumerate(shopping.kinds):
         left = bought.left.get(number, ())
@@ -104,7 +96,7 @@ def tell_linked(shopping: Shopping, bought: Bought, refuses: Callable[[int, Unit
             whys = [_linked_refusal(shopping, at, number, refuses(at, left[0])) for at in range(len(shopping.fillings))]
             unhelped.append(Unhelped(tuple(name for name in kind.pods if name in names), tuple(whys)))
     useless = tuple(own.group.name for own in shopping.fillings if own.group.name not in helpful)
-    return Assignment(bought.nodes, tuple(served), tuple(unhelped), useless)
+    return ScaleUpPlan(bought.nodes, tuple(served), tuple(unhelped), useless=useless)
 
 
 def _linked_refusal(shopping: Shopping, at: int, number: int, said: NodeVerdict | None) -> GroupRefusal:

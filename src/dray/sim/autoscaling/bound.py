@@ -35,7 +35,8 @@ def relax(
 
     The values hold for any plan out of the units that are `wanted`, not only for those that are `left` to buy for.
     """
-    best = max((_simple(market, left, wanted, rooms, start) for start in _starts(market, left)), key=_bound)
+    starts = first_values(market), share_values(market, left)
+    best = max((_simple(market, left, wanted, rooms, start) for start in starts), key=lambda one: one.bound)
     if len(left) > KINDS:
         return best
     master = Master(left, rooms, market.unplaced(left))
@@ -58,20 +59,12 @@ def relax(
     return msgspec.structs.replace(best, worth=tuple(units), amounts=tuple(amounts))
 
 
-def _starts(market: Market, left: Sequence[int]) -> list[list[float]]:
-    return [first_values(market), share_values(market, left)]
-
-
 def _simple(
     market: Market, left: Sequence[int], wanted: Sequence[int], rooms: Sequence[int], start: Sequence[float]
 ) -> Relaxed:
     """The bound that plain values give."""
     values, _ = _valid(market, wanted, start, [0.0] * len(rooms))
     return Relaxed(values.bound(left, rooms), values, tuple(start))
-
-
-def _bound(one: Relaxed) -> float:
-    return one.bound
 
 
 def _valid(

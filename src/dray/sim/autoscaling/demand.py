@@ -14,8 +14,8 @@ import msgspec
 from dray.api import podclaims
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
-from dray.api.types.scheduling import PodGroup
 from dray.sim.cluster import Cluster
+from dray.sim.naming import name_of
 
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
@@ -63,17 +63,13 @@ def demand_of(cluster: Cluster) -> Demand:
     return Demand(tuple(kinds_of(cluster, units)), tuple(blocked))
 
 
-def name_of(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
 def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
     """Pods that share a claim without devices together, all others alone, in the order of their first pods."""
     members: dict[str, list[Pod]] = {}  # by the uid of the unit's first pod
     home: dict[str, str] = {}  # uid of a claim → unit
     claims: dict[str, dict[str, ResourceClaim]] = {}
     for pod in pods:
-        own = {claim.metadata.uid: claim for claim in _claims(cluster, pod)}
+        own = {claim.metadata.uid: claim for _, claim in cluster.picture.claims_of(pod)}
         shared = [uid for uid, claim in own.items() if claim.status.allocation is None]
         units = dict.fromkeys(home[uid] for uid in shared if uid in home)
         unit = next(iter(units), pod.metadata.uid)
@@ -96,19 +92,6 @@ def kinds_of(cluster: Cluster, units: Sequence[Unit]) -> list[PodKind]:
     return [PodKind(tuple(alike)) for alike in found.values()]
 
 
-def _claims(cluster: Cluster, pod: Pod) -> Iterable[ResourceClaim]:
-    group = group_of(cluster, pod)
-    for use in podclaims.uses_of(pod, group):
-        claim = cluster.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
-        if claim is not None:
-            yield claim
-
-
-def group_of(cluster: Cluster, pod: Pod) -> PodGroup | None:
-    name = podclaims.group_name(pod)
-    return cluster.get(PodGroup, name, pod.metadata.namespace) if name else None
-
-
 def _shape(cluster: Cluster, unit: Unit, *, labels: bool) -> bytes:
     """What scheduling depends on, without names."""
     numbers = {claim.metadata.name: number for number, claim in enumerate(unit.claims)}
@@ -119,7 +102,7 @@ def _shape(cluster: Cluster, unit: Unit, *, labels: bool) -> bytes:
 def _pod_shape(cluster: Cluster, pod: Pod, numbers: dict[str, int], *, labels: bool) -> list[object]:
     spec = pod.spec
     containers = [[one.resources, one.ports, one.restartPolicy] for one in (*spec.initContainers, *spec.containers)]
-    uses = [numbers.get(use.claim or "") for use in podclaims.uses_of(pod, group_of(cluster, pod))]
+    uses = [numbers.get(use.claim or "") for use in podclaims.uses_of(pod, cluster.picture.group_of(pod))]
     return [
         pod.metadata.namespace,
         pod.metadata.labels if labels else None,

@@ -6,10 +6,10 @@ groups say themselves.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -18,7 +18,6 @@ from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import stub
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, ProviderError, ProviderNodeName
 
-T = TypeVar("T")
 TIMEOUT = 5.0  # what Cluster Autoscaler gives a provider by default
 _STATES = {
     wire.InstanceStatus.instanceCreating: InstanceState.CREATING,
@@ -48,30 +47,28 @@ class ExternalProvider:
         await self._channel.close()
 
     async def groups(self) -> list[GroupStatus]:
-        await self._ask(self._stub.Refresh(wire.RefreshRequest(), timeout=self._timeout))
-        found = await self._ask(self._stub.NodeGroups(wire.NodeGroupsRequest(), timeout=self._timeout))
+        await self._ask(self._stub.Refresh, wire.RefreshRequest())
+        found = await self._ask(self._stub.NodeGroups, wire.NodeGroupsRequest())
         return [await self._status(group) for group in found.nodeGroups]
 
     async def increase(self, group: str, count: int) -> None:
         request = wire.NodeGroupIncreaseSizeRequest(delta=count, id=group)
-        await self._ask(self._stub.NodeGroupIncreaseSize(request, timeout=self._timeout))
+        await self._ask(self._stub.NodeGroupIncreaseSize, request)
 
     async def delete(self, group: str, nodes: Sequence[ProviderNodeName]) -> None:
         named = [wire.ExternalGrpcNode(providerID=node.provider_id, name=node.name) for node in nodes]
         request = wire.NodeGroupDeleteNodesRequest(nodes=named, id=group)
-        await self._ask(self._stub.NodeGroupDeleteNodes(request, timeout=self._timeout))
+        await self._ask(self._stub.NodeGroupDeleteNodes, request)
 
     async def _status(self, group: wire.NodeGroup) -> GroupStatus:
-        size = wire.NodeGroupTargetSizeRequest(id=group.id)
-        target = await self._ask(self._stub.NodeGroupTargetSize(size, timeout=self._timeout))
-        nodes = wire.NodeGroupNodesRequest(id=group.id)
-        found = await self._ask(self._stub.NodeGroupNodes(nodes, timeout=self._timeout))
+        target = await self._ask(self._stub.NodeGroupTargetSize, wire.NodeGroupTargetSizeRequest(id=group.id))
+        found = await self._ask(self._stub.NodeGroupNodes, wire.NodeGroupNodesRequest(id=group.id))
         instances = tuple(_instance(one) for one in found.instances)
         return GroupStatus(group.id, group.minSize, group.maxSize, target.targetSize, instances)
 
-    async def _ask(self, call: Awaitable[T]) -> T:
+    async def _ask(self, method: Any, request: Any) -> Any:
         try:
-            return await call
+            return await method(request, timeout=self._timeout)
         except grpc.aio.AioRpcError as error:
             raise ProviderError(f"provider {self._address}: {error.code().name}: {error.details()}") from error
 

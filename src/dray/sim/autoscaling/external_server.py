@@ -6,14 +6,14 @@ pods, GPU labels and options of groups are left out, and asking for them is answ
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
-import msgspec
 
 from dray.api.protobuf import encode_message
+from dray.api.wire import tree_of
 from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import add_service
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
@@ -99,7 +99,7 @@ class ExternalService:
         self, request: wire.NodeGroupTemplateNodeInfoRequest, context: Context
     ) -> wire.NodeGroupTemplateNodeInfoResponse:
         group = await self._known(request.id, context)
-        node = msgspec.json.decode(msgspec.json.encode(group.template.objects(f"{group.name}-template")[0]))
+        node = tree_of(group.template.objects(f"{group.name}-template")[0])
         return wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=encode_message(node))
 
     async def PricingNodePrice(
@@ -107,7 +107,9 @@ class ExternalService:
     ) -> wire.PricingNodePriceResponse:
         asked = wire.NodeGroupForNodeRequest(node=request.node)
         found = await self.NodeGroupForNode(asked, context)
-        named = found.nodeGroup.id or _by_labels(self._groups.groups, request.node.labels)
+        # The node of a template is no instance, but has the labels of its group.
+        likely = (group.name for group in self._groups.groups if group.is_marked_by(request.node.labels))
+        named = found.nodeGroup.id or next(likely, "")
         group = await self._known(named, context)
         seconds = request.endTimestamp.ToNanoseconds() - request.startTimestamp.ToNanoseconds()
         return wire.PricingNodePriceResponse(price=group.price * seconds / 1e9 / _HOUR)
@@ -182,11 +184,3 @@ def _instance(one: Instance) -> wire.Instance:
         info = wire.InstanceErrorInfo(errorCode="failed", errorMessage=one.error, instanceErrorClass=_OTHER_ERROR)
         status.errorInfo.CopyFrom(info)
     return wire.Instance(id=one.id, status=status)
-
-
-def _by_labels(groups: Iterable[NodeGroup], labels: Any) -> str:
-    """The group of a template's node, which is no instance."""
-    for group in groups:
-        if all(labels.get(key) == value for key, value in group.membership.items()):
-            return group.name
-    return ""

@@ -6,7 +6,7 @@ is told with the place in the file. Left out: how many nodes a group has now (`p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -93,12 +93,11 @@ class NodeGroup(msgspec.Struct, frozen=True):
 
     def has(self, node: Node) -> bool:
         """Whether a node is of this group."""
-        labels = node.metadata.labels
-        return all(labels.get(key) == value for key, value in self.membership.items())
+        return self.is_marked_by(node.metadata.labels)
 
-    @property
-    def membership(self) -> dict[str, str]:
-        return self.selector or {GROUP_LABEL: self.name}
+    def is_marked_by(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels are those of a node of this group."""
+        return all(labels.get(key) == value for key, value in _membership(self).items())
 
     def room(self, now: int) -> int:
         """How many nodes may be added to so many."""
@@ -128,7 +127,8 @@ def read(content: str, objects: Sequence[Wire] = (), gates: FeatureGates | None 
     written = _written(content)
     if not written.groups:
         raise GroupError("groups: expected at least one group")
-    _check_settings(written.settings)
+    durations = "provisionSeconds", "backoffSeconds", "unneededSeconds"
+    _check_numbers(written.settings, ("alternativePrice", *durations), "settings")
     made = []
     for number, spec in enumerate(written.groups):
         place = f"groups[{number}] ({spec.name})"
@@ -157,9 +157,7 @@ def _check(spec: GroupSpec, place: str) -> None:
     for key, value in (*spec.labels.items(), *_membership(spec).items()):
         for complaint in (*names.qualified_name(key), *names.label_value(value)):
             raise GroupError(f"{place}: label {key}={value}: {complaint}")
-    for field in ("min", "max", "price", "startSeconds", "publishSeconds"):
-        if not 0 <= getattr(spec, field) < float("inf"):
-            raise GroupError(f"{place}: {field}: expected a number from 0, got {getattr(spec, field)}")
+    _check_numbers(spec, ("min", "max", "price", "startSeconds", "publishSeconds"), place)
     if spec.available is not None and spec.available < 0:
         raise GroupError(f"{place}: available: expected a number from 0, got {spec.available}")
     if spec.min > spec.max:
@@ -172,10 +170,10 @@ def _check(spec: GroupSpec, place: str) -> None:
         raise GroupError(f"{place}: expected one of profile, node and template, got {found}")
 
 
-def _check_settings(settings: AutoscalingSettings) -> None:
-    for field in ("alternativePrice", "provisionSeconds", "backoffSeconds", "unneededSeconds"):
-        if not 0 <= getattr(settings, field) < float("inf"):
-            raise GroupError(f"settings: {field}: expected a number from 0, got {getattr(settings, field)}")
+def _check_numbers(written: GroupSpec | AutoscalingSettings, fields: Iterable[str], place: str) -> None:
+    for field in fields:
+        if not 0 <= getattr(written, field) < float("inf"):
+            raise GroupError(f"{place}: {field}: expected a number from 0, got {getattr(written, field)}")
 
 
 def _group(spec: GroupSpec, objects: Sequence[Wire], gates: FeatureGates) -> NodeGroup:
@@ -197,6 +195,6 @@ def _group(spec: GroupSpec, objects: Sequence[Wire], gates: FeatureGates) -> Nod
     )
 
 
-def _membership(spec: GroupSpec) -> dict[str, str]:
+def _membership(spec: GroupSpec | NodeGroup) -> dict[str, str]:
     """The labels by which a node is known to be of a group."""
     return spec.selector or {GROUP_LABEL: spec.name}

@@ -16,7 +16,7 @@ import msgspec
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.selectors import label_selector
 from dray.api.types.core import Pod, PodAffinityTerm, PodSpec
-from dray.sim.autoscaling.demand import Demand, PodKind, Unit, name_of
+from dray.sim.autoscaling.demand import Demand, PodKind, Unit
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.market import Market
@@ -24,6 +24,7 @@ from dray.sim.autoscaling.plans import PlannedNode, PlannedPod
 from dray.sim.autoscaling.trial import World, add_node, placed, steps_taken, withdraw
 from dray.sim.cluster import Cluster
 from dray.sim.copies import is_daemon
+from dray.sim.naming import name_of
 from dray.sim.what_if import outcomes
 
 EXACT_UNITS = 12  # units for which choices of nodes are compared; for more, the first choice stands

@@ -35,6 +35,7 @@ from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
 from dray.sim.autoscaling.upcoming import add_ordered, complete_nodes
 from dray.sim.cluster import Cluster
 from dray.sim.copies import is_daemon
+from dray.sim.naming import name_of
 from dray.sim.recording import TYPES
 
 log = logging.getLogger(__name__)
@@ -190,7 +191,7 @@ class Autoscaler:
 
     def _tell(self, found: ScaleUpPlan, statuses: Mapping[str, GroupStatus]) -> None:
         """Say to pods what is done for them, once."""
-        pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in self._informers[Pod].list()}
+        pods = {name_of(pod): pod for pod in self._informers[Pod].list()}
         for node in found.nodes:
             for one in node.pods:
                 if one.pod in pods:

@@ -20,7 +20,7 @@ from dray.api.types.core import Node
 from dray.sim.autoscaling.assignment import Shopping, assign, tell_linked
 from dray.sim.autoscaling.attached import servable
 from dray.sim.autoscaling.bound import Relaxed, relax
-from dray.sim.autoscaling.demand import Demand, demand_of, name_of
+from dray.sim.autoscaling.demand import Demand, demand_of
 from dray.sim.autoscaling.exact import cheapest
 from dray.sim.autoscaling.expanders import costs_of, measure
 from dray.sim.autoscaling.fillings import Fillings
@@ -40,6 +40,7 @@ from dray.sim.autoscaling.market import (
 from dray.sim.autoscaling.plans import Check, PlannedNode, ScaleUpPlan
 from dray.sim.autoscaling.trial import World, add_node, submit, withdraw, world_of
 from dray.sim.cluster import Cluster
+from dray.sim.naming import name_of
 from dray.sim.what_if import outcomes
 
 SECONDS = 3.5  # for the search, unless somebody says more
@@ -202,9 +203,7 @@ def _planned_together(
     plain = dict(zip(names, measure(groups.groups, groups.settings.expander), strict=True))
     cost = sum(plain[node.group] + node.steps * groups.settings.alternativePrice for node in nodes)
     bound = cost if bought.proven else 0.0
-    return ScaleUpPlan(
-        nodes, told.served, told.unhelped, useless=told.useless, cost=cost, lower_bound=bound, proven=bought.proven
-    )
+    return replace(told, nodes=nodes, cost=cost, lower_bound=bound, proven=bought.proven)
 
 
 def _planned_alone(question: _Question, shopping: Shopping, deadline: float) -> ScaleUpPlan:
@@ -217,15 +216,7 @@ def _planned_alone(question: _Question, shopping: Shopping, deadline: float) -> 
     cost = _cost(market, purchases, groups)
     bound = cost if proven else min(cost, _bound(market, shopping, purchases, values))
     given = assign(shopping, purchases, groups, question.named)
-    return ScaleUpPlan(
-        given.nodes,
-        given.served,
-        given.unhelped,
-        useless=given.useless,
-        cost=cost,
-        lower_bound=bound,
-        proven=bound >= cost,
-    )
+    return replace(given, cost=cost, lower_bound=bound, proven=bound >= cost)
 
 
 def _cost(market: Market, purchases: Sequence[Purchase], groups: NodeGroups) -> float:
@@ -237,8 +228,7 @@ def _cost(market: Market, purchases: Sequence[Purchase], groups: NodeGroups) -> 
 
 def _bound(market: Market, shopping: Shopping, purchases: Sequence[Purchase], values: Values) -> float:
     """What nodes for the units that purchases serve cost at the least."""
-    left = left_after(shopping.wanted, purchases)
-    served = tuple(every - out for every, out in zip(shopping.wanted, left, strict=True))
+    served = _served(shopping.wanted, left_after(shopping.wanted, purchases))
     slack = market.costs.slack(sum(served), shopping.most_steps)
     return max(0.0, values.bound(served, shopping.rooms) - slack)
 
@@ -260,7 +250,7 @@ def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Val
     if any(left_after(wanted, best)) and any(market.ranks):
         best = greedy(market, wanted, rooms, important_values(market))
     left = left_after(wanted, best)
-    kept = tuple(all_ - out for all_, out in zip(wanted, left, strict=True))
+    kept = _served(wanted, left)
     relaxed = relax(market, kept, wanted, rooms, best)
     if relaxed.amounts:
         best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
@@ -269,6 +259,10 @@ def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Val
     unplaced = sum(cost * out for cost, out in zip(market.unplaced(wanted), left, strict=True))
     found = cheapest(market, wanted, rooms, relaxed.values, best, market.total(best) + unplaced)
     return found.purchases, relaxed.values, found.proven
+
+
+def _served(wanted: Counts, left: Counts) -> Counts:
+    return tuple(every - out for every, out in zip(wanted, left, strict=True))
 
 
 def _better(market: Market, one: Sequence[Purchase], other: Sequence[Purchase], kept: Counts) -> list[Purchase]:

@@ -19,11 +19,11 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.sim import changes
-from dray.sim.autoscaling.demand import name_of
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
 from dray.sim.autoscaling.planner import sizes_of
 from dray.sim.cluster import Cluster
 from dray.sim.copies import is_daemon
+from dray.sim.naming import name_of
 from dray.sim.what_if import outcomes
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -132,7 +132,7 @@ def _obstacle(trial: Cluster, pod: Pod, budgets: dict[str, PodDisruptionBudget])
     for budget in trial.all(PodDisruptionBudget):
         if not _covers(budget, pod):
             continue
-        key = f"{budget.metadata.namespace}/{budget.metadata.name}"
+        key = name_of(budget)
         now = budgets.get(key, budget)
         if now.status.disruptionsAllowed < 1:
             return Stays.BUDGET, key
@@ -162,4 +162,4 @@ def _held(trial: Cluster, node: str) -> Iterator[str]:
         if allocation is None or {reference.uid for reference in claim.status.reservedFor} & daemons:
             continue
         if any((one.driver, one.pool) in pools for one in allocation.devices.results):
-            yield f"{claim.metadata.namespace}/{claim.metadata.name}"
+            yield name_of(claim)

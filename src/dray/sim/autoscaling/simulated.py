@@ -12,12 +12,10 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-import msgspec
-
 from dray.api.errors import ApiError
 from dray.api.times import timestamp
 from dray.api.types.core import Node
-from dray.api.wire import Tree, Wire
+from dray.api.wire import Tree, tree_of
 from dray.sim import hardware
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, ProviderError, ProviderNodeName
@@ -101,7 +99,7 @@ class SimulatedProvider:
     async def _start(self, group: NodeGroup, name: str) -> None:
         await asyncio.sleep(group.start_seconds)
         try:
-            node, *slices = [_tree(one) for one in group.template.objects(name)]
+            node, *slices = [tree_of(one) for one in group.template.objects(name)]
             await self._step(group, name, [_fresh(node, name)])
             await asyncio.sleep(group.publish_seconds)
             await self._step(group, name, slices)
@@ -129,11 +127,6 @@ class SimulatedProvider:
     def _free_name(self, group: str) -> str:
         taken = {name for members in self._members.values() for name in members}
         return next(name for number in range(len(taken) + 1) if (name := f"{group}-{number}") not in taken)
-
-
-def _tree(one: Wire) -> Tree:
-    tree: Tree = msgspec.json.decode(msgspec.json.encode(one))
-    return tree
 
 
 def _fresh(node: Tree, name: str) -> Tree:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from dray.api import podclaims
 from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
 from dray.api.reasons.claims import ClaimProblem
@@ -29,7 +28,7 @@ from dray.api.types.resource import (
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Wire
 from dray.controllers.workloads.daemons import daemon_tree, fit
-from dray.sim.autoscaling.demand import Unit, group_of
+from dray.sim.autoscaling.demand import Unit
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
 from dray.sim.cluster import Cluster
 from dray.sim.copies import daemon_like
@@ -172,16 +171,9 @@ def placed(trial: Cluster, unit: Unit) -> bool:
 
 def steps_taken(trial: Cluster, unit: Unit) -> int:
     """How far down their lists of alternatives the requests of a unit were served."""
-    names = {
-        (use.claim, pod.metadata.namespace)
-        for pod in unit.pods
-        for use in podclaims.uses_of(
-            trial.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod, group_of(trial, pod)
-        )
-        if use.claim
-    }
-    found = [trial.get(ResourceClaim, name, namespace) for name, namespace in names]
-    return sum(steps_of(claim) for claim in found if claim is not None)
+    pods = [trial.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod for pod in unit.pods]
+    claims = {claim.metadata.uid: claim for pod in pods for _, claim in trial.picture.claims_of(pod)}
+    return sum(map(steps_of, claims.values()))
 
 
 def steps_of(claim: ResourceClaim) -> int:
