@@ -207,11 +207,11 @@ def run_test(args: argparse.Namespace) -> int:
 
 
 async def _test(args: argparse.Namespace) -> DriverReport:
-    from dray.sim.drivertest import OwnCluster, Places, run
+    from dray.sim.drivertest import Places, own_cluster, run
 
     with tempfile.TemporaryDirectory(prefix="dray-") as name:  # short, for the sake of sockets
         directory = Path(name)
-        async with OwnCluster.running(directory) as cluster:
+        async with own_cluster(directory) as cluster:
             places = Places(cluster.kubeconfig, cluster.node, directory / "kubelet", directory / "kubelet" / "cdi")
             return await run(_subject(args, directory), cluster, places, _patience(args))
 
@@ -219,12 +219,12 @@ async def _test(args: argparse.Namespace) -> DriverReport:
 async def _test_running(args: argparse.Namespace, socket: Path) -> DriverReport:
     from dray.client.config import ConfigError, load
     from dray.client.http import Http
-    from dray.sim.drivertest import ForeignCluster, Places, RegisteredDriver, run
+    from dray.sim.drivertest import DriverTestCluster, Places, RegisteredDriver, run
 
     if not args.node:
         raise ConfigError("--node is required: which node does the driver run on?")
     async with Http(load(args.kubeconfig)) as client:
-        cluster = ForeignCluster(client, args.node, Path(args.kubeconfig))
+        cluster = DriverTestCluster(client, args.node, Path(args.kubeconfig))
         places = Places(cluster.kubeconfig, args.node, socket.parent.parent, args.cdi_dir)
         return await run(RegisteredDriver(socket), cluster, places, _patience(args), socket)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.sim.drivertest import CheckOutcome, DriverReport, OwnCluster, Patience, Places, run
+from dray.sim.drivertest import CheckOutcome, DriverReport, Patience, Places, own_cluster, run
 from tests.sim.drivertest.plain import PlainDriver
 
 PATIENT = Patience(start=60, call=60, repair=60, quiet=0.5)
@@ -54,7 +54,7 @@ BY_CHANCE = {"prepare not idempotent": {"leaves nothing behind"}}
 async def report_on(fault: str) -> DriverReport:
     with tempfile.TemporaryDirectory(prefix="dray-") as name:
         root = Path(name)
-        async with OwnCluster.running(root) as cluster:
+        async with own_cluster(root) as cluster:
             places = Places(cluster.kubeconfig, cluster.node, root / "k", root / "cdi")
             return await run(PlainDriver(fault), cluster, places, PATIENCE.get(fault, PATIENT))
 

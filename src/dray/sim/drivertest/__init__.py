@@ -3,7 +3,7 @@
 `checks` says what a driver must do, `run` does all of it in order, and `DriverReport` is what a vendor can attach to a release.
 """
 
-from dray.sim.drivertest.cluster import DriverTestCluster, ForeignCluster, OwnCluster
+from dray.sim.drivertest.cluster import DriverTestCluster, own_cluster
 from dray.sim.drivertest.report import CheckOutcome, CheckResult, DriverReport
 from dray.sim.drivertest.running import run
 from dray.sim.drivertest.setting import Patience, Places
@@ -16,10 +16,9 @@ __all__ = [
     "DriverReport",
     "DriverTestCluster",
     "DriverUnderTest",
-    "ForeignCluster",
-    "OwnCluster",
     "Patience",
     "Places",
     "RegisteredDriver",
+    "own_cluster",
     "run",
 ]

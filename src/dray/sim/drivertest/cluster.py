@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mutabl
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import yaml
@@ -55,15 +55,6 @@ class KitRefusal:
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}: {self.status} {self.message}"
-
-
-class DriverTestCluster(Protocol):
-    """Where claims are made and slices appear."""
-
-    client: Client
-    node: str
-    kubeconfig: Path
-    traffic: Traffic | None  # what the driver asked, where that can be seen
 
 
 @dataclass
@@ -117,47 +108,35 @@ class _Observer:
             self._traffic.refusals.append(KitRefusal(scope["method"], scope["path"], status, _message(body)))
 
 
-class OwnCluster:
+@dataclass
+class DriverTestCluster:
+    """Where claims are made and slices appear."""
+
+    client: Client
+    node: str
+    kubeconfig: Path
+    traffic: Traffic | None = None  # what the driver asked, where that can be seen
+
+
+@asynccontextmanager
+async def own_cluster(directory: Path) -> AsyncIterator[DriverTestCluster]:
     """An API server in this process, in memory, with TLS and one node."""
-
-    def __init__(self, client: Client, kubeconfig: Path) -> None:
-        self.client = client
-        self.node = NODE
-        self.kubeconfig = kubeconfig
-        self.traffic: Traffic | None = Traffic()
-
-    @classmethod
-    @asynccontextmanager
-    async def running(cls, directory: Path) -> AsyncIterator[OwnCluster]:
-        keys = Keys.open(directory / "keys")
-        sock = listen(_HOST, 0)
-        api = await Running.open(ServerSettings(keys=keys))
-        cluster = cls(InProcess(api.api, ADMIN), directory / "kubeconfig")
-        assert cluster.traffic is not None
-        tls = ServingTls(keys.certificate_file, keys.key_file, keys.authority_file)
-        server = HttpServer(_Observer(api.http, cluster.traffic), sock, tls)
-        await server.start()
-        try:
-            await cluster.client.create(Node, {"metadata": {"name": NODE}})
-            token = await _account(cluster.client)
-            cluster.kubeconfig.write_text(
-                _kubeconfig(f"https://{_HOST}:{sock.getsockname()[1]}", keys.authority, token)
-            )
-            yield cluster
-        finally:
-            api.drain()
-            await server.stop()
-            await api.close()
-
-
-class ForeignCluster:
-    """The API server that a driver already uses."""
-
-    def __init__(self, client: Client, node: str, kubeconfig: Path) -> None:
-        self.client = client
-        self.node = node
-        self.kubeconfig = kubeconfig
-        self.traffic: Traffic | None = None
+    keys = Keys.open(directory / "keys")
+    sock = listen(_HOST, 0)
+    api = await Running.open(ServerSettings(keys=keys))
+    client, kubeconfig, traffic = InProcess(api.api, ADMIN), directory / "kubeconfig", Traffic()
+    tls = ServingTls(keys.certificate_file, keys.key_file, keys.authority_file)
+    server = HttpServer(_Observer(api.http, traffic), sock, tls)
+    await server.start()
+    try:
+        await client.create(Node, {"metadata": {"name": NODE}})
+        token = await _account(client)
+        kubeconfig.write_text(_kubeconfig(f"https://{_HOST}:{sock.getsockname()[1]}", keys.authority, token))
+        yield DriverTestCluster(client, NODE, kubeconfig, traffic)
+    finally:
+        api.drain()
+        await server.stop()
+        await api.close()
 
 
 async def _account(client: Client) -> str:

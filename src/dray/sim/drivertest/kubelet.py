@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
@@ -28,13 +28,12 @@ class DriverCallFailed(Exception):
         super().__init__(f"{method}: {self.code.name}: {error.details()}")
 
 
-class Reference:
+class Reference(NamedTuple):
     """A claim as the kubelet names it."""
 
-    def __init__(self, namespace: str, name: str, uid: str) -> None:
-        self.namespace = namespace
-        self.name = name
-        self.uid = uid
+    namespace: str
+    name: str
+    uid: str
 
     @classmethod
     def to(cls, claim: ResourceClaim, uid: str = "") -> Reference:

@@ -225,31 +225,13 @@ class Setting:
 
     async def prepared(self, claim: ResourceClaim, version: str = "", timeout: float = 0) -> list[Tree]:
         """Prepare a claim, which must succeed; the devices of the answer in plain form."""
-        answers = await self._prepare_call(claim, version, timeout)
-        answer = answers.get(claim.metadata.uid)
-        if answer is None:
-            raise CheckFailed(f"the answer to NodePrepareResources lacks the claim {claim.metadata.uid}")
-        if answer.error:
-            raise CheckFailed(f"preparing an allocated claim failed: {answer.error}")
+        call = self.call_prepare(Reference.to(claim), version=version, timeout=timeout)
+        answer = await _succeeded(call, claim, "NodePrepareResources", "preparing an allocated claim")
         return [plain(device) for device in answer.devices]
-
-    async def _prepare_call(self, claim: ResourceClaim, version: str, timeout: float) -> dict[str, Any]:
-        try:
-            return await self.call_prepare(Reference.to(claim), version=version, timeout=timeout)
-        except DriverCallFailed as error:
-            raise CheckFailed(f"preparing an allocated claim failed: {error}") from error
 
     async def unprepared(self, claim: ResourceClaim, what: str = "unpreparing a prepared claim") -> None:
         """Unprepare a claim, which must succeed."""
-        try:
-            answers = await self.call_unprepare(Reference.to(claim))
-        except DriverCallFailed as error:
-            raise CheckFailed(f"{what} failed: {error}") from error
-        answer = answers.get(claim.metadata.uid)
-        if answer is None:
-            raise CheckFailed(f"the answer to NodeUnprepareResources lacks the claim {claim.metadata.uid}")
-        if answer.error:
-            raise CheckFailed(f"{what} failed: {answer.error}")
+        await _succeeded(self.call_unprepare(Reference.to(claim)), claim, "NodeUnprepareResources", what)
 
     async def refused(self, reference: Reference, what: str) -> None:
         """Preparing this must fail, with an error for the claim or for the call."""
@@ -285,6 +267,19 @@ class Setting:
             if asyncio.get_running_loop().time() > end:
                 raise CheckFailed(f"{failure if isinstance(failure, str) else failure()} (waited {seconds:g} s)")
             await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _succeeded(call: Awaitable[dict[str, Any]], claim: ResourceClaim, method: str, what: str) -> Any:
+    """The answer of a call for one claim, which must succeed."""
+    try:
+        answer = (await call).get(claim.metadata.uid)
+    except DriverCallFailed as error:
+        raise CheckFailed(f"{what} failed: {error}") from error
+    if answer is None:
+        raise CheckFailed(f"the answer to {method} lacks the claim {claim.metadata.uid}")
+    if answer.error:
+        raise CheckFailed(f"{what} failed: {answer.error}")
+    return answer
 
 
 def plain(device: Any) -> Tree:
