@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 DRIVER = "gpu.example.com"
 CLASS = "gpu.example.com"
 DEVICES_A_SLICE = 128
 SIMULATED = "dray.dev/simulated"  # the label of nodes that nobody runs
+_CAPACITY = MappingProxyType({"cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti"})
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _GIB_OF_MODEL = {"a100": 40, "h100": 80}
 
 
@@ -20,26 +24,25 @@ def address(number: int) -> str:
     return f"198.18.{number >> 8 & 255}.{number & 255}"
 
 
-def node_tree(number: int, now: str) -> dict[str, Any]:
-    """A ready node."""
-    name = node_name(number)
-    capacity = {"cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti"}
+def node_tree(
+    number: int,
+    now: str,
+    name: str = "",
+    capacity: Mapping[str, str] = _CAPACITY,
+    labels: Mapping[str, str] = _NO_LABELS,
+) -> dict[str, Any]:
+    """A ready node; its address is made of its number, and so is its name unless it is told."""
+    name = name or node_name(number)
+    hostname = {"kubernetes.io/hostname": name}
+    usual = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", SIMULATED: "true"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {
-            "name": name,
-            "labels": {
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
-                SIMULATED: "true",
-            },
-        },
+        "metadata": {"name": name, "labels": hostname | usual | dict(labels) | hostname},
         "spec": {},
         "status": {
-            "capacity": capacity,
-            "allocatable": capacity,
+            "capacity": {**capacity},
+            "allocatable": {**capacity},
             "addresses": [
                 {"type": "InternalIP", "address": address(number)},
                 {"type": "Hostname", "address": name},
@@ -114,25 +117,26 @@ def owner_tree(node: str, uid: str) -> dict[str, Any]:
 
 def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any]]:
     """The slices of a node's pool, as many as the limit of devices a slice asks for."""
-    name = node_name(number)
+    node = node_name(number)
     chunks = [range(i, min(i + DEVICES_A_SLICE, devices)) for i in range(0, devices, DEVICES_A_SLICE)]
-    return [
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": {
-                "name": f"{name}-{DRIVER}-{i}",
-                "ownerReferences": [owner_tree(name, owner_uid)],
-            },
-            "spec": {
-                "driver": DRIVER,
-                "nodeName": name,
-                "pool": {"name": name, "generation": 1, "resourceSliceCount": len(chunks)},
-                "devices": [device_tree(d) for d in chunk],
-            },
-        }
+    trees = [
+        slice_tree(f"{node}-{DRIVER}-{i}", DRIVER, node, len(chunks), {"devices": [device_tree(d) for d in chunk]})
         for i, chunk in enumerate(chunks)
     ]
+    for tree in trees:
+        tree["metadata"]["ownerReferences"] = [owner_tree(node, owner_uid)]
+    return trees
+
+
+def slice_tree(name: str, driver: str, node: str, count: int, content: dict[str, Any]) -> dict[str, Any]:
+    """One of the `count` slices of a node's pool, with these devices or counters."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": count}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": {"driver": driver, "nodeName": node, "pool": pool, **content},
+    }
 
 
 def class_tree() -> dict[str, Any]:

@@ -104,11 +104,7 @@ def node_trees(profile: NodeProfile, name: str, number: int, now: str) -> Iterat
     """One node of a profile and its slices. Raises ProfileError."""
     for resource, much in profile.capacity.items():
         _check_quantity(resource, much)
-    node = hardware.node_tree(number, now)
-    labels = {**node["metadata"]["labels"], **profile.labels, "kubernetes.io/hostname": name}
-    addresses = [{"type": "InternalIP", "address": hardware.address(number)}, {"type": "Hostname", "address": name}]
-    status = {"capacity": profile.capacity, "allocatable": profile.capacity, "addresses": addresses}
-    yield {**node, "metadata": {"name": name, "labels": labels}, "status": {**node["status"], **status}}
+    yield hardware.node_tree(number, now, name, profile.capacity, profile.labels)
     for pool in profile.pools:
         yield from _slices(pool, name)
 
@@ -130,17 +126,7 @@ def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
     devices = _repeated(pool.devices)
     contents += [{"devices": devices[first : first + most]} for first in range(0, len(devices), most)]
     for number, content in enumerate(contents):
-        yield {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": {"name": f"{node}-{pool.driver}-{number}"},
-            "spec": {
-                "driver": pool.driver,
-                "nodeName": node,
-                "pool": {"name": node, "generation": 1, "resourceSliceCount": len(contents)},
-                **content,
-            },
-        }
+        yield hardware.slice_tree(f"{node}-{pool.driver}-{number}", pool.driver, node, len(contents), content)
 
 
 def class_tree(one: ProfileClass) -> Tree:

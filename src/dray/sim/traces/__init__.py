@@ -78,11 +78,8 @@ def _node_trees(nodes: Sequence[TraceNode], is_shared: bool) -> Iterator[Tree]:
     """The machines of a trace."""
     yield hardware.class_tree()
     for number, node in enumerate(nodes):
-        tree = hardware.node_tree(number, TIME)
         capacity = {"cpu": f"{node.cpu}m", "memory": f"{node.memory}Mi", "pods": "500"}
-        labels = {**tree["metadata"]["labels"], "kubernetes.io/hostname": node.name}
-        status = {**tree["status"], "capacity": capacity, "allocatable": capacity}
-        yield {**tree, "metadata": {"name": node.name, "labels": labels}, "status": status}
+        yield hardware.node_tree(number, TIME, node.name, capacity)
         if node.devices:
             yield _slice_tree(node, is_shared)
 
@@ -91,14 +88,8 @@ def _slice_tree(node: TraceNode, is_shared: bool) -> Tree:
     device: dict[str, Any] = {"attributes": {"model": {"string": node.model}} if node.model else {}}
     if is_shared:
         device |= {"allowMultipleAllocations": True, "capacity": {_SHARE: {"value": str(WHOLE)}}}
-    spec = {
-        "driver": hardware.DRIVER,
-        "nodeName": node.name,
-        "pool": {"name": node.name, "generation": 1, "resourceSliceCount": 1},
-        "devices": [{"name": f"gpu-{number}", **device} for number in range(node.devices)],
-    }
-    meta = {"name": f"{node.name}-gpus"}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec}
+    devices = [{"name": f"gpu-{number}", **device} for number in range(node.devices)]
+    return hardware.slice_tree(f"{node.name}-gpus", hardware.DRIVER, node.name, 1, {"devices": devices})
 
 
 def _template_name(pod: TracePod) -> str:
