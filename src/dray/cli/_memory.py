@@ -17,9 +17,7 @@ import ctypes
 from collections.abc import Callable
 
 _PAUSE_SECONDS = 10.0  # it takes 0.2 ms where little is free, and about 6 ms for each 100 MiB that it gives back
-_LARGE_BYTES = (
-    1 << 20
-)  # of a block with pages of its own; connections read into blocks of a quarter of that, again and again
+_LARGE_BYTES = 1 << 20  # of a block with pages of its own; connections read into blocks of a quarter, again and again
 _END_BYTES = 16 << 20  # that may be free at the end of the heap before it shrinks at once
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
