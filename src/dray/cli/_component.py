@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from dray.api.gates import FeatureGates
     from dray.client import Client
+    from dray.client.config import Config
+    from dray.client.http import Http
 
 # -v as Kubernetes' components understand it: 0 to 3 say what happens, 4 what is decided, 5 and more why.
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO, 4: logging.DEBUG}
 WHY = 5  # the logging level of explanations, below DEBUG
 
-Run = Callable[["Client", "FeatureGates"], Awaitable[None]]
+Run = Callable[["Http", "FeatureGates"], Awaitable[None]]
 Probe = Callable[["Client"], Awaitable[object]]
 """A request that a part cannot do without."""
 _ASK_AGAIN_SECONDS = 0.5
@@ -95,12 +97,10 @@ def run_component(name: str, args: argparse.Namespace, run: Run, probe: Probe = 
         return runner.run(_run(name, args, config, gates, run, probe))
 
 
-async def _run(name: str, args: argparse.Namespace, config: object, gates: FeatureGates, run: Run, probe: Probe) -> int:
+async def _run(name: str, args: argparse.Namespace, config: Config, gates: FeatureGates, run: Run, probe: Probe) -> int:
     from dray.client import LostLeadership
-    from dray.client.config import Config
     from dray.client.http import Http
 
-    assert isinstance(config, Config)
     stopping = on_signals()
     async with Http(config) as client:
         try:
@@ -144,7 +144,7 @@ async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Eve
     return False
 
 
-async def _lead(name: str, args: argparse.Namespace, client: Client, gates: FeatureGates, run: Run) -> None:
+async def _lead(name: str, args: argparse.Namespace, client: Http, gates: FeatureGates, run: Run) -> None:
     if args.no_leader_elect:
         await run(client, gates)
         return

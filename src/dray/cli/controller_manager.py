@@ -10,7 +10,7 @@ from dray.cli import Subparsers, fail
 from dray.cli._component import add_options, run_component
 
 if TYPE_CHECKING:
-    from dray.client import Client
+    from dray.client.http import Http
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -39,20 +39,16 @@ def run(args: argparse.Namespace) -> int:
     except (OSError, UnicodeDecodeError) as error:
         return fail("controller-manager", f"--root-ca-file {args.root_ca_file}: {error}")
 
-    async def work(client: Client, gates: FeatureGates) -> None:
+    async def work(client: Http, gates: FeatureGates) -> None:
         from dray.client.http import Http
         from dray.controllers import ControllerManager
-
-        def own_client(_: str) -> Client:
-            assert isinstance(client, Http)
-            return Http(client.config)
 
         await ControllerManager(
             client,
             gates=gates,
             controllers=args.controllers,
             root_ca=root_ca,
-            accounts=own_client,
+            accounts=lambda _: Http(client.config),
             volumes=str(args.volumes_dir.resolve()) if args.volumes_dir else "",
         ).run()
 

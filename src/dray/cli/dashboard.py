@@ -12,7 +12,9 @@ from dray.cli._cluster import add_options
 from dray.cli._component import add_verbosity, set_up_logging
 
 if TYPE_CHECKING:
+    from dray.cli._access import ClientAccess
     from dray.cli._shown import Shown
+    from dray.web.application import Dashboard
 
 
 _HOST = "127.0.0.1"
@@ -78,7 +80,7 @@ async def _serve_page(args: argparse.Namespace, what: Shown, stopping: asyncio.E
         await server.start()
         dashboard.open(access.identity)  # history begins now, not with the first page
         running = asyncio.ensure_future(dashboard.run())
-        _announce(args, dashboard, access.server, sock.getsockname()[1])
+        _announce(args, dashboard, access, sock.getsockname()[1])
         try:
             await stopping.wait()
         finally:
@@ -88,14 +90,9 @@ async def _serve_page(args: argparse.Namespace, what: Shown, stopping: asyncio.E
     return 0
 
 
-def _announce(args: argparse.Namespace, dashboard: object, server: str, port: int) -> None:
+def _announce(args: argparse.Namespace, dashboard: Dashboard, access: ClientAccess, port: int) -> None:
     """Print the address with a code, and another one whenever Enter is pressed."""
-    from dray.cli._access import ClientAccess
-    from dray.web.application import PREFIX, Dashboard
-
-    assert isinstance(dashboard, Dashboard)
-    access = dashboard.access
-    assert isinstance(access, ClientAccess)
+    from dray.web.application import PREFIX
 
     def address() -> str:
         code = dashboard.sessions.mint(access.identity.credential)
@@ -107,7 +104,9 @@ def _announce(args: argparse.Namespace, dashboard: object, server: str, port: in
         else:
             asyncio.get_running_loop().remove_reader(sys.stdin)
 
-    print(f"the dashboard of {server}, for {access.identity.name}; the address works once, Enter prints another:")
+    print(
+        f"the dashboard of {access.server}, for {access.identity.name}; the address works once, Enter prints another:"
+    )
     print(first := address())
     print("ready", flush=True)
     if sys.stdin is not None and sys.stdin.isatty():

@@ -14,6 +14,8 @@ from dray.cli._component import add_options, run_component
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client import Client
+    from dray.client.config import Config
+    from dray.client.http import Http
     from dray.node.images.puller import ImageSettings
 
 
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"runtime {runtime.name}{not_isolated(runtime.name)}")
     problems: list[str] = []
 
-    async def work(client: Client, gates: FeatureGates) -> None:
+    async def work(client: Http, gates: FeatureGates) -> None:
         settings = AgentSettings(
             args.name,
             args.root,
@@ -104,8 +106,8 @@ def run(args: argparse.Namespace) -> int:
             labels=labels,
             capacity=capacity,
             cdi_directories=tuple(args.cdi_dir),
-            authority=_authority(client),
-            api_server=_address(client),
+            authority=_authority(client.config),
+            api_server=_address(client.config),
             images=images,
             gates=gates,
         )
@@ -125,22 +127,16 @@ def run(args: argparse.Namespace) -> int:
     return 1 if problems else status
 
 
-def _authority(client: Client) -> str:
+def _authority(config: Config) -> str:
     """The cluster's CA, if it has one: an API server without users has none."""
-    from dray.client.http import Http
-
-    assert isinstance(client, Http)
-    return client.config.ca.decode() if client.config.server.startswith("https") else ""
+    return config.ca.decode() if config.server.startswith("https") else ""
 
 
-def _address(client: Client) -> str:
+def _address(config: Config) -> str:
     """HOST:PORT of the API server, for clients in containers."""
     from urllib.parse import urlsplit
 
-    from dray.client.http import Http
-
-    assert isinstance(client, Http)
-    server = urlsplit(client.config.server)
+    server = urlsplit(config.server)
     host = server.hostname or ""
     return f"{f'[{host}]' if ':' in host else host}:{server.port or (443 if server.scheme == 'https' else 80)}"
 
