@@ -42,11 +42,12 @@ def add_parser(subparsers: Subparsers) -> None:
     add_options(plan)
     loop = actions.add_parser("run", help="add and remove nodes of a running cluster, through a provider")
     _add_loop(loop)
-    for action, run in ((simulate, run_simulate), (plan, run_plan), (loop, run_loop)):
-        action.add_argument("--groups", required=True, type=Path, metavar="FILE", help="the node groups, as YAML")
-        action.set_defaults(run=run)
-        if action is not loop:
-            _add_answer(action)
+    for parser in (simulate, plan, loop):
+        parser.add_argument("--groups", required=True, type=Path, metavar="FILE", help="the node groups, as YAML")
+    for parser, action in ((simulate, "simulate"), (plan, "plan")):
+        parser.set_defaults(run=run, action=action)
+        _add_answer(parser)
+    loop.set_defaults(run=run_loop)
 
 
 def _add_loop(parser: argparse.ArgumentParser) -> None:
@@ -72,15 +73,7 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
 
 
-def run_simulate(args: argparse.Namespace) -> int:
-    return _run(args, "simulate")
-
-
-def run_plan(args: argparse.Namespace) -> int:
-    return _run(args, "plan")
-
-
-def _run(args: argparse.Namespace, action: str) -> int:
+def run(args: argparse.Namespace) -> int:
     from dray.api.errors import ApiError
     from dray.api.gates import FeatureGates, GateError
     from dray.api.manifests import ManifestError
@@ -90,12 +83,12 @@ def _run(args: argparse.Namespace, action: str) -> int:
 
     try:
         gates = FeatureGates.parse(args.feature_gates)
-        asked = _from_files(args, gates) if action == "simulate" else _from_cluster(args, gates)
+        asked = _from_files(args, gates) if args.action == "simulate" else _from_cluster(args, gates)
         return _answer(args, *asked)
     except GroupError as error:
-        return fail(f"autoscale {action}", f"{args.groups}: {error}", 2)
+        return fail(f"autoscale {args.action}", f"{args.groups}: {error}", 2)
     except (ApiError, ConfigError, DemandError, GateError, ManifestError, OSError) as error:
-        return fail(f"autoscale {action}", problem(error), 2)
+        return fail(f"autoscale {args.action}", problem(error), 2)
 
 
 def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,6 @@ from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.sim.cluster import Cluster
     from dray.sim.measures import Prices
     from dray.sim.replay import Replay, Replayed, Setup
     from dray.sim.report import SimulationReport
@@ -152,12 +150,10 @@ def _timeline(args: argparse.Namespace) -> Timeline:
 
 def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
     """What is to be changed; None for nothing."""
-    from dray.api.manifests import object_of
-    from dray.api.times import timestamp
     from dray.cli._manifests import read_manifests
     from dray.cli.scheduler import read_configuration
+    from dray.cli.what_if import change, supposed
     from dray.sim.changes import ChangeError
-    from dray.sim.profiles import objects_of
     from dray.sim.replay import Setup
 
     if bool(args.add_nodes) != bool(args.like) or args.add_nodes < 0:
@@ -167,18 +163,8 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
         print(f"dray replay: {args.config}: {warning}", file=sys.stderr)
     if not (args.config or args.feature_gates or args.filename or args.profile or args.add_nodes or args.taint):
         return None
-    supposed = objects_of(args.profile, timestamp(time.time())) if args.profile else []
-    objects = [*(object_of(tree, gates) for tree in supposed), *read_manifests(args.filename, gates)]
-    return Setup(gates, configuration, tuple(objects), bool(args.profile), lambda cluster: _change(args, cluster))
-
-
-def _change(args: argparse.Namespace, cluster: Cluster) -> None:
-    from dray.sim import changes
-
-    for target, text in args.taint:
-        changes.taint(cluster, target, text)
-    if args.add_nodes:
-        changes.add_nodes(cluster, args.add_nodes, args.like)
+    objects = (*supposed(args, gates), *read_manifests(args.filename, gates))
+    return Setup(gates, configuration, objects, bool(args.profile), lambda cluster: change(args, cluster))
 
 
 def _prices(args: argparse.Namespace) -> Prices:

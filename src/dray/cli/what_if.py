@@ -120,10 +120,7 @@ def asked(
     """The answer, as it is printed in JSON. Counting ends, incomplete, when it is late. Raises ChangeError."""
     from dray.sim import changes, what_if
 
-    for target, text in args.taint:
-        changes.taint(trial, target, text)
-    if args.add_nodes:
-        changes.add_nodes(trial, args.add_nodes, args.like)
+    change(args, trial)
     moved = [pod for node in args.drain for pod in changes.drain(trial, node)]
     trial.settle()
     came_to = what_if.outcomes(trial, moved)
@@ -139,18 +136,34 @@ def asked(
     return found if count is None else found | {"howMany": _count_tree(count)}
 
 
+def change(args: argparse.Namespace, cluster: Cluster) -> None:
+    """Taint and add what --taint and --add-nodes say. Raises ChangeError."""
+    from dray.sim import changes
+
+    for target, text in args.taint:
+        changes.taint(cluster, target, text)
+    if args.add_nodes:
+        changes.add_nodes(cluster, args.add_nodes, args.like)
+
+
+def supposed(args: argparse.Namespace, gates: FeatureGates) -> list[Wire]:
+    """The nodes that --profile asks for, with their devices and classes. Raises ProfileError."""
+    from dray.api.manifests import object_of
+    from dray.api.times import timestamp
+    from dray.sim.profiles import objects_of
+
+    trees = objects_of(args.profile, timestamp(time.time())) if args.profile else []
+    return [object_of(tree, gates) for tree in trees]
+
+
 def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wire], Iterable[str]]:
     """What there is, and what could not be read."""
     if not args.recording and not args.profile:
         return asyncio.run(read_all(args))[:2]
-    from dray.api.manifests import object_of
-    from dray.api.times import timestamp
     from dray.cli._manifests import read_recordings
-    from dray.sim.profiles import objects_of
 
-    supposed = objects_of(args.profile, timestamp(time.time())) if args.profile else []
-    recorded = read_recordings(args.recording or (), gates)
-    return [*recorded, *(object_of(tree, gates) for tree in supposed)], ()
+    nodes = supposed(args, gates)
+    return [*read_recordings(args.recording or (), gates), *nodes], ()
 
 
 def _quotas(trial: Cluster, demand: PodBatch) -> list[str]:
