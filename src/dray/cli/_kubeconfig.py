@@ -42,10 +42,6 @@ def write(path: Path, added: Tree, *, select: bool) -> None:
     `select` makes the new context the current one, also where another was; otherwise it is only where none was.
     Raises ValueError when the file is no kubeconfig.
     """
-    import yaml
-
-    from dray.apiserver.security.certificates import write_private
-
     config = _read(path)
     for kind in _LISTS:
         config[kind] = _merged(config.get(kind) or [], added[kind])
@@ -53,7 +49,7 @@ def write(path: Path, added: Tree, *, select: bool) -> None:
     if select or config.get("current-context") not in names:
         config["current-context"] = added["contexts"][0]["name"]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+    _save(path, config)
 
 
 def port(path: Path) -> int | None:
@@ -67,10 +63,6 @@ def port(path: Path) -> int | None:
 
 def remove(path: Path, name: str) -> None:
     """Take the entries of a cluster out of the user's kubeconfig again."""
-    import yaml
-
-    from dray.apiserver.security.certificates import write_private
-
     if not path.exists():
         return
     config = _read(path)
@@ -80,7 +72,7 @@ def remove(path: Path, name: str) -> None:
         config[kind] = [entry for entry in config.get(kind) or [] if entry["name"] != name]
     if config.get("current-context") == name:
         config["current-context"] = ""
-    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+    _save(path, config)
 
 
 def of_user() -> Path:
@@ -100,6 +92,14 @@ def _read(path: Path) -> Tree:
     if not isinstance(config, dict) or not all(isinstance(config.get(kind) or [], list) for kind in _LISTS):
         raise ValueError(f"{path} is no kubeconfig: expected lists of {', '.join(_LISTS)}")
     return config
+
+
+def _save(path: Path, config: Tree) -> None:
+    import yaml
+
+    from dray.apiserver.security.certificates import write_private
+
+    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
 
 
 def _merged(known: list[Tree], added: list[Tree]) -> list[Tree]:

@@ -169,12 +169,10 @@ def _questions(manifests: Snapshot) -> Iterator[tuple[str, list[ResourceClaim]]]
     """The claims of each pod; without pods, all claims together. What is allocated already is not asked for."""
     from dray.api.types.core import Pod
     from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
+    from dray.client import key_of
 
-    claims = {(claim.metadata.namespace, claim.metadata.name): claim for claim in manifests.all(ResourceClaim)}
-    templates = {
-        (template.metadata.namespace, template.metadata.name): template
-        for template in manifests.all(ResourceClaimTemplate)
-    }
+    claims = {key_of(claim): claim for claim in manifests.all(ResourceClaim)}
+    templates = {key_of(template): template for template in manifests.all(ResourceClaimTemplate)}
     pods = manifests.all(Pod)
     done: set[tuple[str, str]] = {key for key, claim in claims.items() if claim.status.allocation is not None}
     if not pods:
