@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dray.cli import _banner, _clusters, _containers, _dashboard, _kubeconfig, _memory, version
+from dray.cli import _banner, _clusters, _containers, _dashboard, _kubeconfig, _memory, fail, version
 from dray.cli._component import on_signals
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help="no TLS and no users; for tests on this machine only")
 
 
-def serve(prog: str, args: argparse.Namespace, parts: Parts | None = None) -> int:
+def serve(command: str, args: argparse.Namespace, parts: Parts | None = None) -> int:
     """Run until a signal; returns the exit status."""
     import uvloop
 
@@ -90,13 +90,8 @@ def serve(prog: str, args: argparse.Namespace, parts: Parts | None = None) -> in
         args.dir = _clusters.directory_of(args)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve_until_signal(args, parts))
-    except (
-        ServerStartError,
-        StoreError,
-        _clusters.ClusterError,
-    ) as error:  # one at the end says what could not be written any more
-        print(f"{prog}: {error}", file=sys.stderr)
-        return 1
+    except (ServerStartError, StoreError, _clusters.ClusterError) as error:
+        return fail(command, error)  # one at the end says what could not be written any more
 
 
 async def _serve_until_signal(args: argparse.Namespace, parts: Parts | None) -> int:

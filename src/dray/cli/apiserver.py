@@ -15,4 +15,4 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve("dray apiserver", args)
+    return serve("apiserver", args)

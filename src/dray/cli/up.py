@@ -32,4 +32,4 @@ def run(args: argparse.Namespace) -> int:
     if problem := _parts.problem(args):
         return fail("up", problem)
     set_up_logging(args.v)
-    return serve("dray up", args, _parts.parts)
+    return serve("up", args, _parts.parts)
