@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -127,6 +127,11 @@ class Cluster:
 
     def get(self, type_: type[W], name: str, namespace: str = "") -> W | None:
         return self.picture.get(type_, name, namespace)
+
+    def current(self, one: W) -> W | None:
+        """An object as it is now; None where none of its name is left."""
+        meta: ObjectMeta = cast(Any, one).metadata
+        return self.picture.get(type(one), meta.name, meta.namespace)
 
     def all(self, type_: type[W]) -> Iterator[W]:
         return self.picture.all(type_)

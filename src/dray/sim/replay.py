@@ -159,7 +159,7 @@ class Replay:
         """
         picture, pod = self.cluster.picture, self._pods[uid]
         info = picture.table.get(self._timeline.stories[uid].node)
-        known = self.cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        known = self.cluster.current(pod)
         judged = self.cluster.judge(known) if known is not None else None
         if info is None or judged is None or judged.nodes.bit_count() <= COMPARED:
             return False
@@ -217,7 +217,7 @@ class Replay:
 
     def _look(self, pod: Pod) -> None:
         """Find out why a pod that is held would wait, for the figures."""
-        found = self.cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        found = self.cluster.current(pod)
         judged = self.cluster.judge(found) if found is not None else None
         if found is not None and judged is not None and not judged.nodes:
             self.meter.refused(self.cluster.now, found, Unschedulable(0, judged.refused))
@@ -225,7 +225,7 @@ class Replay:
     def _end(self, uid: str) -> None:
         """A pod ends when the recording says so, unless it runs by its own clock."""
         pod = self._pods.get(uid)
-        found = self.cluster.get(Pod, pod.metadata.name, pod.metadata.namespace) if pod is not None else None
+        found = self.cluster.current(pod) if pod is not None else None
         if found is None or found.metadata.uid != uid:
             return
         if not self._is_free:

@@ -81,7 +81,7 @@ def _count_one_by_one(
             if copies == limit or is_late():
                 return HowMany(copies, None)
             pods = _submit(trial, demand.copy(tag))
-            if not all(_is_placed(trial, pod) for pod in pods):
+            if not all(is_placed(trial, pod) for pod in pods):
                 end = next(one for one in outcomes(trial, pods) if not one.node)
                 return HowMany(copies, end)
     raise AssertionError("there are numbers without end")
@@ -105,8 +105,7 @@ def _count_by_kind(cluster: Cluster, demand: PodBatch, limit: int) -> HowMany | 
 def _kinds(cluster: Cluster, demand: PodBatch) -> Kinds | None:
     with cluster.fork() as trial:
         _bring(trial, demand)
-        first = demand.pods[0].metadata
-        pod = trial.get(Pod, first.name, first.namespace)
+        pod = trial.current(demand.pods[0])
         return kinds_for(trial, pod) if pod is not None else None
 
 
@@ -116,7 +115,7 @@ def _fill(cluster: Cluster, demand: PodBatch, kinds: Kinds, limit: int) -> int:
     cluster.among = kinds.examples
     for tag in _free_tags(cluster, single, "example-"):
         (pod,) = _submit(cluster, single.copy(tag))
-        found = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        found = cluster.current(pod)
         info = table.get(found.spec.nodeName) if found is not None else None
         if info is None:
             cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
@@ -144,7 +143,7 @@ def _submit(cluster: Cluster, demand: PodBatch) -> Sequence[Pod]:
 
 def _bring(cluster: Cluster, demand: PodBatch) -> None:
     for one in demand.own:  # one that exists stays as it is, with its devices
-        if cluster.get(type(one), one.metadata.name, one.metadata.namespace) is None:
+        if cluster.current(one) is None:
             cluster.add(one)
     for pod in demand.pods:
         cluster.submit(_with_priority(cluster, pod))
@@ -160,14 +159,15 @@ def _with_priority(cluster: Cluster, pod: Pod) -> Pod:
     return pod if chosen is None else replace(pod, spec=replace(pod.spec, priority=chosen.value))
 
 
-def _is_placed(cluster: Cluster, pod: Pod) -> bool:
-    found = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
+def is_placed(cluster: Cluster, pod: Pod) -> bool:
+    """Whether a pod has a node by now."""
+    found = cluster.current(pod)
     return found is not None and bool(found.spec.nodeName)
 
 
 def _outcome(cluster: Cluster, pod: Pod, waiting: dict[str, Unschedulable]) -> PodOutcome:
     name = name_of(pod)
-    found = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
+    found = cluster.current(pod)
     assert found is not None  # it was submitted, and no time has passed
     if found.spec.nodeName:
         return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster.picture, found)))

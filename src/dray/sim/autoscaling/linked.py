@@ -165,7 +165,7 @@ class Shop:
             name = self._add(group)
             fits = placed(trial, unit)
             self._bought.pop()
-            found = [trial.get(Pod, pod.metadata.name, pod.metadata.namespace) for pod in unit.pods]
+            found = [trial.current(pod) for pod in unit.pods]
             waits = next((pod for pod in found if pod is not None and not pod.spec.nodeName), None)
             if fits or waits is None:
                 return None

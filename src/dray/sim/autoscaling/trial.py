@@ -7,7 +7,7 @@ cluster about those.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from dray.sim.autoscaling.demand import Unit
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
 from dray.sim.cluster import Cluster
 from dray.sim.copies import daemon_like
-from dray.sim.what_if import DeviceUse, PodOutcome, outcomes
+from dray.sim.what_if import PodOutcome, is_placed, outcomes
 
 _WORLD = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, PodGroup, Namespace)
 
@@ -42,10 +42,6 @@ class Filled(msgspec.Struct, frozen=True):
 
     outcomes: tuple[PodOutcome, ...]
     steps: int = 0
-
-    def devices(self) -> Iterator[DeviceUse]:
-        for one in self.outcomes:
-            yield from one.devices
 
 
 class World(msgspec.Struct, frozen=True):
@@ -105,7 +101,7 @@ class Trial:
         with self.cluster.fork() as trial:
             for pod in unit.pods:
                 if not placed(trial, Unit((pod,), unit.claims)):
-                    found = trial.get(Pod, pod.metadata.name, pod.metadata.namespace)
+                    found = trial.current(pod)
                     assert found is not None  # it was submitted
                     return trial.problem_of(found) or next(iter(trial.verdicts(found)), None)
         return None
@@ -147,7 +143,7 @@ def withdraw(trial: Cluster, *units: Unit) -> None:
     """Take back the pods of units."""
     for unit in units:
         for pod in unit.pods:
-            if trial.get(Pod, pod.metadata.name, pod.metadata.namespace) is not None:
+            if trial.current(pod) is not None:
                 trial.remove(Pod, pod.metadata.name, pod.metadata.namespace)
 
 
@@ -155,7 +151,7 @@ def submit(trial: Cluster, *units: Unit) -> None:
     """Let units come."""
     for unit in units:
         for claim in unit.claims:
-            if trial.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace) is None:
+            if trial.current(claim) is None:
                 trial.add(claim)
         for pod in unit.pods:
             trial.submit(pod)
@@ -165,13 +161,12 @@ def placed(trial: Cluster, unit: Unit) -> bool:
     """Submit a unit; whether all of its pods found a place."""
     submit(trial, unit)
     trial.settle()
-    found = [trial.get(Pod, pod.metadata.name, pod.metadata.namespace) for pod in unit.pods]
-    return all(pod is not None and pod.spec.nodeName for pod in found)
+    return all(is_placed(trial, pod) for pod in unit.pods)
 
 
 def steps_taken(trial: Cluster, unit: Unit) -> int:
     """How far down their lists of alternatives the requests of a unit were served."""
-    pods = [trial.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod for pod in unit.pods]
+    pods = [trial.current(pod) or pod for pod in unit.pods]
     claims = {claim.metadata.uid: claim for pod in pods for _, claim in trial.picture.claims_of(pod)}
     return sum(map(steps_of, claims.values()))
 
