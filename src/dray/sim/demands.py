@@ -17,7 +17,7 @@ from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.batch import CronJob, Job, JobSpec
 from dray.api.types.core import Container, Pod, PodResourceClaim, PodSpec, PodTemplateSpec
 from dray.api.types.meta import ObjectMeta
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Wire
 from dray.sim.recording import TYPES
@@ -68,6 +68,13 @@ def demand_of(objects: Iterable[Wire], namespace: str) -> PodBatch:
             "CronJob with at least one pod"
         )
     return PodBatch(tuple(pods), tuple(own), tuple(shared))
+
+
+def claim_for_devices(class_name: str, count: int) -> ResourceClaim:
+    """A claim for so many devices of a class, whichever they are."""
+    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=count)
+    devices = DeviceClaim(requests=(DeviceRequest(name="devices", exactly=exactly),))
+    return ResourceClaim(metadata=ObjectMeta(name="devices"), spec=ResourceClaimSpec(devices=devices))
 
 
 def _pods_of(one: Any) -> Iterator[Pod]:

@@ -85,7 +85,7 @@ def condition(type_: str, status: str, now: str, reason: str, message: str) -> d
     }
 
 
-def lease_tree(name: str, now: str, seconds: int = 40) -> dict[str, Any]:
+def lease_tree(name: str, now: str, seconds: int) -> dict[str, Any]:
     """The lease of a node."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -139,10 +139,11 @@ def slice_tree(name: str, driver: str, node: str, count: int, content: dict[str,
     }
 
 
-def class_tree() -> dict[str, Any]:
+def class_tree(name: str = CLASS, selector: str = f'device.driver == "{DRIVER}"') -> dict[str, Any]:
+    """A class with one selector."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
-        "metadata": {"name": CLASS},
-        "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": selector}}]},
     }

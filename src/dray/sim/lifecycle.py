@@ -21,7 +21,7 @@ def running(pod: Pod, now: str, node_address: str, restarts: int = 0) -> dict[st
         "podIP": pod_address(pod),
         "podIPs": [{"ip": pod_address(pod)}],
         "conditions": _conditions(now, ready=True),
-        "initContainerStatuses": [_finished(c, now, 0, 0) for c in pod.spec.initContainers],
+        "initContainerStatuses": [_finished(c, now, 0) for c in pod.spec.initContainers],
         "containerStatuses": [
             _container(c, {"running": {"startedAt": now}}, restarts, up=True) for c in pod.spec.containers
         ],
@@ -33,7 +33,7 @@ def finished(pod: Pod, now: str, code: int) -> dict[str, Any]:
     return {
         "phase": "Failed" if code else "Succeeded",
         "conditions": _conditions(now, ready=False, reason="PodFailed" if code else "PodCompleted"),
-        "containerStatuses": [_finished(c, now, code, 0) for c in pod.spec.containers],
+        "containerStatuses": [_finished(c, now, code) for c in pod.spec.containers],
     }
 
 
@@ -78,6 +78,6 @@ def _container(container: Container, state: dict[str, Any], restarts: int, *, up
     }
 
 
-def _finished(container: Container, now: str, code: int, restarts: int) -> dict[str, Any]:
+def _finished(container: Container, now: str, code: int) -> dict[str, Any]:
     ended = {"exitCode": code, "reason": "Error" if code else "Completed", "startedAt": now, "finishedAt": now}
-    return _container(container, {"terminated": ended}, restarts, up=False)
+    return _container(container, {"terminated": ended}, 0, up=False)

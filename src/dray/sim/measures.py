@@ -14,18 +14,10 @@ import msgspec
 from dray.api.allocations import DeviceId
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Node, Pod
-from dray.api.types.meta import ObjectMeta
-from dray.api.types.resource import (
-    DeviceClaim,
-    DeviceClass,
-    DeviceRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-    ResourceSlice,
-)
+from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.scheduler.attempt import Promise
 from dray.sim.cluster import Cluster
+from dray.sim.demands import claim_for_devices
 from dray.sim.naming import name_of
 from dray.sim.uses import devices_of
 
@@ -300,10 +292,7 @@ def largest_claim(cluster: Cluster, class_name: str, guess: int = 0) -> int:
 
 
 def _fits(cluster: Cluster, class_name: str, count: int) -> bool:
-    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=count)
-    devices = DeviceClaim(requests=(DeviceRequest(name="devices", exactly=exactly),))
-    claim = ResourceClaim(metadata=ObjectMeta(name="largest"), spec=ResourceClaimSpec(devices=devices))
-    return bool(cluster.picture.index.fits([claim]))
+    return bool(cluster.picture.index.fits([claim_for_devices(class_name, count)]))
 
 
 def _waiting(waited: Sequence[float]) -> WaitingTimes:

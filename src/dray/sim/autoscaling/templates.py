@@ -19,7 +19,7 @@ from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Tree, Wire
 from dray.cel.checking import ExpressionToCheck, check
-from dray.sim import profiles
+from dray.sim import hardware, profiles
 from dray.sim.copies import node_like, slice_like
 from dray.sim.profiles import NodeProfile, ProfileError
 
@@ -90,4 +90,5 @@ def from_node(name: str, objects: Iterable[Wire]) -> Template:
 
 
 def _trees(profile: NodeProfile, name: str) -> list[Tree]:
-    return [*map(profiles.class_tree, profile.classes), *profiles.node_trees(profile, name, 0, _EPOCH)]
+    classes = (hardware.class_tree(one.name, one.selector) for one in profile.classes)
+    return [*classes, *profiles.node_trees(profile, name, 0, _EPOCH)]

@@ -47,8 +47,8 @@ async def get_info(socket: Path, timeout: float) -> registration_pb2.PluginInfo:
     return info
 
 
-async def notify(socket: Path, registered: bool, error: str, timeout: float) -> None:
-    request = registration_pb2.RegistrationStatus(plugin_registered=registered, error=error)
+async def notify_registered(socket: Path, timeout: float) -> None:
+    request = registration_pb2.RegistrationStatus(plugin_registered=True)
     method = "/pluginregistration.Registration/NotifyRegistrationStatus"
     await _unary(socket, method, request, registration_pb2.RegistrationStatusResponse, timeout)
 

@@ -21,19 +21,11 @@ from dray.api.reasons import wording
 from dray.api.reasons.devices import PoolCode, PoolProblem
 from dray.api.types.core import Node
 from dray.api.types.meta import ObjectMeta
-from dray.api.types.resource import (
-    DeviceClaim,
-    DeviceClass,
-    DeviceRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-    ResourceClaimStatus,
-    ResourceSlice,
-)
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimStatus, ResourceSlice
 from dray.api.wire import Tree
 from dray.node.cdi import Specs
 from dray.rpc import registration_pb2
+from dray.sim.demands import claim_for_devices
 from dray.sim.drivertest import kubelet
 from dray.sim.drivertest.kubelet import DriverCallFailed, Reference
 
@@ -142,7 +134,7 @@ class Setting:
 
     async def notify(self) -> None:
         assert self.registration is not None
-        await kubelet.notify(self.registration, True, "", self.patience.call)
+        await kubelet.notify_registered(self.registration, self.patience.call)
 
     # -- slices
 
@@ -311,10 +303,7 @@ def allocatable(
     held = [taken_by_claim(claim) for claim in claims]
     devices = [device for taken in held for device in taken.touched]
     for wanted in range(count, 0, -1):
-        exactly = ExactDeviceRequest(deviceClassName=CLASS, allocationMode="ExactCount", count=wanted)
-        requests = (DeviceRequest(name="r", exactly=exactly),)
-        asked = ResourceClaim(spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)))
-        outcome = allocate(where, [asked], [everything], slices, devices)
+        outcome = allocate(where, [claim_for_devices(CLASS, wanted)], [everything], slices, devices)
         if isinstance(outcome, Allocated):
             results = outcome.results[0]["devices"]["results"]
             return [(result["pool"], result["device"]) for result in results]

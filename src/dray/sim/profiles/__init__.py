@@ -96,7 +96,7 @@ def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
         short = Path(name).name.removesuffix(SUFFIX)
         for own in itertools.islice(counted.setdefault(short, itertools.count()), count):
             trees += node_trees(profile, f"{short}-{own}", next(numbers), now)
-        classes |= {one.name: class_tree(one) for one in profile.classes}
+        classes |= {one.name: hardware.class_tree(one.name, one.selector) for one in profile.classes}
     return [*classes.values(), *trees]
 
 
@@ -127,12 +127,6 @@ def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
     contents += [{"devices": devices[first : first + most]} for first in range(0, len(devices), most)]
     for number, content in enumerate(contents):
         yield hardware.slice_tree(f"{node}-{pool.driver}-{number}", pool.driver, node, len(contents), content)
-
-
-def class_tree(one: ProfileClass) -> Tree:
-    """A class of a profile as an object."""
-    tree = hardware.class_tree()
-    return {**tree, "metadata": {"name": one.name}, "spec": {"selectors": [{"cel": {"expression": one.selector}}]}}
 
 
 def _repeated(entries: Iterable[Tree]) -> list[Tree]:
