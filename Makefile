@@ -9,7 +9,7 @@ ARGS ?=
 SIZE ?= 10000x200
 SECONDS ?= 120
 
-.PHONY: setup up test attack chaos lint format bench clean lock rpc site types mutants
+.PHONY: setup up test codes attack chaos lint format bench clean lock rpc site types mutants
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -32,6 +32,10 @@ up: setup ## a cluster in the foreground; DIR=… and ARGS="--nodes 3 --devices 
 test: $(VENV)/installed-dev ## every test, on both cores
 	tools/provide-programs
 	tools/run-tests $(ARGS)
+
+codes: $(VENV)/installed-dev ## every test but those of words, with each text replaced by its code: no program reads a sentence
+	tools/provide-programs
+	tools/run-tests --codes $(ARGS)
 
 chaos: $(VENV)/installed-dev ## the tests of chaos and kills with 10,000 pods on 200 nodes; SIZE=2000x40 is smaller
 	DRAY_CHAOS=$(SIZE) $(BIN)/pytest -s --show-capture=no --durations=0 tests/e2e/test_chaos.py tests/e2e/test_kills.py $(ARGS)

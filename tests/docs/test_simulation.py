@@ -54,6 +54,7 @@ def test_every_command_prints_what_the_page_shows(
             assert printed(arguments, capsys) == expected, command
 
 
+@pytest.mark.wording
 def test_the_library_answers_as_the_page_shows() -> None:
     results = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert results.attempted > 5

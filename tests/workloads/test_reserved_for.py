@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from dray.api.errors import Forbidden
+from dray.api.reasons.nodes import NodeCode
 from dray.api.types.batch import Job
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.rbac import Role, RoleBinding
@@ -17,6 +18,7 @@ from dray.client import InProcess, ManualClock
 from dray.client.clock import settle
 from dray.controllers.references import References
 from tests.controllers.conftest import gone, quiet
+from tests.saying import words_of
 from tests.waiting import eventually
 from tests.workloads.cluster import Cluster
 
@@ -186,7 +188,7 @@ async def test_the_scheduler_frees_an_open_claim_that_nobody_uses_where_a_pod_ca
     await cluster.running("p")
     await give_back(cluster)
     await cluster.pod("q", node="node-1", x="c")
-    await cluster.waits("q", "node(s)")
+    await cluster.waits("q", words_of(NodeCode.CLAIM_ELSEWHERE))
     await quiet(0.3)
     claim = await cluster.read()
     assert claim.status.allocation is not None
