@@ -72,17 +72,16 @@ def taken_by(allocation: AllocationResult | None) -> Taken:
     """What an allocation takes; nothing where there is none."""
     if allocation is None:
         return NOTHING
-    devices: tuple[DeviceId, ...] = ()
-    shares: tuple[Share, ...] = ()
+    devices, shares = [], []
     for result in allocation.devices.results:
         if result.adminAccess:
             continue
         device = DeviceId(result.driver, result.pool, result.device)
         if result.shareID:
-            shares += (Share.of(device, result.shareID, result.consumedCapacity),)
+            shares.append(Share.of(device, result.shareID, result.consumedCapacity))
         else:
-            devices += (device,)
-    return Taken(devices, shares)
+            devices.append(device)
+    return Taken(tuple(devices), tuple(shares))
 
 
 def taken_by_claim(claim: ResourceClaim | None) -> Taken:

@@ -76,16 +76,20 @@ class _Index(Generic[T]):
     def find(self, value: str) -> Objects[T]:
         if self._known is None:
             self._work_in(self._objects)
+            self._known = len(self._changes)
         elif self._known < len(self._changes):
-            self._work_in(dict.fromkeys(self._changes[self._known :]))
-        self._known = len(self._changes)
+            self._work_in_news()
         return [self._objects[key] for key in self._entries.get(value, ())]
 
     def catch_up(self) -> None:
         """Work in what is left of the changes, which the informer is about to forget."""
         if self._known is not None:
-            self._work_in(dict.fromkeys(self._changes[self._known :]))
+            self._work_in_news()
             self._known = 0
+
+    def _work_in_news(self) -> None:
+        self._work_in(dict.fromkeys(self._changes[self._known :]))
+        self._known = len(self._changes)
 
     def _work_in(self, keys: Iterable[Key]) -> None:
         for key in keys:

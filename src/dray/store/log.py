@@ -62,7 +62,7 @@ class KeyVersion(Struct, gc=False, eq=False):
         return made
 
     def undecode(self, make: Decode) -> None:
-        """Let go of the decoded value, which takes several times the room; who asks for it decodes it, and keeps it."""
+        """Let go of the decoded value, which takes several times the room; each reader that asks then decodes its own."""
         if self.value is not None:
             self._object, self.make = _NOT_KEPT, make
 
