@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -193,3 +194,24 @@ async def test_an_insecure_server_answers_no_web_page(keys: Any) -> None:
             ("localhost:8001", "http://localhost:8001", 200),
         ):
             assert (await http("GET", PODS, host=host, origin=origin))[0] == code, (host, origin)
+        for site, code in (("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)):
+            assert (await http("GET", PODS, sec_fetch_site=site))[0] == code, site
+
+
+async def test_an_insecure_server_trusts_no_header_that_is_given_twice(keys: Any) -> None:
+    from tests.apiserver.asking import serving
+
+    async with serving(keys, secure=False) as http:
+        host, _, port = http.url.removeprefix("http://").partition(":")
+        for name, values in (
+            ("Host", ("localhost", "evil.example.com")),
+            ("Host", ("evil.example.com", "localhost")),
+            ("Origin", ("http://localhost", "http://evil.example.com")),
+        ):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            lines = [f"GET {PODS} HTTP/1.1", *(f"{name}: {value}" for value in values), "Connection: close"]
+            lines += [] if name == "Host" else ["Host: localhost"]
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            answer = await reader.readline()
+            writer.close()
+            assert answer.split()[1] in (b"400", b"403"), (name, answer)

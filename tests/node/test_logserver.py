@@ -67,6 +67,27 @@ class TestPlain:
             await eventually(lambda: source.reading == 0)
         await http.stop()
 
+    async def test_no_web_page_reads_logs_or_enters_a_container(
+        self, node: Agent, cluster: Cluster, client: Client
+    ) -> None:
+        await cluster.pod("p", "echo one; sleep 600")
+        await cluster.phase("p", "Running")
+        port = (await client.get(Node, NODE)).status.daemonEndpoints.kubeletEndpoint.Port
+        url = f"http://127.0.0.1:{port}"
+        exec_url = f"{url}/exec/{NAMESPACE}/p/main?command=true&output=1"
+        async with aiohttp.ClientSession() as session:
+            for headers in (
+                {"Origin": "http://evil.example.com"},
+                {"Host": f"evil.example.com:{port}"},
+                {"Sec-Fetch-Site": "cross-site"},
+            ):
+                async with session.get(f"{url}/containerLogs/{NAMESPACE}/p/main", headers=headers) as answer:
+                    assert answer.status == 403, headers
+                with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+                    await session.ws_connect(exec_url, headers=headers, protocols=("v4.channel.k8s.io",))
+            async with session.ws_connect(exec_url, protocols=("v4.channel.k8s.io",)) as stream:
+                assert not stream.closed
+
     async def test_what_cannot_be_read_is_explained(
         self, node: Agent, cluster: Cluster, server: Running, client: Client
     ) -> None:

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from dray.api.errors import Forbidden
+from dray.api.localhost import check_local
 from dray.api.types.core import Pod
 from dray.client import Clock
 from dray.client.tls import as_kubernetes
@@ -92,9 +94,14 @@ class LogServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer nobody but API servers."""
-        if self._guarded and not _is_api_server(request):
-            return web.Response(status=403, text="only API servers may ask here")
+        """Answer API servers only; without certificates at least no web page."""
+        try:
+            if not self._guarded:
+                check_local((name.lower(), value) for name, value in request.headers.items())
+            elif not _is_api_server(request):
+                raise Forbidden("only API servers may ask here")
+        except Forbidden as error:
+            return web.Response(status=403, text=str(error))
         return await handler(request)
 
     def _attempt(self, pod: Pod, names: _Names, options: LogOptions) -> ContainerAttempt:

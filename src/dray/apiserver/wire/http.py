@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from dray.api.errors import ApiError, BadRequest, Forbidden, InternalError, NotAcceptable, TooLarge
+from dray.api.errors import ApiError, BadRequest, InternalError, NotAcceptable, TooLarge
+from dray.api.localhost import check_local
 from dray.api.strategy import deprecation
 from dray.apiserver.core import ApiServer
 from dray.apiserver.limits import LARGE, Limits
@@ -51,7 +52,6 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to read
 _STREAMED = {PROTOBUF: f"{PROTOBUF};stream=watch".encode()}
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _NONE: Headers = []
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WITH_BODY = ("create", "update", "patch")
@@ -217,7 +217,7 @@ class HttpCall:
     def _authenticate(self) -> User:
         authenticator = self._api.authenticator
         if authenticator is None:
-            check_local(self._header(b"host"), self._header(b"origin"))
+            check_local((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers)
             return ADMIN
         return authenticator.authenticate(self._headers, self._scope.get("client_certificate"))
 
@@ -450,15 +450,6 @@ class HttpCall:
 async def _apart(request: Request, read: Callable[..., Any], *arguments: Any) -> Any:
     """Read a body, a large one beside the event loop: it takes long, and others should not wait."""
     return await beside(request.user.name, read, *arguments) if request.is_large else read(*arguments)
-
-
-def check_local(host: str, origin: str) -> None:
-    """Where nobody proves who they are, a web page must not ask: neither by a name of its own nor from another site."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    if name.strip("[]").lower() not in _LOCAL:
-        raise Forbidden(f"forbidden: an insecure server answers to localhost only, not to host {host!r}")
-    if origin and origin.partition("://")[2] != host:
-        raise Forbidden(f"forbidden: an insecure server does not answer pages of {origin!r}")
 
 
 def _has_protobuf(target: RequestTarget) -> bool:
