@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,8 @@ from dray.api.gates import FeatureGates
 from dray.api.pace import Pace
 from dray.api.resources import BY_TYPE, METRICS
 from dray.api.types.resource import ResourceSlice
-from dray.apiserver.admission import Chain
+from dray.api.wire import tree_of
+from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.custom.conversion_review import ConversionFailed
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.outages import unavailable
@@ -30,6 +31,7 @@ from dray.apiserver.read.watching import WatchedChange, Watching
 from dray.apiserver.request import APPLY_PATCH, STRATEGIC_PATCH, Answer, LogSource, Request, make_request
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.user import MASTERS
+from dray.apiserver.streaming.options import ConnectOptions
 from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import Deletion
@@ -37,6 +39,7 @@ from dray.apiserver.write.registry import CREATED_BY_UPDATE, Registry
 from dray.apiserver.write.subresources import IssueToken, Subresources
 from dray.store import StoreError
 
+Options = TypeVar("Options", bound=ConnectOptions)
 Review = Callable[[Request], dict[str, Any]]
 
 SLICES = BY_TYPE[ResourceSlice]
@@ -77,6 +80,7 @@ class ApiServer:
         self._registry = registry = Registry(storage, commits, admission, self.gates, conversions)
         deletion = Deletion(storage, commits, admission)
         self._subresources = Subresources(storage, commits, admission, registry, deletion, issue_token, conversions)
+        self._admission = admission
         self._reviews = reviews or {}
         self._watching = Watching(storage.cache)
         self._pace = Pace(UPDATES_A_SECOND, int(UPDATES_A_SECOND))
@@ -128,6 +132,27 @@ class ApiServer:
         if self.measured is None:
             raise NotImplementedYet("nothing is measured: this server has no connection to nodes")
         return self.measured.answer(request)
+
+    async def connect(self, request: Request, options: Options) -> Options:
+        """Let admission judge a connection to a pod or a node before it begins.
+
+        Returns the options as webhooks left them; raises ApiError for a connection that is refused.
+        """
+        admission = AdmissionRequest(
+            user=request.user,
+            operation="CONNECT",
+            resource=request.resource,
+            namespace=request.namespace,
+            name=request.name,
+            subresource=request.subresource,
+            version=request.version,
+            tree=tree_of(options),
+        )
+        await self._admission.admit(admission)
+        admission.object = options = msgspec.convert(admission.tree, type(options))
+        await self._admission.validate(admission)
+        await admission.release()
+        return options
 
     def watch(self, request: Request) -> AsyncGenerator[list[WatchedChange], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""

@@ -13,7 +13,8 @@ from dray.api.channels import PORT_FORWARD
 from dray.api.errors import BadRequest, TooManyRequests
 from dray.apiserver.request import make_request
 from dray.apiserver.security.user import ADMIN
-from dray.apiserver.streaming.portforward import ports_of
+from dray.apiserver.streaming.options import PodPortForwardOptions, connect_options
+from dray.apiserver.streaming.portforward import check_ports
 from dray.apiserver.streaming.relay import _told
 from dray.apiserver.streaming.serving import PodStreams, Upgrade
 from dray.apiserver.write.subresources import PODS
@@ -79,7 +80,9 @@ async def test_every_forwarded_port_takes_a_place_of_its_user() -> None:
     pipe = Waiting(*opened)
     upgrade = Upgrade("spdy/3.1", {}, PORT_FORWARD, lambda _: pipe)  # type: ignore[arg-type,return-value]  # a played one
     request = make_request(ADMIN, "create", PODS, namespace="default", name="p", subresource="portforward")
-    serving = asyncio.create_task(PodStreams(dial, lambda *_: "").serve(request, b"", upgrade, place))  # type: ignore[arg-type]
+    serving = asyncio.create_task(
+        PodStreams(dial, lambda *_: "").serve(request, PodPortForwardOptions(), upgrade, place)
+    )  # type: ignore[arg-type]
     await eventually(lambda: pipe.written.count(b"too many watches") == 2)
     assert (dialled, taken) == (3, 3)
     assert len(frames(pipe.written)) == 10 + 2 * 3  # a reply for each, and for two pairs what is wrong and two ends
@@ -90,10 +93,15 @@ async def test_every_forwarded_port_takes_a_place_of_its_user() -> None:
 
 @pytest.mark.parametrize("value", ["", "0", "65536", "x", "80,", "\u00b2", "99999999999", ",".join(["80"] * 129)])
 def test_what_is_no_port_is_refused(value: str) -> None:
+    def read() -> None:
+        options = connect_options("portforward", [("ports", value)])
+        assert isinstance(options, PodPortForwardOptions)
+        check_ports(options.ports)
+
     with pytest.raises(BadRequest):
-        ports_of([value])
+        read()
     with pytest.raises(BadRequest, match="required"):
-        ports_of([])
+        check_ports(())
 
 
 @pytest.mark.parametrize("told", [b"", b"[]", b"{}", b'{"status":1}', b'{"status":"Failure"}', b'{"message":{}}'])

@@ -5,7 +5,8 @@ into `request.object`, validates it, and calls `Chain.validate`. What plugins pu
 atomically with the object. If the commit fails because one of those was changed meanwhile, the registry calls
 `Chain.revalidate` and commits again. What a request holds is released after the commit, whatever came of it.
 Plugins change the tree only in `admit`, and read the object only in `validate`. A DELETE has no tree and no object; a
-deletion of a collection passes here once per object. What is posted to a subresource has no tree.
+deletion of a collection passes here once per object. What is posted to a subresource has no tree. A CONNECT (exec, attach,
+port-forward, the proxy of a node) has the options of the connection as its tree and object, and nothing is committed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dray.apiserver.security.user import User
 from dray.apiserver.turns import pause
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+_WRITES: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 Waiting = Awaitable[None] | None
 Step = Callable[["AdmissionRequest"], Waiting]
 Steps = dict[tuple[type[Wire], Operation], list[Step]]
@@ -113,7 +115,7 @@ class Admission:
 
     name = "AlwaysAdmit"
     types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
-    operations: tuple[Operation, ...] = ()  # the operations that it may have a say about; empty: all
+    operations: tuple[Operation, ...] = ()  # the operations that it may have a say about; empty: all but CONNECT
     configured_by: tuple[type[Wire], ...] = ()  # the kinds of object that tell it what to do; empty: it knows by itself
     reads: tuple[type[Wire], ...] | None = (
         None  # what `admit` looks at beside tree, namespace and gates; None: who knows
@@ -130,7 +132,7 @@ def _concerned(plugin: AdmissionPlugin, type_: type[Wire], operation: Operation)
     """Whether a plugin may have a say; one that does not tell may always."""
     types: tuple[type[Wire], ...] = getattr(plugin, "types", ())
     operations: tuple[Operation, ...] = getattr(plugin, "operations", ())
-    return (not types or type_ in types) and (not operations or operation in operations)
+    return (not types or type_ in types) and operation in (operations or _WRITES)
 
 
 def _configured_by(plugin: AdmissionPlugin) -> tuple[type[Wire], ...]:

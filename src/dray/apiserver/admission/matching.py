@@ -6,7 +6,7 @@ is then shown in the version that the rule names. What is written through some s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from dray.api.conversion import from_stored
@@ -76,9 +76,15 @@ def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
         "operation": request.operation,
         "userInfo": request.user.info(),
         "dryRun": request.dry_run,
-        "options": {**request.options, "apiVersion": "meta.k8s.io/v1", "kind": OPTIONS_KINDS.get(request.operation)},
+        "options": _options(request),
     }
     return {key: value for key, value in body.items() if value != ""}
+
+
+def _options(request: AdmissionRequest) -> dict[str, Any] | None:
+    """The options of the request; a CONNECT has none beside its object."""
+    kind = OPTIONS_KINDS.get(request.operation)
+    return {**request.options, "apiVersion": "meta.k8s.io/v1", "kind": kind} if kind else None
 
 
 def presented(request: AdmissionRequest, version: str, state: Wire) -> dict[str, Any]:
@@ -138,11 +144,13 @@ def _object_selected(selector: LabelSelector | None, request: AdmissionRequest) 
     if _selects_everything(selector):
         return True
     wanted = label_selector(selector)
-    return any(wanted.matches(_metadata(state).labels) for state in (request.object, request.old) if state)
+    return any(wanted.matches(_labels(state)) for state in (request.object, request.old) if state)
 
 
-def _metadata(state: Wire) -> ObjectMeta:
-    return cast(ObjectMeta, state.metadata)  # type: ignore[attr-defined]  # every stored kind has metadata
+def _labels(state: Wire) -> Mapping[str, str]:
+    """The labels of an object; the options of a connection have none."""
+    metadata: ObjectMeta | None = getattr(state, "metadata", None)
+    return metadata.labels if metadata is not None else {}
 
 
 def _own_kind(request: AdmissionRequest) -> Subresource | None:

@@ -29,6 +29,7 @@ class ValidatingPolicies(Admission):
 
     name = "ValidatingAdmissionPolicy"
     configured_by = (ValidatingAdmissionPolicyBinding,)
+    operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
     types = (CustomObject, *(resource.type for resource in RESOURCES if resource.type not in EXEMPT))
 
     def __init__(

@@ -174,6 +174,7 @@ class ValidatingWebhooks(Admission):
 
     name = "ValidatingAdmissionWebhook"
     configured_by = (ValidatingWebhookConfiguration,)
+    operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
     def __init__(self, reader: Reader, authorizer: Union, attempts: Attempts | None = None) -> None:
         self._webhooks = Webhooks(ValidatingWebhookConfiguration, reader, authorizer, attempts)

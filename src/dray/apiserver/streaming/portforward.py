@@ -7,18 +7,17 @@ for each. Left out: what a port is connected to, which the node knows.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
 
 import aiohttp
 
 from dray.api.errors import ApiError, BadRequest
+from dray.apiserver.streaming.options import port_number
 from dray.apiserver.streaming.spdy import SpdyConnection, SpdyStream
 from dray.apiserver.streaming.websockets import WebSocket
 
-_PORT = re.compile("[0-9]{1,5}")
 _PORTS = 128  # that the channels of one WebSocket can number
 Connect = Callable[[int], AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]]
 """A connection to a port of the pod; raises ApiError when that is not possible."""
@@ -70,7 +69,7 @@ async def _pair(connection: SpdyConnection, data: SpdyStream, errors: SpdyStream
 async def _serve_port(data: _Data, port: str, connect: Connect) -> str:
     """Pass bytes on until either side has ended; what went wrong, if anything did."""
     try:
-        async with connect(_number(port)) as node:
+        async with connect(port_number(port)) as node:
             return await _served(node, data)
     except ApiError as error:
         return str(error)
@@ -87,20 +86,12 @@ async def _served(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
         await asyncio.gather(inward, return_exceptions=True)
 
 
-def _number(port: str) -> int:
-    if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
-        raise BadRequest(f"port {port[:16]!r}: expected a number from 1 to 65535")
-    return int(port)
-
-
-def ports_of(values: Iterable[str]) -> list[int]:
-    """The ports that a client of the older form names. Raises BadRequest for what is none, and for too many."""
-    ports = [_number(port) for value in values for port in value.split(",")]
+def check_ports(ports: Sequence[int]) -> None:
+    """Raise BadRequest when a client of the older form names no port, or too many."""
     if not ports:
         raise BadRequest('query parameter "ports" is required')
     if len(ports) > _PORTS:
         raise BadRequest(f"{len(ports)} ports: at most {_PORTS} can be forwarded at once")
-    return ports
 
 
 async def _to_client(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qsl
 
 from dray.api import channels
 from dray.api.channels import ERROR, RESIZE, STDERR, STDIN, STDOUT
 from dray.api.errors import BadRequest, Forbidden
 from dray.apiserver.request import Request
 from dray.apiserver.streaming.duplex import Duplex
+from dray.apiserver.streaming.options import ConnectOptions, PodAttachOptions, PodExecOptions, PodPortForwardOptions
 
 if TYPE_CHECKING:  # most servers start without a stream, and what streams need takes long to import
     import aiohttp
@@ -26,7 +26,6 @@ STREAMED = ("exec", "attach", "portforward")
 _EXEC_WS = (channels.V5, channels.V4, channels.BASE64_V4, channels.V1, channels.BASE64_V1)
 _EXEC_SPDY = (channels.V4, channels.V3, channels.V2, channels.V1)
 _FORWARD_WS = (channels.PORT_FORWARD_TUNNEL, channels.V4)
-_TRUE = ("true", "1", "")
 
 TakeOver = Callable[[bytes], Duplex]
 Place = Callable[[], AbstractContextManager[None]]
@@ -64,32 +63,27 @@ class PodStreams:
         self._dial = dial
         self._container = container
 
-    async def serve(self, request: Request, query: bytes, upgrade: Upgrade, place: Place) -> None:
+    async def serve(self, request: Request, options: ConnectOptions, upgrade: Upgrade, place: Place) -> None:
         """Talk until either side has had enough. Raises ApiError while the client still expects HTTP."""
-        options = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-        if request.subresource == "portforward":
-            await self._forward(request, options, upgrade, place)
-        else:
+        if isinstance(options, PodPortForwardOptions):
+            await self._forward(request, options.ports, upgrade, place)
+        elif isinstance(options, PodAttachOptions):
             await self._converse(request, options, upgrade)
 
     # -- exec and attach
 
-    async def _converse(self, request: Request, options: list[tuple[str, str]], upgrade: Upgrade) -> None:
-        given = dict(options)
-        asked = {
-            channel
-            for channel, name in ((STDIN, "stdin"), (STDOUT, "stdout"), (STDERR, "stderr"))
-            if given.get(name, "false") in _TRUE
-        }
-        tty = given.get("tty", "false") in _TRUE
+    async def _converse(self, request: Request, options: PodAttachOptions, upgrade: Upgrade) -> None:
+        wishes = ((STDIN, options.stdin), (STDOUT, options.stdout), (STDERR, options.stderr))
+        asked = {channel for channel, wanted in wishes if wanted}
+        tty = options.tty
         if not asked:
             raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
         if tty:
             asked.discard(STDERR)  # a terminal has one output
-        commands = [value for name, value in options if name == "command"]
+        commands = options.command if isinstance(options, PodExecOptions) else ()
         if request.subresource == "exec" and not commands:
             raise BadRequest("you must specify at least one command for the container")
-        container = self._container(request, given.get("container", ""))
+        container = self._container(request, options.container)
         wanted = [("command", command) for command in commands] + ([("tty", "1")] if tty else [])
         wanted += [(name, "1") for channel, name in ((0, "input"), (1, "output"), (2, "error")) if channel in asked]
         protocol = _agreed(upgrade, _EXEC_WS if upgrade.protocol == "websocket" else _EXEC_SPDY)
@@ -108,8 +102,8 @@ class PodStreams:
 
     # -- port-forward
 
-    async def _forward(self, request: Request, options: list[tuple[str, str]], upgrade: Upgrade, place: Place) -> None:
-        from dray.apiserver.streaming.portforward import forward_channels, forward_spdy, ports_of
+    async def _forward(self, request: Request, ports: Sequence[int], upgrade: Upgrade, place: Place) -> None:
+        from dray.apiserver.streaming.portforward import check_ports, forward_channels, forward_spdy
         from dray.apiserver.streaming.spdy import SpdyConnection
         from dray.apiserver.streaming.websockets import MessageBytes, WebSocket
 
@@ -132,7 +126,8 @@ class PodStreams:
             return
         protocol = _agreed(upgrade, _FORWARD_WS)
         tunnelled = protocol == channels.PORT_FORWARD_TUNNEL
-        ports = [] if tunnelled else ports_of(value for name, value in options if name == "ports")
+        if not tunnelled:
+            check_ports(ports)
         socket = WebSocket(upgrade.take_over(_websocket_head(upgrade, protocol)), user)
         if tunnelled:
             await forward_spdy(SpdyConnection(MessageBytes(socket), user), connect)

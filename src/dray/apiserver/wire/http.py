@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -22,6 +23,7 @@ from dray.apiserver.limits import LARGE, Limits
 from dray.apiserver.request import Answer, Request, RequestOptions
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.security.user import ADMIN, User
+from dray.apiserver.streaming.options import NodeProxyOptions, connect_options
 from dray.apiserver.streaming.serving import STREAMED, PodStreams, upgrade_of
 from dray.apiserver.turns import pause, turns
 from dray.apiserver.wire.answers import AnswerWriter, ListAnswer, written
@@ -326,12 +328,14 @@ class HttpCall:
         for verb in {request.verb, "create"}:
             request.verb = verb
             api._server.authorize(request)
-        upgrade = upgrade_of(self._headers, self._scope.get("take_over"))
+        query = parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True)
         with api._watches.taken(request.user):
+            options = await api._server.connect(request, connect_options(request.subresource, query))
+            upgrade = upgrade_of(self._headers, self._scope.get("take_over"))
             api.metrics.in_flight -= 1  # it may go on for hours
             try:
                 place = partial(api._watches.taken, request.user)
-                await streams.serve(request, self._scope["query_string"], upgrade, place)
+                await streams.serve(request, options, upgrade, place)
             except ConnectionError:
                 self.code = self.code or 101  # the client is gone
             finally:
@@ -352,7 +356,8 @@ class HttpCall:
     async def _relay(self, request: Request, target: RequestTarget, nodes: NodeProxy) -> None:
         """Pass on what a node tells."""
         self._api._server.authorize(request)
-        answer = await nodes.relay(request, self._scope["method"], target.tail, self._scope["query_string"])
+        options = await self._api._server.connect(request, NodeProxyOptions(target.tail))
+        answer = await nodes.relay(request, self._scope["method"], options.path, self._scope["query_string"])
         await self.begin(answer.code, answer.content_type)
         await copy(answer.pieces, self._receive, self._send)
 
