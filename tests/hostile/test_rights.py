@@ -111,6 +111,22 @@ async def granted(server: Attacked, user: str, *rules: dict[str, Any]) -> None:
     await posted(server.admin, f"/apis/{RBAC}/v1/clusterrolebindings", binding)
 
 
+async def test_a_right_to_the_empty_name_grants_no_right_to_every_name(server: Attacked) -> None:
+    secrets = {"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}
+    writes = {"verbs": ["create"], "apiGroups": [RBAC], "resources": ["clusterroles", "clusterrolebindings"]}
+    await granted(server, "nobody", {**secrets, "resourceNames": [""]}, writes)
+    attacker = server.user("nobody")
+    code, body = await attacker("POST", ROLES, {"metadata": {"name": "wide"}, "rules": [secrets]})
+    assert (code, "not currently held" in body["message"]) == (403, True)
+    await posted(server.admin, ROLES, {"metadata": {"name": "reads-secrets"}, "rules": [secrets]})
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "reads-secrets"}
+    subject = {"apiGroup": RBAC, "kind": "User", "name": "nobody"}
+    binding = {"metadata": {"name": "wide"}, "roleRef": reference, "subjects": [subject]}
+    assert (await attacker("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding))[0] == 403
+    narrow = {"metadata": {"name": "narrow"}, "rules": [{**secrets, "resourceNames": [""]}]}
+    await posted(attacker, ROLES, narrow)
+
+
 @pytest.mark.parametrize("what", ["exec?command=ls&stdout=1", "attach?stdout=1", "portforward?ports=80"])
 async def test_whoever_may_get_a_stream_does_not_open_one(server: Attacked, what: str) -> None:
     streams = ["pods/exec", "pods/attach", "pods/portforward"]

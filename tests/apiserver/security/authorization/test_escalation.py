@@ -53,6 +53,15 @@ def test_uncovered(owned: list[PolicyRule], wanted: PolicyRule, missing: list[Po
     assert not_held([], wanted, beside=owned) == missing
 
 
+def test_a_rule_for_the_empty_name_does_not_cover_every_name() -> None:
+    unnamed = PolicyRule(verbs=("get",), apiGroups=("apps",), resources=("a",), resourceNames=("",))
+    every = rule("get", "apps", "a")
+    assert not_held([unnamed], every) == [every]
+    assert not_held([unnamed], unnamed) == []
+    assert not_held([every], unnamed) == []
+    assert not_held([], unnamed) == [unnamed]
+
+
 def test_rules_are_printed_compactly() -> None:
     text = compact(rule("get list", "apps", "a", "x"))
     assert text == '{APIGroups:["apps"], Resources:["a"], ResourceNames:["x"], Verbs:["get" "list"]}'

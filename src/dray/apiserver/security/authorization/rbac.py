@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from dray.api.resources import BY_TYPE
 from dray.api.selectors import label_selector
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
@@ -79,19 +81,34 @@ class GrantTable:
         reason = self._answered.get(question)
         return self._find_anew(question, attributes) if reason is None else reason
 
-    def _find_anew(self, question: tuple[str, str, str, str], attributes: Attributes) -> str | None:
-        by_name = False
+    def covers(self, part: PolicyRule) -> bool:
+        """Whether a granted rule allows everything that a rule about one thing allows."""
+        (verb,) = part.verbs
+        if part.nonResourceURLs:
+            return self._find_path(Attributes(verb, path=part.nonResourceURLs[0])) is not None
+        plural, _, subresource = part.resources[0].partition("/")
+        attributes = Attributes(verb, part.apiGroups[0], plural, subresource)
+        if part.resourceNames:
+            return self.find(msgspec.structs.replace(attributes, name=part.resourceNames[0])) is not None
+        return any(not right.names for right in self._matching(attributes))
+
+    def _matching(self, attributes: Attributes) -> Iterator[Right]:
+        """Rights to the verb and the resource, whatever names they are for."""
         for resource in _resources(attributes):
             for right in self._rights.get(resource, ()):
-                if not _has(right.groups, attributes.group) or not _includes(right.verbs, attributes.verb):
-                    continue
-                if not right.names:
-                    if not by_name and len(self._answered) < MANY_QUESTIONS:
-                        self._answered[question] = right.reason
-                    return right.reason
-                by_name = True
-                if attributes.name in right.names:
-                    return right.reason
+                if _has(right.groups, attributes.group) and _includes(right.verbs, attributes.verb):
+                    yield right
+
+    def _find_anew(self, question: tuple[str, str, str, str], attributes: Attributes) -> str | None:
+        by_name = False
+        for right in self._matching(attributes):
+            if not right.names:
+                if not by_name and len(self._answered) < MANY_QUESTIONS:
+                    self._answered[question] = right.reason
+                return right.reason
+            by_name = True
+            if attributes.name in right.names:
+                return right.reason
         return None
 
     def _find_path(self, attributes: Attributes) -> str | None:
