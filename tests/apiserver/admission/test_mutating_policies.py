@@ -267,3 +267,36 @@ async def test_custom_resources_are_changed_too(admin: HttpAsker) -> None:
     for path, kind, count in ((crates, "Crate", 1), (boxes, "Box", 2)):
         tree = {"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "b"}, "spec": {"parts": [{"name": "side"}]}}  # fmt: skip
         assert len((await created(admin, path, tree))["spec"]["parts"]) == count
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "codes"),
+    [
+        ("name", "renamed", (201, 422)),
+        ("namespace", "kube-system", (400, 400)),
+        ("uid", "11111111-1111-1111-1111-111111111111", (201, 422)),
+        ("resourceVersion", "1", (400, 409)),
+        ("creationTimestamp", "2001-01-01T00:00:00Z", (201, 200)),
+        ("deletionTimestamp", "2001-01-01T00:00:00Z", (201, 422)),
+    ],
+)
+async def test_a_policy_does_not_change_the_identity_of_an_object(
+    admin: HttpAsker, field: str, value: str, codes: tuple[int, int]
+) -> None:
+    before = await created(admin, MAPS, {"metadata": {"name": "old"}})
+    await bind(
+        admin,
+        policy(patch(f'[JSONPatch{{op: "add", path: "/metadata/{field}", value: "{value}"}}]'), resources="configmaps"),
+    )
+    new, _ = await admin("POST", MAPS, {"metadata": {"name": "new"}})
+    changed, _ = await admin("PATCH", f"{MAPS}/old", {"data": {"a": "b"}}, content_type=MERGE)
+    assert (new, changed) == codes
+    _, body = await admin("GET", MAPS)
+    names = {item["metadata"]["name"] for item in body["items"]} - {"kube-root-ca.crt"}
+    assert names == {"old"} | ({"renamed" if field == "name" else "new"} if new == 201 else set())
+    for name in names:
+        code, found = await admin("GET", f"{MAPS}/{name}")
+        assert code == 200
+        assert field == "name" or found["metadata"].get(field) != value
+    _, after = await admin("GET", f"{MAPS}/old")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]

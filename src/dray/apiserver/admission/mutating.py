@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from dray.api import conversion, decode, defaults
+from dray.api.errors import BadRequest
 from dray.api.gates import FeatureGates
 from dray.api.wire import Tree, tree_of
 from dray.apiserver.admission import AdmissionRequest
@@ -23,13 +24,17 @@ def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
 def finished(
     request: AdmissionRequest, version: str, changed: Tree, gates: FeatureGates, *, strict: bool = False
 ) -> Tree:
-    """What a changed object comes to in the stored version. Raises BadRequest where it says what it cannot."""
+    """Returns a changed object in the stored version. Raises BadRequest if it cannot be decoded as an object."""
+    for field in ("apiVersion", "kind", "metadata"):
+        if not changed.get(field):
+            raise BadRequest(f"the patched object has no {field}")
     ORDINARY.walk(changed, ORDINARY.limits.values)
     complaints = decode.check(request.resource, version, changed)
     if complaints and strict:
         raise decode.strict_error(request.resource, version, complaints)
     stored = conversion.to_stored(request.resource, version, changed, request.old)
     defaults.apply_defaults(request.resource, stored, gates)
+    seen(request, stored)  # or it is no object of this kind
     return stored
 
 

@@ -8,13 +8,11 @@ it, and so are policies. What a webhook changes is checked and defaulted like wh
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Awaitable
-from typing import Any
 
 import msgspec
 
-from dray.api.errors import ApiError
+from dray.api.errors import ApiError, InternalError
 from dray.api.gates import FeatureGates
 from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
 from dray.api.wire import Tree, tree_of
@@ -23,11 +21,14 @@ from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.matching import shown
 from dray.apiserver.admission.mutating import finished, put, seen
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
-from dray.apiserver.admission.webhook_client import ReviewAnswer
+from dray.apiserver.admission.webhook_client import ReviewAnswer, WebhookCallFailed
 from dray.apiserver.admission.webhooks import WebhookCall, Webhooks
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.write.patches.json_patch import json_patch
+from dray.apiserver.write.patches.rejection import PatchRejected
+
+_decode = msgspec.json.Decoder(list[Tree]).decode
 
 
 class MutatingWebhooks(Admission):
@@ -80,24 +81,37 @@ class MutatingWebhooks(Admission):
         if answer is None or not answer.patch:
             return False
         try:
-            patched = await self._webhooks.attempts.settled(lambda _: self._patched(request, call, answer, about))
-        except (ApiError, binascii.Error, msgspec.DecodeError, ValueError) as error:
-            self._webhooks.failed(call.webhook, f"its patch cannot be applied: {error}", request)
+            operations = _operations(answer)
+        except WebhookCallFailed as error:
+            self._webhooks.failed(call.webhook, str(error), request)
             return False
+        try:
+            patched = await self._webhooks.attempts.settled(lambda _: self._patched(request, call, operations, about))
+        except ApiError as error:  # whatever the failure policy is: the webhook did answer
+            why = error.cause if isinstance(error, PatchRejected) else error
+            text = f'admission webhook "{call.webhook.name}": its patch cannot be applied: {why}'
+            raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}]) from error
         return put(tree, patched)
 
     def _patched(
-        self, request: AdmissionRequest, call: WebhookCall, answer: ReviewAnswer, about: AdmissionRequest
+        self, request: AdmissionRequest, call: WebhookCall, operations: list[Tree], about: AdmissionRequest
     ) -> Tree:
-        if answer.patchType != "JSONPatch":
-            raise ValueError(f"patchType must be JSONPatch, not {answer.patchType!r}")
-        patch: Any = msgspec.json.decode(base64.b64decode(answer.patch or "", validate=True))
         assert about.object is not None
-        patched = json_patch(shown(request.resource, call.version, about.object), patch)
+        patched = json_patch(shown(request.resource, call.version, about.object), operations)
         return finished(request, call.version, patched, self._gates)
 
     async def aclose(self) -> None:
         await self._webhooks.aclose()
+
+
+def _operations(answer: ReviewAnswer) -> list[Tree]:
+    """Decode the patch of an answer. Raises WebhookCallFailed if it is no list of operations."""
+    if answer.patchType != "JSONPatch":
+        raise WebhookCallFailed(f"patchType must be JSONPatch, not {answer.patchType!r}")
+    try:
+        return _decode(base64.b64decode(answer.patch or "", validate=True))
+    except (ValueError, RecursionError) as error:  # no base64, no JSON, or nested too deeply
+        raise WebhookCallFailed(f"received undecodable patch in webhook response: {error}") from error
 
 
 def _wanting(call: WebhookCall) -> list[str]:

@@ -57,8 +57,8 @@ def metadata_of(tree: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def place(request: Request, metadata: dict[str, Any]) -> None:
-    """Make namespace and name of the body those of the request, or refuse; what has no namespace loses it."""
+def place_in_namespace(request: Request, metadata: dict[str, Any]) -> None:
+    """Set the namespace to that of the request, or remove it from an object that has none."""
     namespace = metadata.get("namespace") or ""
     if not request.resource.namespaced:
         metadata.pop("namespace", None)
@@ -66,6 +66,11 @@ def place(request: Request, metadata: dict[str, Any]) -> None:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     else:
         metadata["namespace"] = request.namespace
+
+
+def place(request: Request, metadata: dict[str, Any]) -> None:
+    """Set namespace and name of the body to those of the request. Raises BadRequest if the body names others."""
+    place_in_namespace(request, metadata)
     name = metadata.get("name") or ""
     if request.name:
         if name and name != request.name:
@@ -83,8 +88,20 @@ def begin(metadata: dict[str, Any]) -> None:
         metadata["name"] = generated(metadata["generateName"])
 
 
+def settle(request: Request, metadata: dict[str, Any], uid: str, created: str) -> None:
+    """Restore what admission may not change about a new object. Its name may change, its namespace may not."""
+    if metadata.get("resourceVersion"):
+        raise BadRequest("resourceVersion should not be set on objects to be created")
+    for field in _NOT_THE_CREATORS.intersection(metadata):
+        del metadata[field]
+    metadata["uid"], metadata["creationTimestamp"] = uid, created
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = generated(metadata["generateName"])
+    place(request, metadata)
+
+
 def keep(metadata: dict[str, Any], old: Any) -> None:
-    """Everything about an existing object that no update changes. A wrong uid is left for validation to refuse."""
+    """Restore what no update changes about an existing object. A wrong name or uid is left for validation to refuse."""
     metadata["creationTimestamp"] = old.creationTimestamp
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)

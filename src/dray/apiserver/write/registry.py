@@ -127,10 +127,11 @@ class Registry:
         tree, warnings, generates = begun
         metadata = tree["metadata"]
         for _ in range(_ATTEMPTS):
+            tried = metadata.get("name")
             try:
                 return await self._create(request, tree, warnings)
             except RevisionConflict:
-                if not generates:
+                if not generates or metadata["name"] != tried:  # a name that admission chose is not generated again
                     break
                 metadata["name"] = identity.generated(metadata["generateName"])
         raise already_exists(request.resource, metadata["name"])
@@ -148,9 +149,13 @@ class Registry:
         return tree, warnings, generates
 
     async def _create(self, request: Request, tree: Tree, warnings: list[str]) -> Answer:
-        admission = _asked(request, "CREATE", tree["metadata"].get("name") or "", tree=tree)
+        metadata = tree["metadata"]
+        uid, created = metadata["uid"], metadata["creationTimestamp"]
+        admission = _asked(request, "CREATE", metadata.get("name") or "", tree=tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
+        identity.settle(request, metadata, uid, created)
+        admission.name = metadata.get("name") or ""
         new, arguments = self._finish.new, (request, tree, admission.warnings)
         obj = await _beside(request, new, *arguments) if request.is_large else new(*arguments)
         admission.warnings += strategy.unused(request.resource) + strategy.warnings(request.resource, obj)
@@ -267,14 +272,13 @@ class Registry:
         """Write a tree in place of the current state; raises the store's Conflict when somebody else was faster."""
         metadata = identity.metadata_of(tree)
         identity.place(request, metadata)
-        expected = metadata.pop("resourceVersion", "")
-        if expected and expected != str(current.revision):
-            raise conflict(request.resource, request.name, MODIFIED)
-        identity.keep(metadata, current.object.metadata)
+        _keep_identity(request, metadata, current)
         admission = _asked(request, "UPDATE", request.name, tree=tree)
         admission.old = current.object
         admission.warnings += warnings
         await self._admission.admit(admission)
+        _check_mutated(request, metadata, current)
+        _keep_identity(request, metadata, current)
         obj = await self._changed(request, tree, current, entries, admission.warnings)
         return await self._store_change(request, admission, current, obj)
 
@@ -380,6 +384,23 @@ def _is_large(request: Request, current: KeyVersion | None = None) -> bool:
     """Whether finding out what a write comes to takes long: of what is large, and of schemas, whose patterns are costly."""
     is_large = current is not None and len(current.value or b"") > LARGE
     return is_large or request.is_large or request.resource.type is CustomResourceDefinition
+
+
+def _keep_identity(request: Request, metadata: Tree, current: KeyVersion) -> None:
+    """Restore metadata that no update changes. Raises Conflict if it names another version of the object."""
+    expected = metadata.pop("resourceVersion", "")
+    if expected and expected != str(current.revision):
+        raise conflict(request.resource, request.name, MODIFIED)
+    identity.keep(metadata, current.object.metadata)
+
+
+def _check_mutated(request: Request, metadata: Tree, current: KeyVersion) -> None:
+    """Refuse an update that admission moved to another namespace or marked as deleted. Validation checks name and uid."""
+    identity.place_in_namespace(request, metadata)
+    deleted = metadata.get("deletionTimestamp")
+    if deleted and current.object.metadata.deletionTimestamp is None:
+        errors = [invalid("metadata.deletionTimestamp", deleted, "field is immutable")]
+        raise Invalid(request.resource, request.name, errors)
 
 
 async def _beside(request: Request, work: Callable[..., T], *arguments: object) -> T:
