@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.client.config import load
 from dray.client.http import Http
 from tests import objects
@@ -72,6 +73,33 @@ async def test_up_with_agents_runs_pods_and_takes_them_along(place: Path) -> Non
             assert b"".join([piece async for piece in client.log("p", "default")]) == b"hello\n"
         assert dray.stop() == 0
     await eventually(lambda: processes(MARK) == 0)
+
+
+async def test_a_waiting_pod_gets_no_device_of_a_driver_that_ran_before_the_cluster_was_stopped(place: Path) -> None:
+    up = ("up", "--dir", place, "--port", "0", "--agents", "1", "--runtime", "process")
+    kubeconfig = place / "kubeconfig"
+    with Dray(*up) as dray:
+        async with Http(load(str(kubeconfig))) as client:
+            await ready(client, 1)
+        assert dray.stop() == 0
+    with Dray("apiserver", "--dir", place, "--port", "0") as dray:  # the node is still Ready, and nothing runs it
+        async with Http(load(str(kubeconfig))) as client:
+            await client.create(ResourceSlice, objects.resource_slice("stale", "d", node="agent-0"))
+            await client.create(DeviceClass, objects.device_class())
+            await client.create(ResourceClaim, objects.claim("c"), namespace="default")
+            await client.create(Pod, objects.pod("p", claims=["c"]), namespace="default")
+        assert dray.stop() == 0
+    with Dray(*up):
+        async with Http(load(str(kubeconfig))) as client:
+
+            async def judged() -> Pod | None:
+                pod = await client.get(Pod, "p", "default")
+                return pod if pod.spec.nodeName or pod.status.conditions else None
+
+            pod = await eventually(judged)
+            assert pod is not None
+            assert not pod.spec.nodeName
+            assert not (await client.list(ResourceSlice)).items
 
 
 async def test_a_node_of_its_own_joins_a_cluster_and_leaves_its_pods_running(place: Path) -> None:

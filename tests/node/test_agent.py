@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client import REGISTRY
@@ -701,6 +701,37 @@ async def test_a_node_that_was_deleted_comes_back(node_client: Client, client: C
 
 def slice_tree(name: str, driver: str, node: str) -> dict[str, Any]:
     return objects.resource_slice(name, driver=driver, node=node, pool=name, devices=[])
+
+
+class FirstSight:
+    """A client that notes what there is when the node is first mentioned to the server."""
+
+    def __init__(self, client: Client, root: Path) -> None:
+        self._client = client
+        self._root = root
+        self.slices: list[str] | None = None
+        self.directories: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        async def noted(*args: Any, **more: Any) -> Any:
+            if args and args[0] is Node and self.slices is None:
+                self.slices = [found.metadata.name for found in (await self._client.list(ResourceSlice)).items]
+                self.directories = {path.name for path in self._root.iterdir() if path.is_dir()}
+            return await method(*args, **more)
+
+        return noted if name in ("create", "patch", "get") else method
+
+
+async def test_a_node_becomes_ready_after_its_old_slices_are_gone_and_its_directories_exist(
+    client: Client, root: Path
+) -> None:
+    await client.create(ResourceSlice, slice_tree("stale", NAME, NODE))
+    seen = FirstSight(client, root)
+    async with running_agent(cast(Client, seen), root):
+        assert seen.slices == []
+        assert {"plugins_registry", "plugins", "cdi"} <= seen.directories
 
 
 async def test_slices_go_at_the_agents_start_and_with_their_driver(

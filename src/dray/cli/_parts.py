@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dray.apiserver.assembly import Running
     from dray.apiserver.read.storage import Storage
     from dray.client import Client, SharedInformers
+    from dray.node.agent import Agent
     from dray.sim import SimulatedNodes
     from dray.sim.autoscaling.groups import NodeGroups
 
@@ -150,17 +151,19 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[ServerPart]:
         return client(f"system:serviceaccount:kube-system:{name}")
 
     manager, volumes = client("system:kube-controller-manager", MASTERS), str(Path(args.dir).resolve() / "volumes")
+    agents = [_agent(f"agent-{number}", running, args) for number in range(args.agents)]
+    scheduler = _scheduler(client("system:kube-scheduler"), informers, running, args)
     listed = [
         ServerPart("informers", _informers(informers)),
         ServerPart("leftovers", _leftovers(manager, leftovers(running.api.storage, args), args.dir)),
         ServerPart("controllers", _controllers(manager, informers, running, account, volumes)),
-        ServerPart("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
+        ServerPart("scheduler", _after_agents(agents, scheduler)),
     ]
     if args.nodes or args.profile or args.autoscale or args.adopt_nodes:
         nodes = client("system:simulated-nodes", MASTERS)
         scaler = client("system:cluster-autoscaler", MASTERS)
         listed += _nodes(nodes, scaler, informers, running, args)
-    listed += [_agent(f"agent-{number}", running, args) for number in range(args.agents)]
+    listed += [ServerPart(f"node {agent.name}", agent.run) for agent in agents]
     return [*listed, ServerPart("dashboard", _dashboard.mount(running, args).run)]
 
 
@@ -240,6 +243,20 @@ def _scheduler(client: Client, informers: SharedInformers, running: Running, arg
     return Scheduler(client, running.gates, configuration, informers=informers, give_way=give_way).run
 
 
+def _after_agents(agents: Sequence[Agent], scheduler: Work) -> Work:
+    """Run the scheduler once all agents have started.
+
+    A stored node is still Ready from the time before this start. Until its agent has deleted the slices of that time,
+    pods would be scheduled onto drivers that do not run.
+    """
+
+    async def run() -> None:
+        await asyncio.gather(*(agent.started.wait() for agent in agents))
+        await scheduler()
+
+    return run
+
+
 def _nodes(
     client: Client, scaler: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
 ) -> list[ServerPart]:
@@ -302,7 +319,7 @@ def autoscaling(
     return run
 
 
-def _agent(name: str, running: Running, args: argparse.Namespace) -> ServerPart:
+def _agent(name: str, running: Running, args: argparse.Namespace) -> Agent:
     """A node agent with the rights of a node."""
     from dray.apiserver.security.user import node_user
     from dray.client import InProcess
@@ -319,4 +336,4 @@ def _agent(name: str, running: Running, args: argparse.Namespace) -> ServerPart:
         outlived=args.store != "memory",
     )
     client = InProcess(running.api, node_user(name), user_agent=f"dray-node/{name}")
-    return ServerPart(f"node {name}", Agent(client, settings).run)
+    return Agent(client, settings)

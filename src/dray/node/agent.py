@@ -1,6 +1,7 @@
 """The node agent: everything of a node in one place, started in the right order.
 
-Own state first (lock, checkpoint, runtime), then the node's slices are removed, then drivers may register and pods run.
+Own state first (lock, checkpoint, runtime). Then the slices of drivers that ran before are deleted and the directories
+for drivers are made. Only then the node becomes Ready, drivers may register and pods run.
 It ends without touching its pods: containers run on and are found again, unless their cluster ends with it. Left out:
 every decision.
 """
@@ -39,6 +40,7 @@ from dray.node.runtime import Runtime
 from dray.node.runtimes import open_runtime
 from dray.node.slices import Slices
 
+PLUGIN_DIRECTORIES = ("plugins_registry", "plugins", "cdi")  # below the agent's root, for drivers
 SYSTEM_CDI_DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 
 
@@ -77,6 +79,7 @@ class Agent:
         self._settings = settings
         self._clock = clock or SystemClock()
         self._given_runtime = runtime
+        self.name = settings.name
         self.started = asyncio.Event()
 
     async def run(self) -> None:
@@ -102,9 +105,10 @@ class Agent:
                 settings.name, settings.address, runtime.name, settings.labels, settings.capacity, port, features
             )
             heartbeat = Heartbeat(client, identity, clock)
-            await heartbeat.register()
             slices = Slices(client, settings.name, clock)
+            _make_plugin_directories(root)
             await slices.remove()
+            await heartbeat.register()  # last: from now on pods are scheduled onto the slices of this node
             parts = _Parts(self, root, runtime, checkpoint, informer, slices)
             await parts.run(heartbeat, problem)
         finally:
@@ -140,8 +144,6 @@ class _Parts:
             accompany=health.follow,
             locate=HostPaths(root).locate,
         )
-        (root / "plugins").mkdir(exist_ok=True)
-        (root / "cdi").mkdir(exist_ok=True)
         node = NodeContext(
             name=settings.name,
             root=root,
@@ -186,6 +188,12 @@ class _Parts:
                 group.create_task(work)
             group.create_task(self._pods.run())
             self._started.set()
+
+
+def _make_plugin_directories(root: Path) -> None:
+    """Create the directories that drivers use, so that they exist when the node becomes Ready."""
+    for name in PLUGIN_DIRECTORIES:
+        (root / name).mkdir(exist_ok=True)
 
 
 async def _end_containers(runtime: Runtime) -> None:
