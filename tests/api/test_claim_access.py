@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dray.api import podclaims
 from dray.api.claim_access import Knowledge, PodClaims, Purpose, claim_problem, claims_of, missing_for
 from dray.api.podclaims import Sharing
 from dray.api.reasons.claims import ClaimCode
-from dray.api.types.core import Pod
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.core import Pod, PodCondition
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup
 from tests import objects
 
@@ -78,6 +79,25 @@ def code(
     return problem.code if problem is not None else None
 
 
+def shared_with(consumer: str, *, deleting: bool = False) -> ResourceClaim:
+    """An allocated claim that lists a group `g` or the workload of all pods."""
+    claim = claim_that_is(allocated=True, deleting=deleting)
+    assert claim.status.allocation is not None
+    allocation = replace(claim.status.allocation, reservedForAnyPod=consumer != "g" or None)
+    group = "scheduling.k8s.io" if consumer == "g" else "batch"
+    kind = "podgroups" if consumer == "g" else "jobs"
+    reference = ResourceClaimConsumerReference(apiGroup=group, resource=kind, name=consumer, uid=f"uid-{consumer}")
+    return replace(claim, status=replace(claim.status, allocation=allocation, reservedFor=(reference,)))
+
+
+def placed(time: str, group: str = "") -> Pod:
+    """A pod that was bound at a time of the second in which claims of these tests are deleted, or of the day before."""
+    day = "2025-12-31" if time > "12" else "2026-01-01"
+    condition = PodCondition(type="PodScheduled", status="True", lastTransitionTime=f"{day}T{time}Z")
+    pod = pod_with(group=group)
+    return replace(pod, status=replace(pod.status, conditions=(condition,)))
+
+
 FULL = podclaims.RESERVATIONS_LIMIT
 
 
@@ -105,6 +125,12 @@ FULL = podclaims.RESERVATIONS_LIMIT
         (START, pod_with(), claim_that_is(allocated=True, users=1), ClaimCode.NOT_RESERVED),
         (START, pod_with(), claim_that_is(allocated=True, for_pod=True, deleting=True), None),
         (START, pod_with(FROM_TEMPLATE, made=MADE), claim_that_is(allocated=True, for_pod=True), ClaimCode.NOT_FOR_POD),
+        (PLACE, pod_with(), shared_with("w", deleting=True), ClaimCode.DELETING),
+        (PLACE, pod_with(group="g"), shared_with("g", deleting=True), ClaimCode.DELETING),
+        (START, placed("23:59:59"), shared_with("w", deleting=True), None),
+        (START, placed("00:00:00"), shared_with("w", deleting=True), ClaimCode.DELETING),
+        (START, placed("00:00:00", group="g"), shared_with("g", deleting=True), ClaimCode.DELETING),
+        (START, placed("00:00:00"), shared_with("w"), None),
     ],
 )
 def test_each_purpose_has_its_checks(

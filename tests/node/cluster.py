@@ -28,6 +28,7 @@ class Cluster:
         drivers: tuple[str, ...] = (NAME,),
         requests: tuple[str, ...] = ("gpu",),
         allocate: bool = True,
+        any_pod: bool = False,
         **result: Any,
     ) -> ResourceClaim:
         """A claim with an allocated device of each driver for each request."""
@@ -41,7 +42,8 @@ class Cluster:
             for d in drivers
             for number, r in enumerate(requests)
         ]
-        status = {"allocation": {"devices": {"results": results}}}
+        opened = {"reservedForAnyPod": True} if any_pod else {}
+        status = {"allocation": {"devices": {"results": results}, **opened}}
         return await self.client.patch(ResourceClaim, name, {"status": status}, NAMESPACE, subresource="status")
 
     async def reserve(self, claim: str, *pods: Pod) -> None:

@@ -229,12 +229,25 @@ class TestShared:
         await running.close()
 
     async def test_a_claim_for_any_pod(self, cluster: Cluster, claims: ClaimsOnNode, client: Client) -> None:
-        claim = await cluster.claim("c")
-        pod = await cluster.pod("p", claims=("c",), reserve=False)
-        assert await refused(claims, pod) == not_reserved(pod, claim)
-        patch = {"status": {"allocation": {"reservedForAnyPod": True}}}
-        await client.patch(ResourceClaim, "c", patch, NAMESPACE, subresource="status")
-        await claims.prepare(pod)
+        closed = await cluster.claim("closed")
+        pod = await cluster.pod("p", claims=("closed",), reserve=False)
+        assert await refused(claims, pod) == not_reserved(pod, closed)
+        await cluster.claim("c", any_pod=True)
+        await claims.prepare(await cluster.pod("q", claims=("c",), reserve=False))
+
+    async def test_no_pod_joins_a_deleted_claim_for_any_pod(
+        self, cluster: Cluster, claims: ClaimsOnNode, client: Client
+    ) -> None:
+        claim = await cluster.claim("c", any_pod=True)
+        first = await cluster.pod("first", claims=("c",), reserve=False)
+        listed = await cluster.pod("listed", claims=("c",))
+        await claims.prepare(first)
+        await client.patch(ResourceClaim, "c", {"metadata": {"finalizers": ["example.com/keep"]}}, NAMESPACE)
+        await client.delete(ResourceClaim, "c", NAMESPACE)
+        late = await cluster.pod("late", claims=("c",), reserve=False)
+        assert await refused(claims, late) == say(ClaimCode.DELETING, claim=claim.metadata.name)
+        await claims.prepare(listed)
+        await claims.prepare(first)
 
     async def test_a_claim_for_the_pods_group(self, cluster: Cluster, claims: ClaimsOnNode, client: Client) -> None:
         spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}

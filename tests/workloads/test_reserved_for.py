@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from dray.api.claim_access import ClaimUse, PodClaims
 from dray.api.errors import Forbidden
+from dray.api.reasons.claims import ClaimCode
 from dray.api.reasons.nodes import NodeCode
 from dray.api.types.batch import Job
 from dray.api.types.core import ConfigMap, Pod
@@ -17,6 +19,8 @@ from dray.apiserver.security.user import AUTHENTICATED, User
 from dray.client import InProcess, ManualClock
 from dray.client.clock import settle
 from dray.controllers.references import References
+from dray.scheduler.attempt import Promise
+from dray.scheduler.binding import Binder, Overtaken
 from tests.controllers.conftest import gone, quiet
 from tests.saying import words_of
 from tests.waiting import eventually
@@ -399,3 +403,48 @@ async def test_an_object_that_is_there_is_not_asked_for_all_the_time(idle: Clust
     assert not await references.is_gone("ns", reference)
     await clock.advance(30)
     assert await references.is_gone("ns", reference)
+
+
+# Claims that are being deleted
+
+
+@pytest.mark.parametrize("through", ["workload", "group"])
+async def test_no_pod_joins_a_shared_claim_that_is_being_deleted(cluster: Cluster, through: str) -> None:
+    if through == "workload":
+        await cluster.claim(reservedFor=await workload(cluster))
+        group, entry = "", {"x": "c"}
+    else:
+        await cluster.claim()
+        await cluster.group(x="c")
+        group, entry = "g", {"x": "g:x"}
+    await cluster.pod("p", group, **entry)
+    await cluster.running("p")
+    await cluster.client.delete(ResourceClaim, "c", "ns")
+    await cluster.pod("q", group, **entry)
+    await cluster.waits("q", words_of(ClaimCode.DELETING))
+    assert not (await cluster.client.get(Pod, "q", "ns")).spec.nodeName
+    tree = msgspec.to_builtins(await cluster.client.get(Pod, "q", "ns"))
+    spec = {key: tree["spec"][key] for key in ("containers", "resourceClaims", "workloadRef") if key in tree["spec"]}
+    placed = {"metadata": {"name": "r"}, "spec": {**spec, "nodeName": "node-0"}}
+    await cluster.client.create(Pod, placed, namespace="ns")
+    await cluster.event("FailedPrepareDynamicResources", words_of(ClaimCode.DELETING), about="r")
+    assert (await cluster.client.get(Pod, "p", "ns")).status.phase == "Running"
+
+
+async def test_a_claim_that_is_deleted_while_a_pod_is_bound_lets_it_in_no_more(idle: Cluster) -> None:
+    """Nothing is written to a claim that lists a workload, so that only the newest copy tells of the deletion."""
+    await idle.start("scheduler")
+    await idle.start("nodes")
+    claim = await idle.claim(reservedFor=await workload(idle))
+    await idle.pod("p", x="c")
+    await idle.running("p")
+    seen = await idle.read()
+    assert seen.metadata.uid == claim.metadata.uid
+    await idle.stop("scheduler")
+    pod = await idle.pod("q", x="c")
+    await idle.client.delete(ResourceClaim, "c", "ns")
+    now = await idle.read()
+    promise = Promise(PodClaims(pod, None, [ClaimUse(seen, by_group=False)], [], [seen]), "node-0", None, [])
+    with pytest.raises(Overtaken, match="being deleted"):
+        await Binder(idle.client, latest=lambda namespace, name: now).bind(promise)
+    assert not (await idle.client.get(Pod, "q", "ns")).spec.nodeName

@@ -18,6 +18,7 @@ from dray.api.claim_lifecycle import ClaimEvent, allows
 from dray.api.podclaims import Sharing, Use
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.selectors import node_selector_matches
+from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod
 from dray.api.types.resource import AllocationResult, ResourceClaim
 from dray.api.types.scheduling import PodGroup
@@ -120,14 +121,18 @@ def _is_own(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _may_join(access: ClaimAccess) -> ClaimProblem | None:
-    """A claim that is being deleted is not allocated any more and takes no further consumer."""
+    """Refuse a claim that is being deleted: it gets neither devices nor another pod.
+
+    Only a pod with a reservation of its own has joined before. A reservation for a PodGroup or a workload may be older
+    than the pod, so it does not let the pod in.
+    """
     claim = access.claim
     if claim is None:
         return None
     event = ClaimEvent.ALLOCATE if claim.status.allocation is None else ClaimEvent.RESERVE
-    if not allows(claim, event) and (event is ClaimEvent.ALLOCATE or _joins(access, claim)):
-        return access.problem(ClaimCode.DELETING)
-    return None
+    if allows(claim, event) or podclaims.is_reserved_for(claim, access.pod.metadata.uid):
+        return None
+    return access.problem(ClaimCode.DELETING)
 
 
 def _is_not_promised(access: ClaimAccess) -> ClaimProblem | None:
@@ -176,13 +181,27 @@ def _is_reserved(access: ClaimAccess) -> ClaimProblem | None:
     return access.problem(ClaimCode.NOT_RESERVED)
 
 
+def _came_before_deletion(access: ClaimAccess) -> ClaimProblem | None:
+    """Refuse a pod that got its node after the claim was deleted, for example from its creator.
+
+    Both times are whole seconds of the API server. A tie counts as after, because no pod may join a deleted claim.
+    """
+    claim, pod = access.claim, access.pod
+    deleted = claim.metadata.deletionTimestamp if claim is not None else None
+    if claim is None or deleted is None or podclaims.is_reserved_for(claim, pod.metadata.uid):
+        return None
+    placed = podclaims.placed_at(pod)
+    is_late = placed is not None and parse_timestamp(placed) >= parse_timestamp(deleted)
+    return access.problem(ClaimCode.DELETING) if is_late else None
+
+
 Check = Callable[[ClaimAccess], ClaimProblem | None]
 
 SEQUENCES: Mapping[Purpose, tuple[Check, ...]] = {
     Purpose.WAIT: (_has_group, _exists, _is_own),
     Purpose.PLACE: (_may_join, _is_not_promised, _has_classes, _has_room),
     Purpose.RESERVE: (_exists, _is_own, _is_allocated, _may_join, _is_in_reach, _has_room),
-    Purpose.START: (_exists, _is_own, _is_allocated, _is_reserved),
+    Purpose.START: (_exists, _is_own, _is_allocated, _is_reserved, _came_before_deletion),
 }
 
 

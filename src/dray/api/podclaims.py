@@ -213,6 +213,14 @@ def holds_devices(pod: Pod) -> bool:
     return bool(pod.spec.nodeName) and not is_finished(pod)
 
 
+def placed_at(pod: Pod) -> str | None:
+    """Time at which a pod got its node: that of its binding, or of its creation if it was created with a node."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True" and condition.lastTransitionTime:
+            return condition.lastTransitionTime
+    return pod.metadata.creationTimestamp
+
+
 def will_never_run(pod: Pod) -> bool:
     """Whether a pod is finished, or was deleted before it got a node."""
     return is_finished(pod) or (pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName)

@@ -50,11 +50,14 @@ class Binder:
         sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
         ready: Ready | None = None,
         uses: Callable[[Pod], list[Use]] = podclaims.uses_of,
+        latest: Callable[[str, str], ResourceClaim | None] = lambda namespace, name: None,
     ) -> None:
+        """`latest` returns the newest known copy of a claim, by namespace and name, without asking the server."""
         self._client = client
         self._uses = uses
         self._sharing = sharing
         self._ready = ready
+        self._latest = latest
 
     async def bind(self, promise: Promise) -> list[ResourceClaim]:
         """Claims first, then the pod; on failure the reservations are taken back and the error goes on.
@@ -79,6 +82,7 @@ class Binder:
                 await self._ready(promise, settled)
             if promise.node_claims:
                 await self._tell_node_claims(promise, made)
+            self._check_deleted(pod, settled)
             await self._assign(pod, promise.node)
         except BaseException:
             if reserved and not await self._has_node(pod):
@@ -90,6 +94,18 @@ class Binder:
                 await self._forget_node_claims(pod)
             raise
         return settled
+
+    def _check_deleted(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
+        """Raise `Overtaken` if a claim was deleted since, and lists the pod's group or workload but not the pod.
+
+        Such a claim is not written for the pod, so that no write conflict tells of the deletion.
+        """
+        for claim in claims:
+            if podclaims.is_reserved_for(claim, pod.metadata.uid):
+                continue
+            now = self._latest(claim.metadata.namespace, claim.metadata.name) or claim
+            if now.metadata.uid == claim.metadata.uid and now.metadata.deletionTimestamp is not None:
+                raise Overtaken(f'resourceclaim "{claim.metadata.name}" is being deleted')
 
     async def _tell_node_claims(self, promise: Promise, made: ResourceClaim | None) -> None:
         """Tell in the pod what its claims take from the node besides devices."""

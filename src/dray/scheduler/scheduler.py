@@ -69,7 +69,7 @@ class Scheduler:
         )
         self._hints = Hints(parts)
         placement = Placement(self.table, Neighbours(self.table, self._namespace_labels), self.devices)
-        binder = Binder(client, sharing, conditions.ready if has_conditions else None, consumers.uses)
+        binder = Binder(client, sharing, conditions.ready if has_conditions else None, consumers.uses, find_claim)
         pods = informers.informer(Pod)
         self.loop = SchedulingLoop(parts, self._hints, placement, binder, profiles, pods, give_way)
         handlers = SchedulerHandlers(parts, self._hints, informers, consumers, profiles)
