@@ -431,7 +431,7 @@ async def test_a_pod_gets_its_reservation_when_its_node_comes_to_reach_the_devic
         await reservations(client, "c", ["first", "second"])
 
 
-async def test_an_allocation_cannot_change_but_for_being_opened_to_any_pod(client: Client) -> None:
+async def test_an_allocation_cannot_change(client: Client) -> None:
     await create_claim(client, "c", await create_pod(client, x="c"))
     other: dict[str, Any] = {"devices": {"results": [{**ALLOCATION["devices"]["results"][0], "device": "y"}]}}
     with pytest.raises(Invalid, match="field cannot be modified once set"):

@@ -97,9 +97,9 @@ def test_a_claim_is_deleted_with_its_pod_once_nobody_else_uses_it() -> None:
     assert not upkeep(claim_of("a", "b"), ConsumerFacts(gone={"a"}, owner_done=True)).delete
 
 
-def test_a_missing_reservation_is_added_and_the_claim_opened_to_any_pod() -> None:
+def test_a_missing_reservation_is_added_and_the_allocation_stays_as_it_is() -> None:
     missing = msgspec.convert(reference("w"), ResourceClaimConsumerReference)
-    done = upkeep(claim_of("a"), ConsumerFacts(missing=(missing,), for_any_pod=True))
+    done = upkeep(claim_of("a"), ConsumerFacts(missing=(missing,)))
     assert done.status is not None
     assert done.status.reservedFor == claim_of("a", "w").status.reservedFor
-    assert done.status.allocation == msgspec.convert(ALLOCATION | {"reservedForAnyPod": True}, AllocationResult)
+    assert done.status.allocation == msgspec.convert(ALLOCATION, AllocationResult)

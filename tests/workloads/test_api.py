@@ -149,3 +149,15 @@ async def test_a_node_reads_the_groups_of_its_own_pods_only(idle: Cluster) -> No
         await node.get(PodGroup, "other", "ns")
     with pytest.raises(Forbidden):
         await node.list(PodGroup, "ns")
+
+
+async def test_an_allocated_claim_cannot_be_opened_to_any_pod(cluster: Cluster) -> None:
+    await cluster.claim()
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    patch = {"status": {"allocation": {"reservedForAnyPod": True}}}
+    with pytest.raises(Invalid, match=r"status\.allocation.*field cannot be modified once set"):
+        await cluster.client.patch(ResourceClaim, "c", patch, "ns", subresource="status")
+    claim = await cluster.read()
+    assert claim.status.allocation is not None
+    assert claim.status.allocation.reservedForAnyPod is None

@@ -148,7 +148,7 @@ async def test_a_mixed_list_ends_as_if_the_gate_had_been_on(scene: Scene) -> Non
     await scene.freed()
 
 
-async def test_an_allocation_from_the_time_without_the_gate_ends_as_if_it_had_been_on(scene: Scene) -> None:
+async def test_an_allocation_from_the_time_without_the_gate_ends_with_its_consumers(scene: Scene) -> None:
     await scene.cluster.stop("scheduler")
     await scene.pod("p")
     if scene.gate == GROUPS:
@@ -157,10 +157,14 @@ async def test_an_allocation_from_the_time_without_the_gate_ends_as_if_it_had_be
     await scene.cluster.running("p")
     await scene.reserved("p")
     await scene.turn(*PARTS, on=True)
-    await scene.reserved("p", scene.consumer)
-    await scene.cluster.delete("p")
-    await scene.reserved(scene.consumer)
-    await scene.end()
+    if scene.gate == GROUPS:
+        await scene.reserved("p", scene.consumer)
+        await scene.cluster.delete("p")
+        await scene.reserved(scene.consumer)
+        await scene.end()
+    else:  # the allocation is not open to any pod, and immutable
+        await scene.stays("p")
+        await scene.cluster.delete("p")
     await scene.freed()
 
 
@@ -228,14 +232,22 @@ async def test_a_scheduler_without_the_gate_adds_pods_beside_the_consumer(scene:
     await scene.stays(scene.consumer, "q")
 
 
-async def test_what_a_scheduler_without_the_gate_forgets_the_controller_adds(scene: Scene) -> None:
+async def test_a_group_that_a_scheduler_without_the_gate_forgets_is_added_and_a_workload_is_not(scene: Scene) -> None:
     await scene.turn("scheduler", on=False)
     await scene.pod("p")
     await scene.cluster.running("p")
-    claim = await scene.reserved("p", scene.consumer)
-    if scene.gate == WORKLOADS:
-        assert claim.status.allocation is not None
-        assert claim.status.allocation.reservedForAnyPod
+    if scene.gate == GROUPS:
+        await scene.reserved("p", scene.consumer)
+        return
+    # An allocation is immutable, so it cannot be opened to any pod afterwards: pods are listed until it is freed.
+    await scene.turn("scheduler", on=True)
+    await scene.pod("q")
+    await scene.cluster.running("q")
+    claim = await scene.reserved("p", "q")
+    assert claim.status.allocation is not None
+    assert claim.status.allocation.reservedForAnyPod is None
+    await scene.cluster.delete("p", "q")
+    await scene.freed()
 
 
 async def test_controllers_without_the_gate_keep_references(scene: Scene) -> None:

@@ -58,8 +58,7 @@ class ClaimFacts:
         if occupied:
             gone = finished
         kept = [r for r in references if r.uid not in gone]
-        workload = await self._forgotten_workload(claim, kept)
-        missing = [*([workload] if workload else []), *self._forgotten_groups(claim, kept)]
+        missing = self._forgotten_groups(claim, kept)
         return ConsumerFacts(
             gone=gone,
             owner_done=await self._owner_is_done(claim),
@@ -67,7 +66,6 @@ class ClaimFacts:
             abandoned=abandoned,
             occupied=occupied,
             missing=tuple(r for r in missing if not podclaims.is_reserved_for(claim, r.uid)),
-            for_any_pod=workload is not None,
         )
 
     async def _still_uses(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
@@ -142,18 +140,6 @@ class ClaimFacts:
         if claim.status.reservedFor:
             return use.by_group or self._is_for_workload(claim)
         return claim.metadata.deletionTimestamp is None  # nobody joins it after that
-
-    async def _forgotten_workload(
-        self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
-    ) -> ResourceClaimConsumerReference | None:
-        """The workload that a claim in use is meant for but is not opened to: the gate was off when it was allocated."""
-        allocation, wanted = claim.status.allocation, claim.spec.reservedFor
-        if not self._sharing.workloads or not kept or allocation is None or wanted is None:
-            return None
-        if allocation.reservedForAnyPod or claim.metadata.deletionTimestamp is not None:
-            return None
-        gone = await self._references.is_gone(claim.metadata.namespace, wanted)
-        return None if gone else wanted
 
     def _forgotten_groups(
         self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]

@@ -26,7 +26,6 @@ class ConsumerFacts(NamedTuple):
     abandoned: bool = False  # nobody is listed any more: the owner of a workload, or a failed binding, gave it back
     occupied: bool = False  # a pod would be left without reservation while it uses the devices, or is about to
     missing: tuple[ResourceClaimConsumerReference, ...] = ()  # reservations that should be there
-    for_any_pod: bool = False  # `reservedForAnyPod` should be set
 
 
 class Upkeep(NamedTuple):
@@ -68,9 +67,6 @@ def _reservations(
     claim: ResourceClaim, facts: ConsumerFacts, remaining: list[ResourceClaimConsumerReference]
 ) -> ResourceClaimStatus | None:
     """The reservations as they should be, where that is a change."""
-    if len(remaining) == len(claim.status.reservedFor) and not facts.missing and not facts.for_any_pod:
+    if len(remaining) == len(claim.status.reservedFor) and not facts.missing:
         return None
-    status = replace(claim.status, reservedFor=(*remaining, *facts.missing))
-    if facts.for_any_pod and status.allocation is not None:
-        return replace(status, allocation=replace(status.allocation, reservedForAnyPod=True))
-    return status
+    return replace(claim.status, reservedFor=(*remaining, *facts.missing))

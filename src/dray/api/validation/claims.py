@@ -5,8 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, too_many, unsupported
 from dray.api.types import resource
@@ -240,13 +238,8 @@ def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceCla
         return
     if before.allocation is None:
         yield from _allocation(status.allocation, STATUS / "allocation", request_names(claim.spec.devices))
-    elif status.allocation != before.allocation and not _opened(status.allocation, before.allocation):
+    elif status.allocation != before.allocation:
         yield invalid(STATUS / "allocation", None, "field cannot be modified once set")
-
-
-def _opened(allocation: resource.AllocationResult, before: resource.AllocationResult) -> bool:
-    """Whether all that changed is that any pod may use the claim now: its allocation predates the gate."""
-    return bool(allocation.reservedForAnyPod) and allocation == replace(before, reservedForAnyPod=True)
 
 
 def _reservations(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, deleting: bool) -> Errors:
