@@ -285,6 +285,7 @@ PLAIN = {
     "microtime": MOMENTS.map(lambda m: m.isoformat(timespec="microseconds")[:26] + "Z"),
     "intstr": st.integers(1, 9) | TEXT,
     "raw": st.dictionaries(TEXT, st.integers() | TEXT, min_size=1, max_size=2),
+    "num": (st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)).filter(bool),
     "[str": st.lists(TEXT, max_size=2),
 }
 ZERO = {"str": "", "i32": 0, "i64": 0, "bool": False, "intstr": 0}
@@ -314,14 +315,24 @@ def trees(draw, name, depth=0):
 
 
 def value_of(type_, depth):
-    return trees(type_[4:], depth + 1) if type_.startswith("ref:") else PLAIN[type_]
+    if type_.startswith("ref:"):
+        other = UNIONS.get(type_[4:])
+        return trees(schema.SCHEMA, depth + 1) | other(depth) if other else trees(type_[4:], depth + 1)
+    return PLAIN[type_]
+
+
+UNIONS = {  # what may stand in place of a schema
+    f"{schema.SCHEMA}OrArray": lambda depth: st.lists(trees(schema.SCHEMA, depth + 1), min_size=1, max_size=2),
+    f"{schema.SCHEMA}OrBool": lambda depth: st.booleans(),
+    f"{schema.SCHEMA}OrStringArray": lambda depth: st.lists(TEXT, min_size=1, max_size=2),
+}
 
 
 KINDS = sorted(
     (f"{group}/{version}" if group else version, kind, name)
     for name, message in schema.table().items()
     for group, version, kind in message.kinds
-    if version != "v1alpha1" and group != "apiextensions.k8s.io"
+    if version != "v1alpha1"
 )
 
 
@@ -335,6 +346,89 @@ def test_every_kind_survives_a_round_trip(kind, data):
     assert protobuf.decode(protobuf.encode(one)) == one
     listed = {"apiVersion": api_version, "kind": f"{name}List", "metadata": {"resourceVersion": "5"}, "items": [tree]}
     assert protobuf.decode(protobuf.encode(listed)) == listed
+
+
+DEFINITION = "apiextensions.k8s.io/v1"
+
+
+def definition(root):
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": root}}
+    return {"apiVersion": DEFINITION, "kind": "CustomResourceDefinition", "spec": {"group": "g", "versions": [version]}}
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
+@given(trees(schema.SCHEMA))
+def test_every_schema_of_a_custom_resource_survives_a_round_trip(root):
+    tree = definition(root)
+    assert protobuf.decode(protobuf.encode(tree)) == tree
+
+
+def test_a_definition_as_a_go_client_posts_it():
+    """The parts of a schema that JSON writes as something else: a value, one schema or several, a schema or a bool."""
+    text = field(5, "string") + field(6, "")
+    listed = field(5, "array") + field(24, field(1, text)) + field(38, 0)  # a pointer to false
+    tuple_ = field(24, field(2, text) + field(2, b""))
+    open_ = field(30, field(1, 1)) + field(33, field(1, 0))
+    mapped = field(30, field(1, 1) + field(2, text))
+    limits = varint(9 << 3 | 1) + struct.pack("<d", 10) + varint(11 << 3 | 1) + struct.pack("<d", 0.5)
+    valued = field(8, field(1, b'{"a":[1]}')) + field(20, field(1, b'"x"')) + field(20, b"")
+    named = field(32, field(1, "a") + field(2, field(2, "b"))) + field(3, "#/x") + field(2, "y")
+    ruled = field(44, field(1, "true") + field(2, "no"))
+    parts = [listed, tuple_, open_, mapped, limits, valued, named, ruled]
+    root = b"".join(field(29, field(1, f"p{number}") + field(2, part)) for number, part in enumerate(parts))
+    version = field(1, "v1") + field(2, 1) + field(3, 1) + field(4, field(1, root))
+    sent = body(DEFINITION, "CustomResourceDefinition", field(2, field(1, "g") + field(7, version)))
+    properties = [
+        {"type": "array", "items": {"type": "string"}, "x-kubernetes-preserve-unknown-fields": False},
+        {"items": [{"type": "string"}, {}]},
+        {"additionalProperties": True, "additionalItems": False},
+        {"additionalProperties": {"type": "string"}},
+        {"maximum": 10, "minimum": 0.5},
+        {"default": {"a": [1]}, "enum": ["x", None]},
+        {"dependencies": {"a": ["b"]}, "$ref": "#/x", "$schema": "y"},
+        {"x-kubernetes-validations": [{"rule": "true", "message": "no"}]},
+    ]
+    expected = definition({"properties": {f"p{number}": part for number, part in enumerate(properties)}})
+    assert protobuf.decode(sent) == expected
+    assert protobuf.decode(protobuf.encode(expected)) == expected
+    read = protobuf.decode(sent)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    assert isinstance(read["p4"]["maximum"], int)
+
+
+def nested(levels):
+    tree = {"type": "string"}
+    for _ in range(levels):
+        tree = {"type": "object", "properties": {"p": tree}}
+    return tree
+
+
+def test_schemas_may_be_nested_deeper_than_the_protobuf_library_goes():
+    tree = definition(nested(64))
+    assert protobuf.decode(protobuf.encode(tree)) == tree
+
+
+def test_a_schema_that_is_nested_without_end_is_refused():
+    root = b""
+    for _ in range(5000):
+        root = field(28, root)
+    version = field(7, field(4, field(1, root)))
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        protobuf.decode(body(DEFINITION, "CustomResourceDefinition", field(2, version)), most=150_000)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_number_of_json_is_refused(number):
+    root = varint(9 << 3 | 1) + struct.pack("<d", number)
+    with pytest.raises(BadRequest, match="is not a JSON number"):
+        protobuf.decode(body(DEFINITION, "CustomResourceDefinition", field(2, field(7, field(4, field(1, root))))))
+
+
+def test_the_values_of_schemas_are_counted_before_a_tree_is_made():
+    members = {f"p{number}": {"type": "string", "items": {"type": "string"}} for number in range(100)}
+    data = protobuf.encode(definition({"type": "object", "properties": members}))
+    with pytest.raises(TooLarge, match="limit is 400 values"):
+        protobuf.decode(data, most=400)
+    assert protobuf.decode(data, most=520)
 
 
 @settings(max_examples=100, deadline=None)

@@ -12,6 +12,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from math import isfinite
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,7 +21,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from dray.api import schema
 from dray.api.errors import BadRequest, NotAcceptable, TooLarge, UnsupportedMediaType
-from dray.api.protobuf_types import META, PARTIAL, VIA, list_name, message_class, messages
+from dray.api.protobuf_types import META, PARTIAL, SCHEMA, VIA, field_name, list_name, message_class, messages
 from dray.api.wire import Tree
 
 MAGIC = b"k8s\0"
@@ -29,8 +30,8 @@ Read: TypeAlias = Callable[[Any], Any]  # from what protobuf holds to a JSON val
 Shape: TypeAlias = Callable[[Any], Any]  # from a JSON value to what the constructor of a message takes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The KEPs number no fields, and what a custom resource may look like is a tree in any case.
-_JSON_ONLY = ("resource.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha1", "apiextensions.k8s.io/v1")
+_JSON_ONLY = ("resource.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha1")  # the KEPs number no fields
+_EXACT = 2.0**53  # up to here every integer has its own float
 _META_KINDS = ("DeleteOptions", "Status")  # sent under whatever group and version the client speaks
 
 
@@ -61,10 +62,12 @@ def decode_message(name: str, data: bytes, most: int = 0) -> Tree:
     """The JSON tree of one message, without an envelope."""
     message = message_class(name)()
     _parse(message, data, name.rpartition(".")[2])
-    if most and len(data) > most and _values(message, most) > most:  # a value takes a byte at least
-        raise TooLarge(f"Request entity too large: limit is {most} values")
     try:
+        if most and len(data) > most and _values(name, message, most) > most:  # a value takes a byte at least
+            raise TooLarge(f"Request entity too large: limit is {most} values")
         return _read(_plan(name), message)
+    except RecursionError as error:  # schemas within schemas, or raw JSON
+        raise BadRequest(f"a protobuf field of {name.rpartition('.')[2]} is nested too deeply") from error
     except (ValueError, OverflowError, msgspec.DecodeError) as error:  # times outside the calendar, raw that is no JSON
         raise BadRequest(f"a protobuf field of {name.rpartition('.')[2]} cannot be read: {error}") from error
 
@@ -153,8 +156,10 @@ def _message_name(api_version: str, kind: str) -> str | None:
 
 
 class _FieldPlan(msgspec.Struct, frozen=True):
-    """How one field travels. `keep`: a zero value is told apart from nothing."""
+    """How to convert one field. `keep`: a zero value differs from a missing one."""
 
+    json: str  # name of the field in JSON
+    wire: str  # name of the field in protobuf
     read: Read
     shape: Shape | None  # None: the same in both
     form: str  # "", "[" or "{"
@@ -162,9 +167,10 @@ class _FieldPlan(msgspec.Struct, frozen=True):
 
 
 class _MessagePlan(msgspec.Struct, frozen=True):
-    """How the fields of one message travel, and those that protobuf nests and JSON does not."""
+    """How to convert the fields of one message, and the messages that protobuf nests and JSON inlines."""
 
-    slots: dict[str, _FieldPlan]
+    slots: dict[str, _FieldPlan]  # keyed by JSON name
+    wires: dict[str, _FieldPlan]  # keyed by protobuf name
     nested: dict[str, _MessagePlan]
 
 
@@ -174,47 +180,54 @@ def _plan(name: str) -> _MessagePlan:
 
 
 def _level(fields: Mapping[str, schema.Field], prefix: tuple[int, ...]) -> _MessagePlan:
-    """The fields at one depth of nesting, by their protobuf names."""
+    """Plan of the fields whose nested messages (`via`) start with `prefix`."""
     depth = len(prefix)
-    plan = _MessagePlan({}, {})
+    plan = _MessagePlan({}, {}, {})
     for name, field in fields.items():
         if not field.number or field.via[:depth] != prefix:
             continue
         if len(field.via) == depth:
-            plan.slots[name] = _slot(field)
+            slot = plan.slots[name] = _slot(name, field)
+            plan.wires[slot.wire] = slot
         elif (inner := f"{VIA}{field.via[depth]}") not in plan.nested:
             plan.nested[inner] = _level(fields, field.via[: depth + 1])
     return plan
 
 
-def _slot(field: schema.Field) -> _FieldPlan:
+def _slot(name: str, field: schema.Field) -> _FieldPlan:
     form = field.type[0] if field.type[0] in "[{" else ""
     element = field.element
     keep = bool(field.pointer) or element == "quantity"  # a quantity is never left out
-    if element.startswith("ref:"):
+    read, shape = _READ.get(element, _same), _SHAPE.get(element)
+    if element.startswith("ref:") and element not in _READ:
         inner = element[4:]
-        read: Read = lambda message: _read(_plan(inner), message)  # noqa: E731  # plans are made late: lists of kinds
-        shape: Shape = lambda tree: _shape(_plan(inner), tree)  # noqa: E731
-        return _FieldPlan(read, shape, form, keep)
-    return _FieldPlan(_READ.get(element, _same), _SHAPE.get(element), form, keep)
+        read = lambda message: _read(_plan(inner), message)  # noqa: E731  # plans are made late: lists of kinds
+        shape = lambda tree: _shape(_plan(inner), tree)  # noqa: E731
+    return _FieldPlan(name, field_name(name), read, shape, form, keep)
 
 
-def _values(message: Any, most: int) -> int:
-    """How many values a message has; once there are more than `most`, just some number above that."""
-    count = 0
+def _values(name: str, message: Any, most: int) -> int:
+    """Number of values in a message. Counting stops once there are more than `most`."""
+    count, fields = 0, {field_name(member): field for member, field in messages().get(name, {}).items()}
     for descriptor, value in message.ListFields():
-        if not descriptor.is_repeated:
-            count += 1 + (_values(value, most - count) if descriptor.message_type else 0)
-        else:
-            count += len(value)
-            if descriptor.message_type and not descriptor.message_type.GetOptions().map_entry:
-                for element in value:
-                    if count > most:
-                        break
-                    count += _values(element, most - count)
+        field = fields.get(descriptor.name)
+        repeated = descriptor.is_repeated
+        count += len(value) if repeated else 1
+        inner = field.reference if field else ""
+        if inner == schema.SCHEMA or (descriptor.message_type and not _is_map(descriptor)):
+            elements = value.values() if field and field.is_map else value if repeated else (value,)
+            for element in elements:
+                if count > most:
+                    break
+                part = _schema_message(element) if inner == schema.SCHEMA else element
+                count += _values(inner, part, most - count)
         if count > most:
             break
     return count
+
+
+def _is_map(descriptor: Any) -> bool:
+    return bool(descriptor.message_type.GetOptions().map_entry)
 
 
 def _read(plan: _MessagePlan, message: Any) -> Tree:
@@ -224,14 +237,14 @@ def _read(plan: _MessagePlan, message: Any) -> Tree:
         if name in plan.nested:
             tree |= _read(plan.nested[name], value)
             continue
-        slot = plan.slots[name]
+        slot = plan.wires[name]
         read = slot.read
         if slot.form == "[":
-            tree[name] = [read(element) for element in value]
+            tree[slot.json] = [read(element) for element in value]
         elif slot.form == "{":
-            tree[name] = {key: read(value[key]) for key in value}
+            tree[slot.json] = {key: read(value[key]) for key in value}
         elif (found := read(value)) or (slot.keep and found is not None):
-            tree[name] = found
+            tree[slot.json] = found
     return tree
 
 
@@ -244,13 +257,13 @@ def _shape(plan: _MessagePlan, tree: Tree) -> Tree:
             continue
         shape = slot.shape
         if shape is None:
-            shaped[name] = value
+            shaped[slot.wire] = value
         elif slot.form == "[":
-            shaped[name] = [shape(element) for element in value]
+            shaped[slot.wire] = [shape(element) for element in value]
         elif slot.form == "{":
-            shaped[name] = {key: shape(element) for key, element in value.items()}
+            shaped[slot.wire] = {key: shape(element) for key, element in value.items()}
         else:
-            shaped[name] = shape(value)
+            shaped[slot.wire] = shape(value)
     for name, inner in plan.nested.items():
         if found := _shape(inner, tree):
             shaped[name] = found
@@ -300,6 +313,62 @@ def _shape_bytes(text: str) -> bytes:
         raise BadRequest(f"{text!r} is not base64: {error}") from error
 
 
+def _read_number(value: float) -> int | float:
+    """Returns a number as Go writes it in JSON: a whole number has no fraction."""
+    if not isfinite(value):
+        raise ValueError(f"{value} is not a JSON number")
+    return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+
+
+def _schema_message(data: bytes) -> Any:
+    message = message_class(schema.SCHEMA)()
+    _parse(message, data, "JSONSchemaProps")
+    return message
+
+
+def _read_schema(data: bytes) -> Tree:
+    return _read(_plan(schema.SCHEMA), _schema_message(data))
+
+
+def _read_schemas(message: Any) -> Any:
+    """Read JSONSchemaPropsOrArray."""
+    if message.jSONSchemas:
+        return [_read_schema(data) for data in message.jSONSchemas]
+    return _read_schema(message.schema) if message.HasField("schema") else None
+
+
+def _shape_schemas(value: Any) -> Tree:
+    if isinstance(value, list):
+        return {"jSONSchemas": [_shape_schema(tree) for tree in value]}
+    return {"schema": _shape_schema(value)}
+
+
+def _read_allowed(message: Any) -> Any:
+    """Read JSONSchemaPropsOrBool: the schema of further members, or whether they are allowed."""
+    return _read_schema(message.schema) if message.HasField("schema") else message.allows
+
+
+def _shape_allowed(value: Any) -> Tree:
+    return {"allows": value} if isinstance(value, bool) else {"allows": True, "schema": _shape_schema(value)}
+
+
+def _read_dependency(message: Any) -> Any:
+    """Read JSONSchemaPropsOrStringArray: the names of other members, or a schema."""
+    if message.property:
+        return list(message.property)
+    return _read_schema(message.schema) if message.HasField("schema") else None
+
+
+def _shape_dependency(value: Any) -> Tree:
+    if isinstance(value, list):
+        return {"property": value}
+    return {"schema": _shape_schema(value)} if isinstance(value, dict) else {}
+
+
+def _shape_schema(tree: Tree) -> bytes:
+    return _serialized(schema.SCHEMA, tree)
+
+
 _READ: dict[str, Read] = {
     "time": _read_time,
     "microtime": _read_microtime,
@@ -308,13 +377,22 @@ _READ: dict[str, Read] = {
     "raw": _read_raw,
     "[str": lambda message: list(message.items),
     "bytes": lambda value: base64.b64encode(value).decode(),
+    "num": _read_number,
+    SCHEMA: _read_schema,
+    f"{SCHEMA}OrArray": _read_schemas,
+    f"{SCHEMA}OrBool": _read_allowed,
+    f"{SCHEMA}OrStringArray": _read_dependency,
 }
 _SHAPE: dict[str, Shape] = {
     "time": _shape_time,
     "microtime": _shape_time,
     "quantity": lambda value: {"string": str(value)},
     "intstr": _shape_intstr,
-    "raw": lambda value: {"raw": msgspec.json.encode(value)},
+    "raw": lambda value: {} if value is None else {"raw": msgspec.json.encode(value)},
     "[str": lambda values: {"items": values},
     "bytes": _shape_bytes,
+    SCHEMA: _shape_schema,
+    f"{SCHEMA}OrArray": _shape_schemas,
+    f"{SCHEMA}OrBool": _shape_allowed,
+    f"{SCHEMA}OrStringArray": _shape_dependency,
 }

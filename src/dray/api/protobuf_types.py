@@ -4,6 +4,9 @@ The field numbers are in the schema table, so no generated code is needed: the d
 protobuf library does the rest. Every field has presence, which tells a pointer to zero from nothing; lists are written
 unpacked, as Kubernetes' proto2 does; text must be UTF-8, which proto2 would not check. JSON inlines some messages that
 protobuf nests (`via`); such a nested message is called `via_NUMBER` here. Fields without a number exist in JSON only.
+
+A schema of a custom resource holds further schemas. Each is declared as bytes, which look the same on the wire, and is
+parsed by itself: the protobuf library refuses messages that are nested deeper than 100 levels, and schemas may be.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ PACKAGE = "dray"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 PARTIAL = f"{META}PartialObjectMetadata"
 VIA = "via_"
-DEFINITIONS = "io.k8s.apiextensions-apiserver."  # of custom resources: they have no protobuf form
+SCHEMA = f"ref:{schema.SCHEMA}"  # declared as bytes
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _Descriptor = descriptor_pb2.DescriptorProto
@@ -71,6 +74,11 @@ def _identifier(name: str) -> str:
     return name.replace(".", "_").replace("-", "_")
 
 
+def field_name(name: str) -> str:
+    """Protobuf name of a JSON field; `$ref` and `x-kubernetes-...` are not valid identifiers."""
+    return name.replace("-", "_").replace("$", "_")
+
+
 def list_name(name: str) -> str:
     """The name of the message that lists a kind."""
     return f"{name}List"
@@ -79,7 +87,7 @@ def list_name(name: str) -> str:
 @cache
 def messages() -> Mapping[str, Mapping[str, schema.Field]]:
     """The fields of every message that holds an object, a part of one, or a list of them."""
-    table = {name: message for name, message in schema.table().items() if not name.startswith(DEFINITIONS)}
+    table = schema.table()
     found: dict[str, Mapping[str, schema.Field]] = {name: message.fields for name, message in table.items()}
     found[PARTIAL] = {"metadata": schema.Field(f"ref:{META}ObjectMeta", 1)}
     for name in [PARTIAL, *(name for name, message in table.items() if message.kinds)]:
@@ -111,7 +119,8 @@ def _plain(target: _Descriptor, fields: dict[str, tuple[str, int]]) -> None:
 
 
 def _message(target: _Descriptor, fields: Iterable[tuple[str, schema.Field]]) -> None:
-    _level(target, target.name, [(name, field.number, field.type, field.via) for name, field in fields if field.number])
+    numbered = [(field_name(name), field.number, field.type, field.via) for name, field in fields if field.number]
+    _level(target, target.name, numbered)
 
 
 def _level(target: _Descriptor, path: str, fields: list[tuple[str, int, str, tuple[int, ...]]]) -> None:
@@ -156,5 +165,7 @@ def _map_entry(entry: _Descriptor, value: str) -> None:
 def _set_type(field: _Field, type_: str) -> None:
     if type_ in _SCALARS:
         field.type = _SCALARS[type_]
+    elif type_ == SCHEMA:
+        field.type = _Field.TYPE_BYTES
     else:
         field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{type_name(type_)}"

@@ -24,6 +24,7 @@ METADATA = f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 DRA = "/apis/resource.k8s.io"
 CLAIMS = f"{DRA}/v1/namespaces/default/resourceclaims"
 GROUPS = "/apis/scheduling.k8s.io/{}/namespaces/default/podgroups"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 INITIAL = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 RAW = ("fieldsV1", "parameters")
@@ -247,6 +248,37 @@ async def test_versions_without_numbers_are_json_only(keys: Keys) -> None:
         code, listed = await asked(http, "GET", path, accept=METADATA.replace("Metadata;", "MetadataList;"))
         assert (code, listed["kind"]) == (200, "PartialObjectMetadataList")
         assert (await asked(http, "GET", GROUPS.format("v1beta1")))[0] == 200
+
+
+async def test_a_go_client_defines_a_custom_resource_in_protobuf(http: HttpAsker) -> None:
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "default": 3, "minimum": 0}}}
+    root = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": root}}
+    names = {"plural": "widgets", "kind": "Widget"}
+    tree = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    code, made = await asked(http, "POST", DEFINITIONS, encode(tree), content_type=PROTOBUF)
+    assert (code, made["spec"]["versions"]) == (201, [version])
+
+    async def is_established() -> bool:
+        _, found = await asked(http, "GET", f"{DEFINITIONS}/widgets.example.com")
+        conditions = found["status"].get("conditions", ())
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+    await eventually(is_established)
+    kind = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    widget = await created(http, widgets, {**kind, "metadata": {"name": "w"}, "spec": {}})
+    assert widget["spec"] == {"size": 3}
+    assert (await asked(http, "GET", widgets))[0] == 406  # objects of custom resources are JSON only
+    events = await watched(http, f"{DEFINITIONS}?watch=true", 1)
+    assert [(type_, found["spec"]["versions"]) for type_, found in events] == [("ADDED", [version])]
+    code, listed = await asked(http, "GET", DEFINITIONS)
+    assert (code, [item["spec"]["versions"] for item in listed["items"]]) == (200, [[version]])
 
 
 async def test_a_large_object_is_sent_from_the_bytes_that_the_cache_holds(ask: Asker) -> None:
