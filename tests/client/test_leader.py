@@ -43,6 +43,22 @@ class Late:
         return made
 
 
+class Distant:
+    """A client to which the answers of the server travel for a second."""
+
+    def __init__(self, client: Client, clock: ManualClock) -> None:
+        self._client = client
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def get(self, *arguments: Any, **options: Any) -> Any:
+        found = await self._client.get(*arguments, **options)
+        await self._clock.sleep(1)
+        return found
+
+
 class Candidate:
     """One process that wants to lead."""
 
@@ -182,6 +198,22 @@ async def test_two_that_start_together_get_one_leader(near: Client, clock: Manua
     candidates = [Candidate(near, str(n), clock) for n in range(5)]
     await clock.advance(1)
     assert sum(c.working for c in candidates) == 1
+    for candidate in candidates:
+        await candidate.stop()
+
+
+async def test_two_that_see_a_lease_expire_together_get_one_leader(near: Client, clock: ManualClock) -> None:
+    spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15}
+    await near.create(Lease, {"metadata": {"name": "lock"}, "spec": spec}, namespace="kube-system")
+    candidates = [Candidate(Distant(near, clock), name, clock) for name in ("a", "b")]  # type: ignore[arg-type]
+    leaders = 0
+    for _ in range(60):
+        await clock.advance(0.5)
+        leaders = max(leaders, sum(candidate.working for candidate in candidates))
+    assert leaders == 1
+    spec_now = (await lease(near)).spec
+    assert spec_now.leaseTransitions == 1
+    assert [c.election.identity for c in candidates if c.working] == [spec_now.holderIdentity]
     for candidate in candidates:
         await candidate.stop()
 

@@ -71,6 +71,21 @@ async def test_node_changes_neither_labels_nor_claims_of_a_pod(plugin: NodeRestr
         await update(plugin, old, claimed, user=NODE, subresource="status")
 
 
+async def test_node_neither_sets_nor_changes_nor_clears_the_extended_resource_claim_of_a_pod(
+    plugin: NodeRestriction,
+) -> None:
+    def claimed(name: str, phase: str = "Pending") -> dict[str, Any]:
+        mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+        status = {"resourceClaimName": name, "requestMappings": [mapping]}
+        return pod("p", node="n1", status={"phase": phase, "extendedResourceClaimStatus": status})
+
+    without, own, stolen = pod("p", node="n1"), claimed("own"), claimed("stolen")
+    await update(plugin, own, claimed("own", "Running"), user=NODE, subresource="status")
+    for old, new in ((without, own), (own, stolen), (own, without)):
+        with pytest.raises(Forbidden, match='node "n1" cannot update extended resource claim statuses'):
+            await update(plugin, old, new, user=NODE, subresource="status")
+
+
 async def test_node_deletes_its_own_pods_only(plugin: NodeRestriction) -> None:
     await delete(plugin, pod("p", node="n1"), user=NODE)
     with pytest.raises(Forbidden, match=r'node "n1" can only delete pods with spec.nodeName set to itself'):

@@ -107,12 +107,31 @@ def test_token_is_void_when_its_pod_is_gone(tokens: TokenAuthority, objects: Obj
         tokens.verify(token)
 
 
+def test_token_of_a_pod_is_void_for_a_pod_that_got_its_name(tokens: TokenAuthority, objects: Objects) -> None:
+    token = ask(tokens, boundObjectRef=bound_to_pod(objects))["status"]["token"]
+    tokens.verify(token)
+    objects.put(pod("p", node="n1", serviceAccountName="robot"))
+    with pytest.raises(TokenInvalid, match="the pod that the token is bound to is gone"):
+        tokens.verify(token)
+    tokens.verify(ask(tokens, boundObjectRef=bound_to_pod(objects))["status"]["token"])
+
+
 def test_token_is_void_when_its_node_is_gone(tokens: TokenAuthority, objects: Objects) -> None:
     token = ask(tokens, boundObjectRef={"apiVersion": "v1", "kind": "Node", "name": "n1"})["status"]["token"]
     assert tokens.verify(token)[0].extra[NODE_NAME] == ("n1",)
     objects.remove(Node, "", "n1")
     with pytest.raises(TokenInvalid, match="node"):
         tokens.verify(token)
+
+
+def test_token_of_a_node_is_void_for_a_node_that_got_its_name(tokens: TokenAuthority, objects: Objects) -> None:
+    bound = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    token = ask(tokens, boundObjectRef=bound)["status"]["token"]
+    tokens.verify(token)
+    objects.put(node("n1"))
+    with pytest.raises(TokenInvalid, match="the node that the token is bound to is gone"):
+        tokens.verify(token)
+    tokens.verify(ask(tokens, boundObjectRef=bound)["status"]["token"])
 
 
 def test_token_for_another_audience_is_not_believed(tokens: TokenAuthority) -> None:
