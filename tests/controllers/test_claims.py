@@ -147,6 +147,22 @@ async def test_a_deleted_claim_is_made_again(client: Client, start: Start) -> No
         await eventually(replaced)
 
 
+async def test_a_name_that_is_recorded_later_leaves_the_names_of_the_others(client: Client, start: Start) -> None:
+    await create_template(client)
+    await create_pod(client, a="t:t", b="t:t")
+    async with start(ClaimController):
+        names = await recorded(client)
+    half = {"status": {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": names["a"]}]}}
+    await client.patch(Pod, "p", half, "ns", subresource="status")
+    async with start(ClaimController):
+
+        async def complete() -> bool:
+            statuses = (await client.get(Pod, "p", "ns")).status.resourceClaimStatuses
+            return {status.name: status.resourceClaimName for status in statuses} == names
+
+        await eventually(complete)
+
+
 async def test_a_missing_template_is_told_once_and_waited_for(
     client: Client, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from dray.api.errors import TooManyRequests
+from dray.api.times import timestamp
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod
 from dray.api.types.policy import PodDisruptionBudget
 from dray.client import Client
 from dray.controllers.disruption import DisruptionController
 from dray.controllers.workloads import ReplicaSetController
+from tests import objects
 from tests.controllers.conftest import Start
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, kubelets, namespace, pods, template
 
@@ -69,3 +72,54 @@ async def test_evictions_stop_where_the_budget_ends(client: Client, start: Start
 async def evict(client: Client, pod: Pod) -> None:
     name = pod.metadata.name
     await client.create(Pod, {"metadata": {"name": name}}, namespace=NAMESPACE, name=name, subresource="eviction")
+
+
+async def owned_pods(client: Client, owner: str, uid: str, *names: str) -> None:
+    """Create ready pods that name a ReplicaSet as their controller."""
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": uid, "controller": True}
+    for name in names:
+        tree = objects.pod(name, metadata={"labels": {"app": "web"}, "ownerReferences": [reference]})
+        await client.create(Pod, tree, namespace=NAMESPACE)
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await client.patch(Pod, name, {"status": ready}, NAMESPACE, subresource="status")
+
+
+async def replica_set(client: Client, name: str, replicas: int) -> ReplicaSet:
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template()}
+    return await client.create(ReplicaSet, {"metadata": {"name": name}, "spec": spec}, namespace=NAMESPACE)
+
+
+async def test_a_budget_over_the_pods_of_two_sets_expects_the_pods_of_both(client: Client, start: Start) -> None:
+    await create(client, maxUnavailable=1)
+    for name, replicas in (("a", 1), ("b", 2)):
+        made = await replica_set(client, name, replicas)
+        await owned_pods(client, name, made.metadata.uid, *(f"{name}-{number}" for number in range(replicas)))
+    async with start(DisruptionController):
+        await becomes(lambda: status(client), (3, 2, 3, 1))
+
+
+async def test_a_new_set_of_the_same_name_says_nothing_about_the_pods_of_a_deleted_one(
+    client: Client, start: Start
+) -> None:
+    await create(client, maxUnavailable=1)
+    await replica_set(client, "web", 5)
+    await owned_pods(client, "web", "uid-of-a-deleted-set", "p")
+    async with start(DisruptionController):
+
+        async def reason() -> list[str]:
+            found = await client.get(PodDisruptionBudget, "b", NAMESPACE)
+            return [condition.reason for condition in found.status.conditions]
+
+        await becomes(reason, ["SyncFailed"])
+
+
+async def test_a_pod_whose_eviction_was_granted_is_not_healthy_although_it_is_still_there(
+    client: Client, start: Start
+) -> None:
+    await create(client, minAvailable=1)
+    await owned_pods(client, "web", "uid", "a", "b")
+    granted = {"disruptedPods": {"a": timestamp(time.time())}, "disruptionsAllowed": 0, "observedGeneration": 1}
+    counts = {"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
+    await client.patch(PodDisruptionBudget, "b", {"status": granted | counts}, NAMESPACE, subresource="status")
+    async with start(DisruptionController):
+        await becomes(lambda: status(client), (2, 1, 1, 0))

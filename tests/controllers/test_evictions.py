@@ -52,6 +52,14 @@ def test_a_rule_that_is_gone_leaves_nothing_behind() -> None:
     assert evictions.counts("r") == EvictionCounts(0, 0, 0)
 
 
+def test_a_pod_that_two_rules_evict_is_counted_for_the_other_when_one_is_gone() -> None:
+    evictions = Evictions()
+    evictions.wait(pod_named("a"), frozenset({"gone", "left"}))
+    evictions.forget_rule("gone")
+    assert evictions.evicted(pod_named("a")) == {"left"}
+    assert evictions.counts("left") == EvictionCounts(left=0, namespaces=0, evicted=1)
+
+
 def rule(effect: str, told: Condition | None = None, generation: int = 1) -> DeviceTaintRule:
     tree = {
         "metadata": {"name": "r", "uid": "r", "generation": generation},

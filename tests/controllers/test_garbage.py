@@ -154,6 +154,29 @@ async def test_orphaned_dependents_stay(client: Client, start: Start) -> None:
     assert await owners_of(client, "b") == []
 
 
+async def test_orphaned_dependents_keep_their_other_owners(client: Client, start: Start) -> None:
+    a, other = await config_map(client, "a"), await config_map(client, "other")
+    await config_map(client, "b", reference(a), reference(other))
+    async with start(GarbageCollector):
+        await client.delete(ConfigMap, "a", "ns", propagation="Orphan")
+        await gone(client, ConfigMap, "a", "ns")
+    assert await owners_of(client, "b") == ["other"]
+
+
+@pytest.mark.parametrize("propagation", ["Orphan", "Foreground"])
+async def test_an_owner_without_dependents_waits_for_finalizers_of_others(
+    client: Client, start: Start, propagation: str
+) -> None:
+    await config_map(client, "a", finalizers=("example.com/others",))
+    async with start(GarbageCollector):
+        await client.delete(ConfigMap, "a", "ns", propagation=propagation)
+
+        async def is_let_go() -> bool:
+            return (await client.get(ConfigMap, "a", "ns")).metadata.finalizers == ("example.com/others",)
+
+        await eventually(is_let_go)
+
+
 async def test_cluster_wide_owners_reach_into_namespaces(client: Client, start: Start) -> None:
     node = await client.create(Node, {"metadata": {"name": "n"}})
     await config_map(client, "b", reference(node))

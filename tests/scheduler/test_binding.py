@@ -103,6 +103,39 @@ async def test_a_pod_that_may_have_its_node_keeps_its_reservation(
     assert await consumers(client) == ["p"]
 
 
+async def test_a_new_pod_of_the_same_name_is_not_bound_in_place_of_a_deleted_one(client: Client) -> None:
+    seen = await create_pod(client, "p")
+    await client.delete(Pod, "p", "ns", grace=0)
+    await create_pod(client, "p")
+    with pytest.raises(Conflict):
+        await Binder(client).bind(promise(seen, await create_claim(client)))
+    assert not (await client.get(Pod, "p", "ns")).spec.nodeName
+    assert await consumers(client) == []
+
+
+async def test_the_node_of_a_new_pod_of_the_same_name_keeps_no_reservation_of_a_deleted_one(client: Client) -> None:
+    seen = await create_pod(client, "p")
+    await client.delete(Pod, "p", "ns", grace=0)
+    await Binder(client).bind(promise(await create_pod(client, "p")))
+    with pytest.raises(Conflict):
+        await Binder(client).bind(promise(seen, await create_claim(client)))
+    assert await consumers(client) == []
+
+
+async def test_a_discarded_claim_leaves_the_one_that_another_scheduler_named_in_the_pod(client: Client) -> None:
+    asking = objects.pod("p", needs={"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}})
+    mine = await create_claim(client, "mine")
+    await client.create(Pod, asking, namespace="ns")
+    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+    named = {"resourceClaimName": "theirs", "requestMappings": [mapping]}
+    status = {"status": {"extendedResourceClaimStatus": named}}
+    await Binder(client).discard(mine, await client.patch(Pod, "p", status, "ns", subresource="status"))
+    known = (await client.get(Pod, "p", "ns")).status.extendedResourceClaimStatus
+    assert known is not None
+    assert known.resourceClaimName == "theirs"
+    assert not [c for c in (await client.list(ResourceClaim, "ns")).items if c.metadata.name == "mine"]
+
+
 async def test_a_conflict_is_read_again_while_the_decision_stands(client: Client) -> None:
     seen = await create_claim(client)
     await client.patch(ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")

@@ -100,6 +100,18 @@ async def test_a_pod_is_bound_when_all_conditions_are_true_and_others_go_on_mean
         assert waits_ended("success") == before + 1
 
 
+async def test_two_pods_that_share_a_claim_are_both_bound_when_its_devices_are_ready() -> None:
+    async with cluster(nodes=1, devices=1) as c:
+        await attachable(c, 0)
+        await c.create(ResourceClaim, claim("c"))
+        for name in ("first", "second"):
+            await c.create(Pod, pod(name, claims=["c"]))
+            await c.told(name, "BindingConditionsPending")
+        await tell(c, "c", **{READY: "True"})
+        await c.runs("first")
+        await c.runs("second")
+
+
 async def test_more_pods_wait_than_may_be_bound_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dray.scheduler.scheduler.BINDINGS_IN_FLIGHT", 2)
     async with cluster(nodes=3, devices=1) as c:

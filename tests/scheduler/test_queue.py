@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from dray.scheduler.queue import FLUSH_AFTER, MAX_BACKOFF, QueuePlace, SchedulingQueue
+from dray.scheduler.queue import FLUSH_AFTER, MAX_BACKOFF, QueuePlace, SchedulingQueue, Waiting
 from tests.scheduler.objects import pod
 
 
@@ -221,6 +223,21 @@ def test_a_verdict_on_a_pod_that_was_taken_in_anew_meanwhile_is_too_late() -> No
     queue.refuse(outdated, ["X"])
     assert queue.counts()["unschedulable"] == 0
     assert queue.pop() is queue.get("uid-p")
+
+
+@pytest.mark.parametrize("put_back", [SchedulingQueue.retry, SchedulingQueue.postpone])
+def test_a_pod_that_was_deleted_while_it_was_tried_does_not_come_back(
+    put_back: Callable[[SchedulingQueue, Waiting], None],
+) -> None:
+    time = Time()
+    queue = SchedulingQueue(time)
+    queue.add(pod("p"))
+    tried = queue.pop()
+    assert tried is not None
+    queue.remove("uid-p")
+    put_back(queue, tried)
+    time.now += MAX_BACKOFF + 1
+    assert queue.pop() is None
 
 
 def test_a_gated_pod_is_not_tried_before_its_gate_is_gone() -> None:
