@@ -134,6 +134,15 @@ async def test_a_root_file_system_is_read_only_where_that_is_asked_for(runtime: 
     assert await output(runtime, task) == ["volume"]
 
 
+async def test_containers_do_not_see_the_timing_of_the_host(runtime: Runtime) -> None:
+    if runtime.name != "oci":
+        pytest.skip("process and bwrap show what any program of the user sees")
+    script = "wc -c < /proc/interrupts"
+    assert await output(runtime, shell(script)) == ["0"]
+    privileged = shell(script, 1, security=ContainerSecurity(privileged=True))
+    assert await output(runtime, privileged) != ["0"]
+
+
 async def test_mounts_that_must_reach_the_host_are_refused_where_they_cannot(runtime: Runtime, tmp_path: Path) -> None:
     if runtime.name != "bwrap":
         pytest.skip("process mounts nothing; oci can")

@@ -147,6 +147,7 @@ class ApiServer:
             subresource=request.subresource,
             version=request.version,
             tree=tree_of(options),
+            object=options,
         )
         await self._admission.admit(admission)
         admission.object = options = msgspec.convert(admission.tree, type(options))

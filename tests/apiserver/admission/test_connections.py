@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from dray.api.wire import Tree
 from dray.apiserver.security.certificates import Keys
-from tests.apiserver.admission.hooking import hooking
+from tests.apiserver.admission.hooking import Answer, hooking
 from tests.apiserver.asking import HttpAsker, created, pod, serving
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -99,3 +102,35 @@ async def test_writes_are_not_connections(admin: HttpAsker, keys: Keys) -> None:
         await created(admin, PODS, pod("q"))
         assert await message(admin, EXEC) == NO_UPGRADE
         assert [request["operation"] for request in hook.requests] == ["CONNECT"]
+
+
+def patching(*operations: Tree) -> Answer:
+    patch = base64.b64encode(json.dumps(operations).encode()).decode()
+    return lambda request: {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+
+
+async def test_a_mutating_webhook_changes_the_options_that_are_judged(admin: HttpAsker, keys: Keys) -> None:
+    await forbid(admin, "object.command == ['ls', '-l']")
+    async with hooking(keys) as hook:
+        hook.answer = patching({"op": "replace", "path": "/command", "value": ["ls", "-l"]})
+        configuration = {**hook.configuration(rules=[CONNECT]), "kind": "MutatingWebhookConfiguration"}
+        await created(admin, f"{ADMISSION}/mutatingwebhookconfigurations", configuration)
+        assert await message(admin, EXEC) == NO_UPGRADE
+        for wrong in ({"command": 7}, {"colour": "red"}):
+            ((field, value),) = wrong.items()
+            hook.answer = patching({"op": "add", "path": f"/{field}", "value": value})
+            assert "its patch cannot be applied: these are no PodExecOptions" in await message(admin, EXEC)
+
+
+async def test_a_mutating_webhook_refuses_deletions_and_changes_none(admin: HttpAsker, keys: Keys) -> None:
+    rule = {**CONNECT, "operations": ["DELETE"], "resources": ["pods"]}
+    async with hooking(keys) as hook:
+        configuration = {**hook.configuration(rules=[rule]), "kind": "MutatingWebhookConfiguration"}
+        await created(admin, f"{ADMISSION}/mutatingwebhookconfigurations", configuration)
+        hook.answer = lambda request: {"allowed": False, "status": {"message": "keep it", "code": 403}}
+        assert "keep it" in await message(admin, f"{PODS}/p", "DELETE")
+        hook.answer = patching({"op": "add", "path": "/metadata/labels", "value": {}})
+        assert "attempted to modify the object, which is not supported" in await message(admin, f"{PODS}/p", "DELETE")
+        hook.answer = lambda request: {"allowed": True}
+        assert (await admin("DELETE", f"{PODS}/p"))[0] == 200
+        assert [request["oldObject"]["metadata"]["name"] for request in hook.requests] == ["p"] * 3

@@ -10,13 +10,15 @@ import msgspec
 from dray.api import conversion, decode, defaults
 from dray.api.errors import BadRequest
 from dray.api.gates import FeatureGates
-from dray.api.wire import Tree, tree_of
+from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.wire.bodies import ORDINARY
 
 
 def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
     """The request with the object that its tree stands for now."""
+    if request.operation == "CONNECT":
+        return msgspec.structs.replace(request, object=_options(request, tree))
     typed = decode.to_object(conversion.home(request.resource), tree_of(tree))
     return msgspec.structs.replace(request, object=typed)
 
@@ -25,6 +27,9 @@ def finished(
     request: AdmissionRequest, version: str, changed: Tree, gates: FeatureGates, *, strict: bool = False
 ) -> Tree:
     """Returns a changed object in the stored version. Raises BadRequest if it cannot be decoded as an object."""
+    if request.operation == "CONNECT":
+        options = {key: value for key, value in changed.items() if key not in ("apiVersion", "kind")}
+        return tree_of(_options(request, options))
     for field in ("apiVersion", "kind", "metadata"):
         if not changed.get(field):
             raise BadRequest(f"the patched object has no {field}")
@@ -38,10 +43,23 @@ def finished(
     return stored
 
 
+def _options(request: AdmissionRequest, tree: Tree) -> Wire:
+    """The options of a connection, from a tree. Raises BadRequest if it has other fields or values of other types."""
+    assert request.object is not None  # the options as the client sent them
+    try:
+        return msgspec.convert(tree, type(request.object))
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"these are no {type(request.object).__name__}: {error}") from error
+
+
 def put(tree: Tree, changed: Tree) -> bool:
     """Give a tree the content of another; whether that makes a difference."""
     if changed == tree:
         return False
+    if "metadata" not in tree:  # the options of a connection
+        tree.clear()
+        tree.update(changed)
+        return True
     metadata = tree["metadata"]  # which others hold on to
     metadata.clear()
     metadata.update(changed.pop("metadata"))

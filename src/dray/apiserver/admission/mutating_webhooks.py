@@ -2,7 +2,9 @@
 
 Webhooks are called one after the other, by the name of their configuration and in its order; each sees what those before
 it made. One that asks for it (`reinvocationPolicy: IfNeeded`) is called once more if another changed the object after
-it, and so are policies. What a webhook changes is checked and defaulted like what a client writes. Left out: subresources that have no tree.
+it, and so are policies. What a webhook changes is checked and defaulted like what a client writes. A deletion has nothing
+to change: webhooks may refuse it, and a patch is an error. The options of a connection (exec and so on) can be changed.
+Left out: subresources that have no tree.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhoo
 from dray.api.wire import Tree, tree_of
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
-from dray.apiserver.admission.matching import shown
+from dray.apiserver.admission.matching import presented, shown
 from dray.apiserver.admission.mutating import finished, put, seen
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
 from dray.apiserver.admission.webhook_client import ReviewAnswer, WebhookCallFailed
-from dray.apiserver.admission.webhooks import WebhookCall, Webhooks
+from dray.apiserver.admission.webhooks import AdmissionWebhook, WebhookCall, Webhooks
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.write.patches.json_patch import json_patch
@@ -35,7 +37,7 @@ class MutatingWebhooks(Admission):
     """Asks the mutating webhooks, and does as they say."""
 
     name = "MutatingAdmissionWebhook"
-    operations = ("CREATE", "UPDATE")
+    operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
     configured_by = (MutatingWebhookConfiguration,)
 
     def __init__(
@@ -51,9 +53,19 @@ class MutatingWebhooks(Admission):
         self._gates = gates
 
     def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        if request.tree is None or not self._webhooks.configured():
+        if not self._webhooks.configured():
             return None
-        return self._ask_all(request, request.tree)
+        if request.operation == "DELETE":
+            about = self._webhooks.about(request)
+            return self._ask_about_deletion(about, request) if about else None
+        return self._ask_all(request, request.tree) if request.tree is not None else None
+
+    async def _ask_about_deletion(self, about: list[tuple[AdmissionWebhook, str]], request: AdmissionRequest) -> None:
+        for call in await self._webhooks.concerned(about, request):
+            answer = await self._webhooks.ask(call, request)
+            if answer is not None and answer.patch:
+                text = f'admission webhook "{call.webhook.name}" attempted to modify the object, which is not supported for this operation'
+                raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}])
 
     async def _ask_all(self, request: AdmissionRequest, tree: Tree) -> None:
         before = tree_of(tree)
@@ -63,7 +75,8 @@ class MutatingWebhooks(Admission):
             if await self._ask(call, request, tree):
                 changed_since.update(again)
             again += _wanting(call)
-        if self._policies is not None and tree != before and await self._policies.reinvoke(request, tree):
+        policies = self._policies if request.operation != "CONNECT" else None
+        if policies is not None and tree != before and await policies.reinvoke(request, tree):
             changed_since.update(again)
         for call in await self._calls(request, tree) if changed_since else ():
             if call.webhook.name in changed_since:
@@ -97,7 +110,8 @@ class MutatingWebhooks(Admission):
         self, request: AdmissionRequest, call: WebhookCall, operations: list[Tree], about: AdmissionRequest
     ) -> Tree:
         assert about.object is not None
-        patched = json_patch(shown(request.resource, call.version, about.object), operations)
+        show = presented(about, call.version, about.object) if request.operation == "CONNECT" else None
+        patched = json_patch(show or shown(request.resource, call.version, about.object), operations)
         return finished(request, call.version, patched, self._gates)
 
     async def aclose(self) -> None:

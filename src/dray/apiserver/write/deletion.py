@@ -112,6 +112,7 @@ class Deletion:
             dry_run=request.options.dry_run,
         )
         if not is_admitted:
+            await self._admission.admit(admission)
             await self._admission.validate(admission)
         marked = _marked(old, request.options)
         if marked is None:
