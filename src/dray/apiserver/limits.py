@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from dray.api.custom.pruning import MOST_DEFAULTS
+from dray.api.custom.values import MOST_STEPS
 from dray.api.validation.access import MOST_PERMISSIONS
 from dray.api.validation.placement import MOST_NEIGHBOUR_RULES
 
@@ -58,6 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
 LARGE = 32 * KIB  # of a body or object, above which what it comes to is worked out beside the event loop
 SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
+BACKGROUND_SECONDS = 60.0  # that a request waits for the background process
 ROW_VALUES = 5000  # that the columns of a custom object look at: 1.5 ms
 STREAM_MESSAGE = MIB  # of a WebSocket into a pod
 STREAM_FRAME = 256 * KIB  # of SPDY
@@ -98,6 +100,8 @@ TABLE = (
     LimitRow("bytes of defaults that a custom object, or a pod by limit ranges, is filled up with", MOST_DEFAULTS, "413"),
     LimitRow("values that the columns of a custom object look at and show, for which text counts by its length", ROW_VALUES, "the columns after that are empty"),
     LimitRow("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
+    LimitRow("seconds that a request waits for expressions and schemas that another process evaluates", int(BACKGROUND_SECONDS), "504, Retry-After", "60 for a request"),
+    LimitRow("steps to judge a custom object by its schema; alternatives multiply them", MOST_STEPS, "422"),
     LimitRow("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),
     LimitRow("seconds in which a client takes nothing of what it is sent", "unread_seconds", "closed"),
     LimitRow("bytes of an answer made ahead of its reader", "piece", "the reader is waited for"),

@@ -7,7 +7,7 @@ the words of Kubernetes, since people paste them into search engines.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 INVALID: Final = "RuleInvalid"
 INTERNAL: Final = "InternalError"
@@ -51,6 +51,14 @@ class Interrupted(EvaluationError):
 
 class TooSlow(Interrupted):
     """An evaluation takes longer than whoever asked can wait; it is neither a failure nor a result."""
+
+
+class AuthorizerUnanswered(Interrupted):
+    """An evaluation asks the authorizer something that is not answered yet; it starts over with the answer."""
+
+    def __init__(self, question: Any) -> None:
+        super().__init__()
+        self.question = question
 
 
 class NoSuchKey(EvaluationError):

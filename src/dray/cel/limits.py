@@ -79,6 +79,17 @@ def quickly() -> Interrupt:
     return interrupt
 
 
+def giving_up(interrupt: Interrupt) -> Interrupt:
+    """Ends with TooSlow once `interrupt` says yes, for an evaluation that starts over later."""
+
+    def ending() -> bool:
+        if interrupt():
+            raise TooSlow
+        return False
+
+    return ending
+
+
 def at(deadline: float) -> Interrupt:
     """Interrupts at a reading of `time.monotonic()`."""
     return lambda: time.monotonic() > deadline

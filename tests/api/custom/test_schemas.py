@@ -56,6 +56,20 @@ def test_what_is_wrong_with_values(spec: dict[str, Any], expected: dict[str, str
     assert {fault.field: fault.detail for fault in value_faults(NODE, tree)} == expected
 
 
+def test_alternatives_judge_equal_values_once() -> None:
+    judged: list[None] = []
+    node = compiled({"type": "array", "items": {"anyOf": [{"pattern": f"^x{number}$"} for number in range(50)]}})
+    assert value_faults(node, ["x49"] * 200, interrupt=lambda: bool(judged.append(None))) == []
+    assert len(judged) == 250, "once for each value, and once for each alternative"
+
+
+def test_alternatives_tell_true_from_one() -> None:
+    flag = {"x-kubernetes-preserve-unknown-fields": True, "anyOf": [{"enum": [True]}, {"enum": ["on"]}]}
+    node = compiled({"type": "array", "items": flag})
+    assert value_faults(node, [True, "on"]) == []
+    assert [fault.field for fault in value_faults(node, [True, 1])] == ["<nil>", "[1]"]
+
+
 def test_pruning_tells_what_it_drops() -> None:
     tree = {"kind": "K", "spec": {"x": 1, "free": {"y": {"z": 1}}, "labels": {"a": "b"}}, "extra": {}}
     assert sorted(pruned(NODE, tree)) == ['unknown field "extra"', 'unknown field "spec.x"']

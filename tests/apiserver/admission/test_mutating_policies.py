@@ -235,8 +235,7 @@ async def test_a_mutation_that_costs_too_much_fails(admin: HttpAsker) -> None:
     endless = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, {numbers}.all(d, a + b + c + d >= 0))))"
     await bind(admin, policy(apply(f"Object{{metadata: Object.metadata{{labels: {{'x': string({endless})}}}}}}")))
     code, body = await admin("POST", PODS, pod("p"))
-    assert code == 422
-    assert any(text in body["message"] for text in ("cost limit exceeded", "operation interrupted"))
+    assert (code, "cost limit exceeded" in body["message"]) == (422, True)
 
 
 async def test_policies_are_not_changed_by_policies(admin: HttpAsker) -> None:

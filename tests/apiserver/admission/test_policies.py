@@ -15,7 +15,6 @@ from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Vali
 from dray.api.types.core import Binding, ObjectReference, Pod
 from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest, Chain
-from dray.apiserver.admission.attempts import SECONDS
 from dray.apiserver.admission.policies import ValidatingPolicies
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
@@ -310,8 +309,7 @@ async def test_an_expression_that_runs_away_is_stopped() -> None:
     endless = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, {numbers}.all(d, a + b + c + d >= 0))))"
     async with aclosing(plugin(policy(endless), bound())) as asked:
         message = await says(create(asked, pod("x")))
-    assert message.endswith(("operation interrupted", "actual cost limit exceeded"))
-    assert SECONDS <= 1
+    assert message.endswith("actual cost limit exceeded")
 
 
 async def test_what_takes_long_is_evaluated_in_another_process_with_the_same_verdict() -> None:

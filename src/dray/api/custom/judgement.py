@@ -14,8 +14,10 @@ from dray.api.wire import Tree
 
 Rules = Callable[[SchemaNode, Tree, Tree | None, Interrupt], Iterable[FieldError]]
 
-# Faults after which rules are not asked.
-_BLOCKING = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
+# Faults after which rules are not asked. Values are forbidden only if judging them takes too many steps.
+_BLOCKING = frozenset(
+    {"FieldValueForbidden", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
 _UNASKED = FieldError(
     "FieldValueInvalid",
     "<nil>",

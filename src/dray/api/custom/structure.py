@@ -16,7 +16,12 @@ from msgspec import UNSET
 
 from dray.api.wire import Tree
 
-_PATTERNS = 256  # that are kept ready, of all schemas together: one can take a megabyte
+# Compiled patterns that are kept, of all schemas together. A schema with more of them than are kept compiles each again for
+# every value, which takes ten times as long as a search. Most have a small program and take 5 KiB; a short text can become
+# thousands of instructions, which take a megabyte.
+_SMALL_PATTERNS = 8192
+_LARGE_PATTERNS = 256
+_SMALL_PROGRAM = 100  # instructions
 
 
 class ValidationRule(msgspec.Struct, frozen=True):
@@ -108,9 +113,24 @@ def _rule(tree: Tree) -> ValidationRule:
     )
 
 
-@lru_cache(maxsize=_PATTERNS)
 def pattern(text: str) -> Any:
     """A pattern that takes linear time, however it is written. A short one can take a lot of time and memory to make."""
+    return _small_pattern(text) or _large_pattern(text)
+
+
+@lru_cache(maxsize=_SMALL_PATTERNS)
+def _small_pattern(text: str) -> Any:
+    """The pattern, or None if its program is large."""
+    made = _compiled_pattern(text)
+    return made if getattr(made, "programsize", 0) <= _SMALL_PROGRAM else None
+
+
+@lru_cache(maxsize=_LARGE_PATTERNS)
+def _large_pattern(text: str) -> Any:
+    return _compiled_pattern(text)
+
+
+def _compiled_pattern(text: str) -> Any:
     import re2  # loads a library, and most schemas have no pattern
 
     options = re2.Options()

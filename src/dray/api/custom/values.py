@@ -2,8 +2,9 @@
 
 Every value is judged by its own rules and those of `allOf`, `anyOf`, `oneOf` and `not`; the first thing wrong with a
 text or a number is told, and everything wrong with the members of objects and lists. A part that an update leaves as it
-was is not judged again, so that a schema can become stricter than what is stored. Alternatives multiply the work, so
-whoever asks can interrupt there. Left out: rules in CEL.
+was is not judged again, so that a schema can become stricter than what is stored. Alternatives multiply the work: the
+steps of one judgement are limited, what an alternative said of a value is remembered, and whoever asks can interrupt. No
+clock decides, so that an object is valid on every machine or on none. Left out: rules in CEL.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from dray.api.wire import Tree
 Errors = Iterator[FieldError]
 Interrupt = Callable[[], bool]  # asked before alternatives; ends the judgement by raising
 NEVER: Interrupt = bool
+MOST_STEPS = 2_000_000  # of one judgement: a value at its place is a step
+_STEP_CHARACTERS = 512  # of a text that cost one more step
+_STEP_MEMBERS = 8  # of a list, an object, an enumeration or `required` that cost one more step
+_LONG_STEPS = 64  # after which whoever asks may interrupt
+_REMEMBERED = 100_000  # answers of alternatives in one judgement, so that memory stays small
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _WHOLE = "<nil>"  # where Kubernetes looks for what is wrong with a choice of schemas
 
@@ -30,16 +36,61 @@ def type_name(value: Any) -> str:
     return "null" if value is None else _TYPES[type(value)]
 
 
+class TooManySteps(Exception):
+    """A judgement needs more than MOST_STEPS."""
+
+
+class _Judgement:
+    """One judgement: its steps so far, and which alternatives a value fits."""
+
+    __slots__ = ("_fits", "interrupt", "steps")
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        self.interrupt = interrupt
+        self.steps = 0
+        self._fits: dict[tuple[int, type, Any], bool] = {}
+
+    def spend(self, node: SchemaNode, value: Any) -> None:
+        """Count the steps for a value at its place. Raises TooManySteps, and what interrupts."""
+        more = len(node.schema.get("enum") or ()) // _STEP_MEMBERS
+        if isinstance(value, str):
+            more += len(value) // _STEP_CHARACTERS
+        elif isinstance(value, (dict, list)):
+            more += (len(value) + len(node.required)) // _STEP_MEMBERS
+        self.steps += 1 + more
+        if self.steps > MOST_STEPS:
+            raise TooManySteps
+        if more >= _LONG_STEPS:
+            self.interrupt()
+
+    def fits(self, node: SchemaNode, value: Any) -> bool:
+        """Whether a value is what an alternative says. Equal values are judged once; lists and objects are told by identity."""
+        # The tree outlives the judgement, so an id stays with its value; the type tells true from 1.
+        key = id(node), type(value), id(value) if isinstance(value, (dict, list)) else value
+        known = self._fits.get(key)
+        if known is None:
+            self.interrupt()
+            known = next(_judged(node, value, "", UNSET, self), None) is None
+            if len(self._fits) < _REMEMBERED:
+                self._fits[key] = known
+        return known
+
+
 def value_faults(node: SchemaNode, value: Any, old: Any = UNSET, interrupt: Interrupt = NEVER) -> list[FieldError]:
-    """What is wrong with a value, by paths from it; `old` is what it replaces."""
-    found = [*_judged(node, value, "", old, interrupt)]
+    """What is wrong with a value, by paths from it; `old` is what it replaces. Raises what interrupts."""
+    try:
+        found = [*_judged(node, value, "", old, _Judgement(interrupt))]
+    except TooManySteps:
+        text = f"validation needs more than {MOST_STEPS} steps: the schema has too many alternatives for this object"
+        return [FieldError("FieldValueForbidden", _WHOLE, f"Forbidden: {text}")]
     repeated = [*_lists(node, value, "")]
     if repeated and old is not UNSET and any(_lists(node, old, "")):
         repeated = []
     return found + repeated
 
 
-def _judged(node: SchemaNode, value: Any, path: str, old: Any = UNSET, interrupt: Interrupt = NEVER) -> Errors:
+def _judged(node: SchemaNode, value: Any, path: str, old: Any, judgement: _Judgement) -> Errors:
+    judgement.spend(node, value)
     if (value is None and node.nullable) or (old is not UNSET and value == old):
         return
     wanted = _wrong_type(node, value)
@@ -47,8 +98,8 @@ def _judged(node: SchemaNode, value: Any, path: str, old: Any = UNSET, interrupt
         yield _type_error(path, wanted, type_name(value))
         return
     if node.has_choices:
-        interrupt()
-        yield from _choices(node, value, path, interrupt)
+        judgement.interrupt()
+        yield from _choices(node, value, path, judgement)
     judge = _JUDGES.get(type(value))
     if judge is not None:
         yield from judge(node, value, path)
@@ -56,12 +107,12 @@ def _judged(node: SchemaNode, value: Any, path: str, old: Any = UNSET, interrupt
     if allowed is not None and not any(same(value, option) for option in allowed):
         yield _not_supported(path, value, allowed)
     if isinstance(value, dict):
-        yield from _members(node, value, path, old, interrupt)
+        yield from _members(node, value, path, old, judgement)
     elif isinstance(value, list) and node.items is not None:
         known = by_key(node, old)
         for index, item in enumerate(value):
             was = known.get(key_of(node, item), UNSET) if known else UNSET
-            yield from _judged(node.items, item, f"{path}[{index}]", was, interrupt)
+            yield from _judged(node.items, item, f"{path}[{index}]", was, judgement)
 
 
 def by_key(node: SchemaNode, old: Any) -> dict[bytes, Any]:
@@ -191,37 +242,32 @@ _JUDGES: dict[type, Callable[[SchemaNode, Any, str], Errors]] = {
 }
 
 
-def _members(node: SchemaNode, value: Tree, path: str, old: Any, interrupt: Interrupt) -> Errors:
+def _members(node: SchemaNode, value: Tree, path: str, old: Any, judgement: _Judgement) -> Errors:
     before = old if isinstance(old, dict) else {}
     for name in sorted(value):
         part = node.properties.get(name) or node.additional
         if part is not None:
             here = f"{path}.{name}" if path else name
-            yield from _judged(part, value[name], here, before.get(name, UNSET), interrupt)
+            yield from _judged(part, value[name], here, before.get(name, UNSET), judgement)
 
 
-def _choices(node: SchemaNode, value: Any, path: str, interrupt: Interrupt) -> Errors:
-    if node.any_of and not any(_fits(option, value, interrupt) for option in node.any_of):
+def _choices(node: SchemaNode, value: Any, path: str, judgement: _Judgement) -> Errors:
+    if node.any_of and not any(judgement.fits(option, value) for option in node.any_of):
         yield _choice(f"{shown(path)} must validate at least one schema (anyOf)")
-        yield from _judged(node.any_of[0], value, path)
+        yield from _judged(node.any_of[0], value, path, UNSET, judgement)
     if node.one_of:
-        count = sum(_fits(option, value, interrupt) for option in node.one_of)
+        count = sum(judgement.fits(option, value) for option in node.one_of)
         if count != 1:
             how_many = f"Found {count} valid alternatives" if count else "Found none valid"
             yield _choice(f"{shown(path)} must validate one and only one schema (oneOf). {how_many}")
             if not count:
-                yield from _judged(node.one_of[0], value, path)
-    faults = [error for option in node.all_of for error in _judged(option, value, path, UNSET, interrupt)]
+                yield from _judged(node.one_of[0], value, path, UNSET, judgement)
+    faults = [error for option in node.all_of for error in _judged(option, value, path, UNSET, judgement)]
     if faults:
         yield _choice(f"{shown(path)} must validate all the schemas (allOf)")
         yield from faults
-    if node.negated is not None and _fits(node.negated, value, interrupt):
+    if node.negated is not None and judgement.fits(node.negated, value):
         yield _choice(f"{shown(path)} must not validate the schema (not)")
-
-
-def _fits(node: SchemaNode, value: Any, interrupt: Interrupt) -> bool:
-    interrupt()
-    return next(_judged(node, value, "", UNSET, interrupt), None) is None
 
 
 def _choice(text: str) -> FieldError:

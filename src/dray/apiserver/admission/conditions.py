@@ -1,25 +1,21 @@
 """Match conditions: expressions that say which requests a policy or a webhook is about, where rules cannot.
 
-One condition that does not hold decides, whatever the others; only then do failures count. An evaluation ends when it has
-cost too much, as in Kubernetes, or taken too long. What takes more than 10 ms is evaluated in another process, unless it
-asks the authorizer, which only the server has.
+One condition that does not hold decides, whatever the others; only then do failures count. An evaluation fails when it has
+cost too much, as in Kubernetes. What takes more than 10 ms is evaluated in another process.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import cast
 
 from dray.api.types.admissionregistration import MatchCondition
-from dray.apiserver.admission.attempts import SECONDS, Elsewhere, Judging, Known
+from dray.apiserver.admission.attempts import VALUES, Elsewhere, Judging, Known, Visible
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
-from dray.cel.errors import Interrupted, TooSlow
+from dray.cel.errors import TooSlow
 from dray.cel.expression import Expression
-from dray.cel.limits import Interrupt, at, quickly
+from dray.cel.limits import Interrupt, quickly
 from dray.cel.values import Value
-
-VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # what can be seen without an authorizer
 
 
 class ConditionsFailed(Exception):
@@ -31,16 +27,16 @@ class Conditions:
 
     def __init__(self, conditions: Sequence[MatchCondition], compiler: Compiler) -> None:
         self.source = conditions
-        self.asks_authorizer = any("authorizer" in condition.expression for condition in conditions)
         self._expressions = [compiler.compile("condition", condition.expression) for condition in conditions]
 
-    def hold(self, read: Read, interrupt: Interrupt | None = None) -> bool:
-        """Whether all hold; `read` gives the request's values by the names of variables. Raises ConditionsFailed."""
+    def hold(self, read: Read, interrupt: Interrupt) -> bool:
+        """Whether all hold; `read` gives the request's values by the names of variables.
+
+        Raises ConditionsFailed, and what the interrupt raises.
+        """
         if not self._expressions:
             return True
-        evaluation = Evaluation(
-            _without_namespace(read), {}, CONDITIONS_BUDGET, interrupt or at(time.monotonic() + SECONDS)
-        )
+        evaluation = Evaluation(_without_namespace(read), {}, CONDITIONS_BUDGET, interrupt)
         errors = []
         for expression in self._expressions:
             try:
@@ -60,44 +56,37 @@ def held(conditions: Conditions, read: Read, known: Known) -> bool:
     """Whether conditions hold, found out quickly or in another process. Raises ConditionsFailed and Elsewhere."""
     verdict = known.get(id(conditions))
     if verdict is None:
-        if conditions.asks_authorizer:
-            return conditions.hold(read)
         try:
             return conditions.hold(read, quickly())
         except TooSlow:
-            values = {name: read(name) for name in VALUES if name != "params"}
-            raise Elsewhere(id(conditions), ConditionsJudging(conditions.source, values)) from None
+            visible = Visible(read, (name for name in VALUES if name != "params"))
+            raise Elsewhere(id(conditions), ConditionsJudging(conditions.source, visible), visible.ask) from None
     if isinstance(verdict, str):
         raise ConditionsFailed(verdict)
     return cast(bool, verdict)
 
 
 class ConditionsJudging(Judging):
-    """Conditions that another process evaluates, from the values that they can see. The verdict is whether they hold."""
+    """Conditions that another process evaluates. The verdict is whether they hold."""
 
-    def __init__(self, conditions: Sequence[MatchCondition], values: dict[str, Value]) -> None:
+    def __init__(self, conditions: Sequence[MatchCondition], visible: Visible) -> None:
+        super().__init__(visible)
         self._conditions = conditions
-        self._values = values
 
     def judged(self, interrupt: Interrupt) -> bool | str:
         """A text says why that cannot be said."""
         conditions = Conditions(self._conditions, Compiler(params=False, composed=False))
         try:
-            return conditions.hold(self._values.__getitem__, interrupt)
+            return conditions.hold(self.read, interrupt)
         except ConditionsFailed as error:
             return str(error)
 
 
 def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:
-    """The value, or what is wrong instead."""
+    """The value, or what is wrong instead. Raises what interrupts."""
     if expression.error is not None:
         return None, f"compilation error: {expression.error.detail}"
-    try:
-        result = evaluation.evaluate(expression)
-    except TooSlow:
-        raise
-    except Interrupted as error:
-        return None, f"expression '{expression.text}' resulted in error: {error}"
+    result = evaluation.evaluate(expression)
     if result.error is not None:
         return None, f"expression '{expression.text}' resulted in error: {result.error}"
     return result.value, None

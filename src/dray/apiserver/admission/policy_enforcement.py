@@ -14,8 +14,7 @@ from dray.api.types.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
 )
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.admission.attempts import Elsewhere, Known
-from dray.apiserver.admission.conditions import VALUES
+from dray.apiserver.admission.attempts import Elsewhere, Known, Visible
 from dray.apiserver.admission.policy_bindings import Bound, BoundPolicies, matched
 from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, PolicyRefusal, PolicyVerdict
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
@@ -125,12 +124,11 @@ def _judged(policy: Policy, view: PolicyView, params: Params, asked: Asked) -> P
     def read(name: str) -> Value:
         return params if name == "params" else view.read(name)
 
-    if policy.asks_authorizer:
-        return policy.judge(read)
     try:
         return policy.judge(read, quickly())
     except TooSlow:
-        raise Elsewhere(asked, PolicyJudging(policy.source, {name: read(name) for name in VALUES})) from None
+        visible = Visible(read)
+        raise Elsewhere(asked, PolicyJudging(policy.source, visible), visible.ask) from None
 
 
 def _denied(request: AdmissionRequest, denial: Denial) -> ApiError:

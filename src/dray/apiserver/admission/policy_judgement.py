@@ -1,24 +1,20 @@
 """A compiled admission policy, and what it says about a request.
 
-An expression that has no value counts as a refusal or not, as the policy's failure policy says. An evaluation ends when
-it has cost too much, as in Kubernetes, or taken too long. One that takes more than 10 ms is made in another process.
+An expression that has no value counts as a refusal or not, as the policy's failure policy says. An evaluation fails when
+it has cost too much, as in Kubernetes. One that takes more than 10 ms is made in another process.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
-
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Validation
-from dray.apiserver.admission.attempts import SECONDS, Judging
+from dray.apiserver.admission.attempts import Judging, Visible
 from dray.apiserver.admission.conditions import Conditions, ConditionsFailed, evaluate
 from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.expression import Expression
-from dray.cel.limits import Interrupt, at
-from dray.cel.values import Value
+from dray.cel.limits import Interrupt
 
 LONGEST_MESSAGE = 5 * 1024
 INVALID = "Invalid"
@@ -49,7 +45,6 @@ class Policy:
 
     def __init__(self, policy: ValidatingAdmissionPolicy) -> None:
         self.source = policy
-        self.asks_authorizer = b"authorizer" in msgspec.json.encode(policy.spec)  # what users may do is known here only
         spec = self.spec = policy.spec
         self.name = policy.metadata.name
         self._ignores_failures = spec.failurePolicy == "Ignore"
@@ -72,12 +67,11 @@ class Policy:
         """The refusal that a failure amounts to, if it does."""
         return [] if self._ignores_failures else [PolicyRefusal(text)]
 
-    def judge(self, read: Read, interrupt: Interrupt | None = None) -> PolicyVerdict:
-        """What the policy says; `read` gives the request's values by the names of variables."""
+    def judge(self, read: Read, interrupt: Interrupt) -> PolicyVerdict:
+        """What the policy says; `read` gives the request's values by the names of variables. Raises what interrupts."""
         try:
             if not self._conditions.hold(read, interrupt):
                 return PolicyVerdict([], [])
-            interrupt = interrupt or at(time.monotonic() + SECONDS)
             refusals = list(self._refusals(Evaluation(read, self._variables, BUDGET, interrupt)))
             faults = list(self._faults(Evaluation(read, self._variables, BUDGET, interrupt)))
         except (ConditionsFailed, OutOfBudget) as error:
@@ -101,14 +95,14 @@ class Policy:
 
 
 class PolicyJudging(Judging):
-    """A judgement that another process makes, from the values that a policy can see."""
+    """A policy that another process asks."""
 
-    def __init__(self, policy: ValidatingAdmissionPolicy, values: dict[str, Value]) -> None:
+    def __init__(self, policy: ValidatingAdmissionPolicy, visible: Visible) -> None:
+        super().__init__(visible)
         self._policy = policy
-        self._values = values
 
     def judged(self, interrupt: Interrupt) -> PolicyVerdict:
-        return Policy(self._policy).judge(self._values.__getitem__, interrupt)
+        return Policy(self._policy).judge(self.read, interrupt)
 
 
 def _message(evaluation: Evaluation, check: _Check) -> str:

@@ -8,19 +8,16 @@ what becomes of the object (`mutating_policies`).
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import msgspec
-
 from dray.api.times import timestamp
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
-from dray.apiserver.admission.attempts import SECONDS, Elsewhere, Judging, Known
-from dray.apiserver.admission.conditions import VALUES, Conditions, evaluate
+from dray.apiserver.admission.attempts import Elsewhere, Judging, Known, Visible
+from dray.apiserver.admission.conditions import Conditions, evaluate
 from dray.cel.admission import BUDGET, OBJECT, Compiler, Evaluation, OutOfBudget, Read, Use
 from dray.cel.errors import TooSlow
-from dray.cel.limits import Interrupt, at, quickly
+from dray.cel.limits import Interrupt, quickly
 from dray.cel.values import NANOS, Duration, Made, Timestamp, Value, format_seconds, type_name
 
 _TEXT_FIELDS = ("op", "path", "from")
@@ -43,7 +40,6 @@ class MutatingPolicy:
 
     def __init__(self, policy: MutatingAdmissionPolicy) -> None:
         self.source = policy
-        self.asks_authorizer = b"authorizer" in msgspec.json.encode(policy.spec)  # what users may do is known here only
         spec = self.spec = policy.spec
         self.name = policy.metadata.name
         self.ignores_failures = spec.failurePolicy == "Ignore"
@@ -60,13 +56,11 @@ class MutatingPolicy:
         asked = id(self), number
         verdict = known.get(asked)
         if verdict is None:
-            if self.asks_authorizer:
-                return self.evaluated(number, read, at(time.monotonic() + SECONDS))
             try:
                 return self.evaluated(number, read, quickly())
             except TooSlow:
-                values = {name: read(name) for name in VALUES}
-                raise Elsewhere(asked, MutationJudging(self.source, number, values)) from None
+                visible = Visible(read)
+                raise Elsewhere(asked, MutationJudging(self.source, number, visible), visible.ask) from None
         if isinstance(verdict, str):
             raise MutationFailed(verdict)
         return Patch(*verdict)
@@ -88,18 +82,18 @@ class MutatingPolicy:
 
 
 class MutationJudging(Judging):
-    """A mutation that another process evaluates, from the values that a policy can see."""
+    """A mutation that another process evaluates."""
 
-    def __init__(self, policy: MutatingAdmissionPolicy, number: int, values: dict[str, Value]) -> None:
+    def __init__(self, policy: MutatingAdmissionPolicy, number: int, visible: Visible) -> None:
+        super().__init__(visible)
         self._policy = policy
         self._number = number
-        self._values = values
 
     def judged(self, interrupt: Interrupt) -> tuple[Any, ...] | str:
         """The patch, or a text that says why there is none."""
         policy = MutatingPolicy(self._policy)
         try:
-            return tuple(policy.evaluated(self._number, self._values.__getitem__, interrupt))
+            return tuple(policy.evaluated(self._number, self.read, interrupt))
         except MutationFailed as error:
             return str(error)
 

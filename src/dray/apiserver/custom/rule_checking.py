@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache
 from typing import Any
 
@@ -13,19 +12,8 @@ from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import FieldError
 from dray.api.wire import Tree
 from dray.apiserver.custom.rules import errors, faults
-from dray.cel.errors import Interrupted
-from dray.cel.limits import Interrupt
-
-SECONDS = 10.0  # of the processor for the rules about one object: about what their budget of cost comes to
-
-
-def _at(ends: float) -> Interrupt:
-    def interrupt() -> bool:
-        if time.thread_time() > ends:
-            raise Interrupted
-        return False
-
-    return interrupt
+from dray.cel.errors import TooSlow
+from dray.cel.limits import Interrupt, giving_up
 
 
 @lru_cache(maxsize=16)
@@ -62,13 +50,11 @@ class ObjectChecking:
         self.answer: list[FieldError] | None = None
 
     def run(self, interrupt: Interrupt) -> bool:
-        ends = time.thread_time() + SECONDS
-        interrupt = _at(ends)
+        """Judge the object, or start over in the next turn, which is longer. Steps and costs are limited, not seconds."""
         try:
-            self.answer = judged(_node(self._schema), self._tree, self._old, errors, interrupt)
-        except Interrupted:
-            text = f"validation takes more than {SECONDS:g} s: its schema has too many alternatives for it"
-            self.answer = [FieldError("FieldValueForbidden", "<nil>", f"Forbidden: {text}")]
+            self.answer = judged(_node(self._schema), self._tree, self._old, errors, giving_up(interrupt))
+        except TooSlow:
+            return False
         return True
 
     def found(self) -> Any:

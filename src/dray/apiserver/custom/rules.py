@@ -24,7 +24,7 @@ from dray.apiserver.custom.typing import Convert, SchemaSizes, cardinality, decl
 from dray.cel.cost import estimate_cost
 from dray.cel.declarations import Environment, collect
 from dray.cel.environment import LIBRARIES, NAMED_TYPES
-from dray.cel.errors import CompileError, Interrupted, TooSlow
+from dray.cel.errors import CompileError
 from dray.cel.expression import Expression, checked_tree
 from dray.cel.limits import Interrupt
 from dray.cel.types import BOOL, STRING, optional_of, type_of
@@ -226,9 +226,7 @@ def _within_budget(asking: _RuleEvaluation, node: SchemaNode, value: Any, old: A
     found: list[FieldError] = []
     try:
         found.extend(_ask(asking, node, value, old, "", root))
-    except (RulesOutOfBudget, Interrupted) as error:
-        if isinstance(error, TooSlow):
-            raise
+    except RulesOutOfBudget:
         text = "validation failed due to running out of cost budget, no further validation rules will be run"
         found.append(FieldError("FieldValueInvalid", "<nil>", f"Invalid value: {text}"))
     return found

@@ -7,7 +7,6 @@ then are kept. Left out: how values are judged (`dray.api.custom`), and rules (`
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,8 +14,9 @@ import msgspec
 
 from dray.api.custom import SchemaNode
 from dray.api.custom.judgement import judged
-from dray.api.errors import FieldError, InternalError, Timeout
+from dray.api.errors import FieldError, InternalError
 from dray.api.wire import Tree
+from dray.apiserver.computing import computed
 from dray.background import Background
 from dray.cel.errors import TooSlow
 from dray.cel.limits import Interrupt, quickly
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dray.apiserver.custom.rule_checking import ObjectChecking, RuleChecking
 
 AT_ONCE = 512  # characters of rules in a schema that are checked on the loop
-SECONDS = 60.0  # after which a write is refused whose rules could not be checked
 
 _encode = msgspec.json.Encoder().encode
 
@@ -52,16 +51,7 @@ class RuleChecks:
     async def find_out(self) -> dict[Hashable, Any]:
         """What the validation that has just been done lacked."""
         missing = self.missing
-        jobs = [self._background.start(checking) for checking in missing.values()]
-        try:
-            async with asyncio.timeout(SECONDS):
-                await asyncio.shield(asyncio.gather(*(job.done for job in jobs)))
-        except TimeoutError:
-            raise Timeout(f"the validation rules could not be checked within {SECONDS:.0f} s") from None
-        finally:
-            for job in jobs:
-                if not job.done.done():
-                    job.cancel()
+        await computed(self._background, list(missing.values()), "the schema and its validation rules")
         if any(checking.answer is None for checking in missing.values()):
             raise InternalError("validation rules could not be checked: the process that does so has ended")
         return {key: checking.answer for key, checking in missing.items()}

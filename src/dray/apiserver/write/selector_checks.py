@@ -8,13 +8,12 @@ out: compiling (`dray.cel`).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from dray.api.errors import Timeout
 from dray.api.gates import FeatureGates
 from dray.api.validation import Complaint
+from dray.apiserver.computing import computed
 from dray.background import Background
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 512  # characters of selectors that a write may have checked on the loop: 20 ms at the worst, typically one
 KEPT = 1024  # verdicts about short selectors: most objects are made from a few templates
-SECONDS = 30.0  # after which a write is refused that has more selectors than can be checked
 
 Asked = tuple[str, bool]
 """An expression, and whether it is one of a derived attribute."""
@@ -90,15 +88,7 @@ class SelectorChecks:
         expressions = list(self.missing)
         asked = [checking.ExpressionToCheck(*one) for one in expressions]
         work = checking.ExpressionChecking(asked, self._features)
-        job = self._background.start(work)
-        try:
-            async with asyncio.timeout(SECONDS):
-                await asyncio.shield(job.done)
-        except TimeoutError:
-            raise Timeout(f"the {len(expressions)} selectors could not be checked within {SECONDS:.0f} s") from None
-        finally:
-            if not job.done.done():
-                job.cancel()
+        await computed(self._background, [work], f"the {len(expressions)} selectors")
         return {one: _verdict(work.checked[one]) if one in work.checked else self._check(one) for one in asked}
 
     @property
