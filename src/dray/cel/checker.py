@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dray.api.names import CEL_RESERVED
 from dray.cel import types
 from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct, children
 from dray.cel.declarations import Environment, Function
@@ -112,8 +113,20 @@ class _Checker:
             if found is not None:
                 node.name, resolved.type = resolved, found
                 return found
-        result = self._field_type(node, self.check(node.operand), node.field)
+        operand = self.check(node.operand)
+        node.field = self._declared_name(operand, node.field)
+        result = self._field_type(node, operand, node.field)
         return types.BOOL if node.test else self._bindings.substitute(result)
+
+    def _declared_name(self, operand: Type, field: str) -> str:
+        """The name of a struct's field as it is declared: `namespace` may be declared as `__namespace__`."""
+        if field not in CEL_RESERVED:
+            return field
+        operand = self._bindings.substitute(operand)
+        target = operand.params[0] if operand.is_optional else operand
+        fields = self._environment.fields.get(target.name, {}) if target.kind is Kind.STRUCT else {}
+        escaped = f"__{field}__"
+        return escaped if field not in fields and escaped in fields else field
 
     def _field_type(self, node: AstNode, operand: Type, field: str, optional: bool = False) -> Type:
         operand = self._bindings.substitute(operand)
@@ -150,7 +163,9 @@ class _Checker:
             assert isinstance(field, Literal)
             field.type = types.STRING
             node.overloads = ("select_optional_field",)
-            result = self._field_type(node, self.check(node.args[0]), str(field.value), optional=True)
+            operand = self.check(node.args[0])
+            field.value = self._declared_name(operand, str(field.value))
+            result = self._field_type(node, operand, field.value, optional=True)
             return self._bindings.substitute(result)
         arguments = [self.check(argument) for argument in node.args]
         if node.target is not None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dray.api.custom.structure import ANYTHING, SchemaNode
+from dray.api.custom.structure import ANYTHING, SchemaNode, compiled
 from dray.api.names import CEL_RESERVED
 from dray.cel.library.times import parse_duration, parse_timestamp
 from dray.cel.ranges import Range
@@ -23,6 +23,9 @@ _FORMAT_LENGTHS = {"date": 10, "date-time": 35, "duration": 41}
 _SPECIAL = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPES = re.compile("|".join(map(re.escape, _SPECIAL)))
 _TYPE_FIELDS = {"apiVersion": STRING, "kind": STRING}
+_TEXT = {"type": "string"}
+_METADATA = {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}}
+_RESOURCE = compiled({"type": "object", "properties": {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}})
 
 Fields = dict[str, Mapping[str, Type]]
 
@@ -150,20 +153,27 @@ class SchemaSizes:
     The only other names are those of types (`type(self) == int`): they count as much as the value itself, as in Kubernetes.
     """
 
-    def __init__(self, node: SchemaNode) -> None:
+    def __init__(self, node: SchemaNode, root: bool) -> None:
         self._node = node
+        self._root = root
 
     def size(self, path: Path) -> Range | None:
         if not path or path[0].startswith("@"):  # an element of something that is not part of the value
             return None
         node: SchemaNode | None = self._node
+        standard = _standard(self._node, self._root)
         for name in path[1:]:
-            if node is None:
-                return None
             if name == "@keys":
-                return Range(0, REQUEST_BYTES - 2)
-            node = _below(node, name)
-        return Range(0, _most(node)) if node is not None else None
+                return Range(0, 0)  # Kubernetes estimates keys of maps as empty texts
+            node = _below(node, name) if node is not None else None
+            standard = (standard.properties.get(name) if standard is not None else None) or _standard(node)
+        found = node or standard
+        return Range(0, _most(found)) if found is not None else None
+
+
+def _standard(node: SchemaNode | None, root: bool = False) -> SchemaNode | None:
+    """The members that every resource has, whether or not its schema names them."""
+    return _RESOURCE if root or (node is not None and node.embedded) else None
 
 
 def _below(node: SchemaNode, name: str) -> SchemaNode | None:
