@@ -306,14 +306,14 @@ async def test_an_annotation_that_cannot_be_made_refuses() -> None:
 
 async def test_an_expression_that_runs_away_is_stopped() -> None:
     numbers = f"{list(range(400))}"
-    endless = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, {numbers}.all(d, a + b + c + d >= 0))))"
+    endless = f"{numbers}.all(a, {numbers}.all(b, '{'x' * 10_000}'.matches('{'y' * 100}') || a + b >= 0))"
     async with aclosing(plugin(policy(endless), bound())) as asked:
         message = await says(create(asked, pod("x")))
     assert message.endswith("actual cost limit exceeded")
 
 
 async def test_what_takes_long_is_evaluated_in_another_process_with_the_same_verdict() -> None:
-    numbers = f"{list(range(25))}"
+    numbers = f"{list(range(20))}"
     slow = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
     checks = policy(
         f"{slow} && object.metadata.name == 'good'", f"{slow} && namespaceObject.metadata.name == 'default'"
@@ -328,11 +328,11 @@ async def test_what_takes_long_is_evaluated_in_another_process_with_the_same_ver
 
 
 async def test_an_evaluation_that_takes_long_does_not_hold_the_event_loop() -> None:
-    numbers = f"{list(range(60))}"
+    numbers = f"{list(range(32))}"
     slow = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
-    async with aclosing(plugin(policy(slow, slow), bound())) as asked:
+    async with aclosing(plugin(policy(slow), bound())) as asked:
         began = time.thread_time()
-        await says(create(asked, pod("x")))
+        await create(asked, pod("x"))
         assert time.thread_time() - began < 0.2
 
 
