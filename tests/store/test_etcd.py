@@ -348,3 +348,24 @@ async def test_tls_with_client_certificates(tmp_path: Path) -> None:
             await EtcdLog.open([server.endpoint], tls=EtcdTls(tmp_path / "missing.pem"))
     finally:
         server.kill()
+
+
+async def fill(log: EtcdLog) -> None:
+    for number in range(100):
+        await log.commit([Op(f"k{number}", b"x" * 100_000)])
+
+
+async def test_a_probe_fails_while_etcd_has_no_space(tmp_path: Path) -> None:
+    server = Etcd(tmp_path, "--quota-backend-bytes=200000")
+    server.start()
+    log = await EtcdLog.open([server.endpoint])
+    try:
+        await log.probe()
+        with pytest.raises(StoreError, match="space"):
+            await fill(log)
+        await log.head()  # it can be read
+        with pytest.raises(StoreError, match="space"):
+            await log.probe()
+    finally:
+        await log.close()
+        server.kill()

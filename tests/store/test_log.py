@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dray.store import Closed, Compacted, KeyVersion, Log, Op, RevisionConflict
+from dray.store import Closed, Compacted, KeyVersion, Log, Op, RevisionConflict, StoreError
 from tests.waiting import SECONDS, within
 
 
@@ -236,3 +236,14 @@ async def test_a_key_with_ttl_is_deleted_at_a_revision_of_its_own(log: Log) -> N
     assert [(version.key, version.value) for version in batch.versions] == [("events/a", None)]
     assert batch.versions[0].revision > written
     assert sorted(await contents(log)) == ["events/b", "events/c", "pods/a"]
+
+
+async def test_a_probe_changes_nothing(log: Log) -> None:
+    revision = await put(log, "a")
+    for _ in range(3):
+        await log.probe()
+    assert await log.head() == revision
+    assert await contents(log) == {"a": b"v"}
+    await log.close()
+    with pytest.raises(StoreError):
+        await log.probe()

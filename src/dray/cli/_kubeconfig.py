@@ -88,6 +88,8 @@ def _read(path: Path) -> Tree:
         config = yaml.safe_load(path.read_text()) if path.exists() else None
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is no YAML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
     config = {"apiVersion": "v1", "kind": "Config"} if config is None else config
     if not isinstance(config, dict) or not all(isinstance(config.get(kind) or [], list) for kind in _LISTS):
         raise ValueError(f"{path} is no kubeconfig: expected lists of {', '.join(_LISTS)}")

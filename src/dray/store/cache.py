@@ -154,6 +154,10 @@ class Cache:
             raise Unavailable(f"the cache is behind: revision {head} is wanted, {self.revision} is here") from None
         return self.revision
 
+    async def probe(self) -> None:
+        """Find out whether something could be written now. Raises Unavailable."""
+        await self._log.probe()
+
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:
         """Wait until the cache has reached the revision; TimeoutError if it has not after `timeout` seconds."""
         if self._closed:

@@ -235,6 +235,19 @@ class EtcdLog:
                 logger.warning("etcd: cannot advance the watch: %s", error)
             pause = min(pause * 2, _SLOWEST_NUDGE_SECONDS)
 
+    async def probe(self) -> None:
+        """Send a transaction that writes only if the fence has an impossible revision.
+
+        An etcd without space, or without a majority, refuses it all the same.
+        """
+        if self._closed:
+            raise Closed("the log")
+        fence = self._prefix + _FENCE
+        request = pb.TxnRequest()
+        request.compare.add(target=pb.Compare.MOD, key=fence, mod_revision=-1)
+        request.success.add(put=pb.PutRequest(key=fence))
+        await self._client.call(TXN, request)
+
     async def compact(self, revision: int) -> None:
         try:
             await self._client.call(COMPACT, pb.CompactionRequest(revision=revision))

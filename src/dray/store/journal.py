@@ -65,6 +65,7 @@ class Journal:
         with ExitStack() as undo:
             undo.callback(os.close, self.lock)
             try:
+                _require_witness_file(path)
                 _require_content(path)
                 self._database = undo.enter_context(closing(connect(path)))
                 _bring_up_to_date(self._database, path)
@@ -125,6 +126,13 @@ def _is_running(owner: str) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def _require_witness_file(path: Path) -> None:
+    """Refuse a witness that is no regular file: the scribe could not write it."""
+    witness = Path(f"{path}.head")
+    if witness.exists() and not witness.is_file():
+        raise Unreadable(f"{witness} is no regular file; remove it, and it is made again")
 
 
 def _require_content(path: Path) -> None:

@@ -103,6 +103,9 @@ class Log(Protocol):
     async def head(self) -> int:
         """A revision not older than any commit acknowledged before the call; every tail gets there soon."""
 
+    async def probe(self) -> None:
+        """Find out whether a commit could be done now, without one. Raises Unavailable."""
+
     async def compact(self, revision: int) -> None:
         """Forget states superseded at or before that revision. Older than an earlier call: nothing happens."""
 

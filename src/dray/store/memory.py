@@ -57,6 +57,10 @@ class MemoryLog:
     async def head(self) -> int:
         return self._state.head
 
+    async def probe(self) -> None:
+        if self._closed:
+            raise Closed("the log")
+
     async def compact(self, revision: int) -> None:
         self._state.compact(revision)
 

@@ -30,7 +30,10 @@ Row = tuple[int, str, bytes | None, int, float | None]
 """Number (see `number`), key, value (None: deleted), revision in which the key came into existence, deadline."""
 
 Group = tuple[list[Row], list[tuple[int, str]], int]
-"""Rows to append; revisions and keys of rows to delete; the revision up to which those are all there were to delete."""
+"""Rows to append; revisions and keys of rows to delete; the revision up to which those are all there were to delete.
+
+A group without rows is a probe: the answer says whether the file can be written.
+"""
 
 Answer = tuple[str | None, str]
 """What went wrong with the group, None if it is on the disk; what goes wrong besides, such as a checkpoint, or empty."""
@@ -38,6 +41,7 @@ Answer = tuple[str | None, str]
 POSITION_BITS = 16
 LENGTH = struct.Struct("=I")  # before each message
 
+_PAGE_BYTES = 16 << 10
 _CHECKPOINT_BYTES = 32 << 20
 _FIXED = struct.Struct("<qqd?")  # of a row: number, created, deadline, whether there is a value
 _ACKNOWLEDGED = struct.Struct("<qI")  # a revision and its checksum
@@ -61,7 +65,12 @@ def revision_checksum(revision: int) -> int:
 def connect(path: str | Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
-        for setting in ("page_size = 16384", "journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"):
+        for setting in (
+            f"page_size = {_PAGE_BYTES}",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "wal_autocheckpoint = 0",
+        ):
             database.execute(f"PRAGMA {setting}")
     except BaseException:
         database.close()
@@ -167,6 +176,12 @@ class Writer:
             self.witness.write(rows[-1][0] >> POSITION_BITS)
         self._unsaved += sum(len(value or b"") + 100 for _, _, value, _, _ in rows)
 
+    def probe(self) -> None:
+        """Write a page without changing anything, to find out whether that is possible. Raises sqlite3.Error."""
+        version = self.database.execute("PRAGMA user_version").fetchone()[0]
+        self.database.execute(f"PRAGMA user_version = {version}")  # an equal row would not be written, the header is
+        self._unsaved += _PAGE_BYTES
+
     def save(self) -> None:
         """Checkpoint beside the writing; only the remainder, which lets the write-ahead log start over, is done here."""
         if self._checkpoint is not None:
@@ -217,7 +232,11 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
                 return
             refusal = None
             try:
-                writer.write(*marshal.loads(body))
+                rows, forgotten, compacted = marshal.loads(body)
+                if rows or forgotten:
+                    writer.write(rows, forgotten, compacted)
+                else:
+                    writer.probe()
             except Exception as error:  # whatever it is, the other side waits for an answer
                 refusal = str(error)
             answer: Answer = refusal, writer.checkpoint_failure()

@@ -45,6 +45,7 @@ class Pending(Struct, eq=False):
     deadlines: dict[str, float]  # of the keys that have one
     future: asyncio.Future[int]
     awaited: bool  # by a client of another process
+    is_probe: bool = False  # the disk is to be written, although there is nothing to commit
 
     def rows(self) -> list[Row]:
         get, versions = self.deadlines.get, self.versions
@@ -119,6 +120,11 @@ class SqliteLog(MemoryLog):
         # A commit that changes nothing waits as well: what it saw may not be on the disk yet.
         return await self._submit(versions, ops)
 
+    async def probe(self) -> None:
+        if self._closed:
+            raise Closed("the log")
+        await self._submit([], is_probe=True)
+
     async def compact(self, revision: int) -> None:
         self._forget(revision)
         self._call()
@@ -159,13 +165,15 @@ class SqliteLog(MemoryLog):
 
     # Groups of commits: the scribe has one at a time.
 
-    def _submit(self, versions: list[KeyVersion], ops: Sequence[Op] = ()) -> asyncio.Future[int]:
+    def _submit(
+        self, versions: list[KeyVersion], ops: Sequence[Op] = (), *, is_probe: bool = False
+    ) -> asyncio.Future[int]:
         deadlines = {}
         for op in ops:
             if op.ttl is not None and op.value is not None:
                 deadlines[op.key] = self._clock() + op.ttl
         future = self._loop.create_future()
-        self._waiting.append(Pending(versions, deadlines, future, AWAITED.get()))
+        self._waiting.append(Pending(versions, deadlines, future, AWAITED.get(), is_probe))
         if not self._is_called:
             self._call()
         return future
@@ -184,7 +192,7 @@ class SqliteLog(MemoryLog):
         group = [self._waiting.popleft() for _ in range(min(_GROUP_COMMITS, len(self._waiting)))]
         rows = [row for pending in group for row in pending.rows()]
         self._forgetting = min(_FORGET_ROWS, len(self._forgotten))
-        if rows or self._forgetting:
+        if rows or self._forgetting or any(pending.is_probe for pending in group):
             forgotten = [(version.revision, version.key) for version in islice(self._forgotten, self._forgetting)]
             self._writing = group
             self._scribe.send((rows, forgotten, self._compacted))

@@ -2,8 +2,9 @@
 
 A directory holds the certificate authority, the server's certificate, the key that signs service account tokens, and the
 administrator's token. Everything is written whole or not at all and readable by its owner alone; what is missing is made
-again, so a start that was interrupted is finished by the next. `cryptography` takes a tenth of a second to import and is
-imported only to make something. Left out: revocation, and renewal of the authority, which lasts as long as its directory.
+again, so a start that was interrupted is finished by the next. A key or token that cannot be used stops the start: it
+would fail requests later. `cryptography` takes a tenth of a second to import and is imported only to make something, and
+to check keys that were not checked before. Left out: revocation, and renewal of the authority, which lasts as long as its directory.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import secrets
 import socket
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -58,10 +60,11 @@ class Keys:
         self.signing_key_file = directory / "service-accounts.key"
         self.token_file = directory / "admin.token"
         self._authority_key_file = directory / "ca.key"
+        self._checked_file = directory / "keys.sha256"  # fingerprints of private keys that were checked
 
     @classmethod
     def open(cls, directory: Path | str, hosts: Sequence[str] = (), now: datetime | None = None) -> Keys:
-        """Read the keys of a directory, and make what is missing.
+        """Read the keys of a directory, and make what is missing. Raises ValueError for a file that cannot be used.
 
         `hosts` are names or addresses by which clients reach the server, beside the local and the usual ones. The
         server's certificate is renewed when it lacks one of them or nears its end.
@@ -73,6 +76,7 @@ class Keys:
         keys._ensure_server((*LOCAL_NAMES, *IN_CLUSTER_NAMES, socket.gethostname(), *hosts), now or datetime.now(UTC))
         _ensure(keys.signing_key_file, lambda: _pem(_new_key()))
         _ensure(keys.token_file, lambda: secrets.token_urlsafe(32).encode())
+        keys._check_contents()
         return keys
 
     @cached_property
@@ -105,6 +109,25 @@ class Keys:
         for file in (*files, self._authority_key_file):
             if file.exists() and file.stat().st_uid not in trusted:
                 raise PermissionError(errno.EPERM, f"{file.name} in it belongs to another user", str(file))
+
+    def _check_contents(self) -> None:
+        """Raises ValueError, which says how to repair the file, if a private key or the token cannot be used."""
+        losses = {
+            self._authority_key_file: "clients then need the new kubeconfig",
+            self.signing_key_file: "tokens of service accounts that were issued are then invalid",
+        }
+        found = "".join(_fingerprint(file.read_bytes()) + "\n" for file in losses).encode()
+        if not self._checked_file.is_file() or self._checked_file.read_bytes() != found:
+            for file, loss in losses.items():
+                try:
+                    _load_key(file.read_bytes())
+                except (ValueError, TypeError) as error:  # TypeError: the key has a password
+                    raise ValueError(_repair(file, "no private key", loss)) from error
+            with suppress(OSError):  # then the next start checks again
+                write_private(self._checked_file, found)
+        token = self.token_file.read_bytes().strip()
+        if not token or not all(33 <= byte <= 126 for byte in token):
+            raise ValueError(_repair(self.token_file, "no token", "clients then need the new kubeconfig"))
 
     def _ensure_authority(self) -> None:
         """Both files or neither: a certificate without its key could not issue anything."""
@@ -211,6 +234,10 @@ def write_private(file: Path, data: bytes) -> None:
 def _ensure(file: Path, make: Callable[[], bytes]) -> None:
     if not file.exists():
         write_private(file, make())
+
+
+def _repair(file: Path, problem: str, loss: str) -> str:
+    return f"{file} holds {problem}; restore it, or delete it and a new one is made: {loss}"
 
 
 def _fingerprint(data: bytes) -> str:

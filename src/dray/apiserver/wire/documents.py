@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -31,6 +33,7 @@ OPENAPI_V2_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protob
 if TYPE_CHECKING:
     from dray.apiserver.wire.openapi import OpenApi
 
+_PROBE_SECONDS = 1.0  # a probe writes to the disk, and everybody may ask for one
 HEALTH = ("/healthz", "/livez", "/readyz")
 _ROOT = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
@@ -103,6 +106,7 @@ class Documents:
         self._address = address
         self._ready_seconds = ready_seconds
         self._asking: asyncio.Task[str] | None = None
+        self._probed = -inf  # when the last successful probe of the store began, on the monotonic clock
         self._made: DocumentsMade | None = None
         custom.on_change(self._forget)
 
@@ -123,7 +127,7 @@ class Documents:
         return Document(text.encode(), b"text/plain; charset=utf-8", 500 if failed else 200)
 
     async def _store(self) -> str:
-        """Whether the store answers, soon. Anybody may ask, as often as they like: one question is enough for all."""
+        """Returns "ok" if the store can be read and written. Callers at the same time share one question."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask_store())
         return await asyncio.shield(self._asking)
@@ -132,6 +136,9 @@ class Documents:
         try:
             async with asyncio.timeout(self._ready_seconds):
                 await self._cache.read()
+                if (now := time.monotonic()) - self._probed > _PROBE_SECONDS:
+                    await self._cache.probe()
+                    self._probed = now
         except TimeoutError:
             return f"failed: no answer within {self._ready_seconds:g} s"
         except StoreError as error:
