@@ -79,3 +79,27 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         return
     found = schedule.after(NOW)
     assert found is None or found > NOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*/" + "9" * 5000 + " * * * *",
+        "9" * 5000 + " * * * *",
+        "*/9223372036854775808 * * * *",
+        "*/٣ * * * *",
+        "٣ * * * *",
+        "@every 99999999999999h",
+        "@every 2562048h",
+        "@every " + "9" * 5000 + "s",
+        "@every ٣h",
+    ],
+)
+def test_numbers_beyond_those_of_kubernetes_are_refused(text: str) -> None:
+    with pytest.raises(cron.ScheduleError, match="failed to parse"):
+        cron.parse(text)
+
+
+@pytest.mark.parametrize("text", ["@every 2562047h", "*/9223372036854775807 * * * *", "*/" + "0" * 5000 + "5 * * * *"])
+def test_the_largest_numbers_have_a_next_moment(text: str) -> None:
+    assert cron.parse(text).after(datetime(2026, 1, 1, tzinfo=UTC)) is not None

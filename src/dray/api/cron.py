@@ -38,6 +38,8 @@ class _Field(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
+_LARGEST_NUMBER = 2**63 - 1
+_LONGEST_NUMBER = len(str(_LARGEST_NUMBER))
 _FIELDS = (_Field(0, 59), _Field(0, 23), _Field(1, 31), _Field(1, 12, ("", *_MONTHS)), _Field(0, 6, _DAYS))
 
 
@@ -113,11 +115,7 @@ def _range(text: str, field: _Field) -> range:
     else:
         low = _number(low_text, field)
         high = _number(high_text, field) if dash else field.high if slash else low
-    step = 1
-    if slash:
-        if not step_text.isdecimal():
-            raise ScheduleError(f"failed to parse int from {step_text}: it must be a number")
-        step = int(step_text)
+    step = _integer(step_text) if slash else 1
     _check(text, field, low, high, step)
     return range(low, high + 1, step)
 
@@ -136,13 +134,24 @@ def _check(text: str, field: _Field, low: int, high: int, step: int) -> None:
 def _number(text: str, field: _Field) -> int:
     if text.lower() in field.names and text:
         return field.names.index(text.lower())
+    return _integer(text)
+
+
+def _integer(text: str) -> int:
+    """Read an ASCII number of at most 64 bits, as Kubernetes does."""
     if not (text.isascii() and text.isdecimal()):
         raise ScheduleError(f"failed to parse int from {text}: it must be a number")
-    return int(text)
+    digits = text.lstrip("0") or "0"
+    if len(digits) > _LONGEST_NUMBER or int(digits) > _LARGEST_NUMBER:
+        raise ScheduleError(f"failed to parse int from {text}: value out of range")
+    return int(digits)
 
 
 def _duration(text: str) -> float:
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", text)
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|h|m|s)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ScheduleError(f"failed to parse duration @every {text}")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if seconds > _LARGEST_NUMBER / 1e9:  # durations are nanoseconds of 64 bits, about 292 years
+        raise ScheduleError(f"failed to parse duration @every {text}: value out of range")
+    return seconds
