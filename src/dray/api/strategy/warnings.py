@@ -12,6 +12,7 @@ from dray.api.types import core, node
 from dray.api.types import resource as types
 from dray.api.wire import Wire
 
+_POD_SECURITY = "pod-security.kubernetes.io/"
 _UNUSED = "is stored, but no part of dray acts on it"
 
 
@@ -48,6 +49,16 @@ def _finalizers(object_: Any, old: Any) -> list[str]:
     ]
 
 
+def _pod_security(object_: Any, old: Any) -> list[str]:
+    """Pod Security levels that were set or changed: whoever sets one relies on it."""
+    before = old.metadata.labels if old is not None else {}
+    return [
+        f"metadata.labels: {quote(key)} is not enforced: dray has no Pod Security admission"
+        for key, value in object_.metadata.labels.items()
+        if key.startswith(_POD_SECURITY) and before.get(key) != value
+    ]
+
+
 _WARNINGS: Mapping[tuple[str, str], Callable[[Any], Iterator[str]]] = {
     (DRA, "ResourceSlice"): _slice,
     ("node.k8s.io", "RuntimeClass"): _runtime_class,
@@ -66,5 +77,7 @@ def warnings(resource: Resource, object_: Wire, old: Wire | None = None) -> list
     """The warnings about a written object; `old` is the one that it replaces."""
     if resource.custom is not None:
         return _finalizers(object_, old)
+    if (resource.group, resource.kind) == ("", "Namespace"):
+        return _pod_security(object_, old)
     found = _WARNINGS.get((resource.group, resource.kind))
     return [] if found is None else list(found(object_))
