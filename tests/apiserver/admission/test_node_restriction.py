@@ -107,6 +107,19 @@ async def test_node_evicts_its_own_pods_only() -> None:
         await evict("missing")
 
 
+STORAGE_WITH_SECRETS: list[dict[str, Any]] = [
+    {"azureFile": {"secretName": "db", "shareName": "s"}},
+    {"cephfs": {"monitors": ["m"], "secretRef": {"name": "db"}}},
+    {"cinder": {"volumeID": "v", "secretRef": {"name": "db"}}},
+    {"csi": {"driver": "d", "nodePublishSecretRef": {"name": "db"}}},
+    {"flexVolume": {"driver": "d/d", "secretRef": {"name": "db"}}},
+    {"iscsi": {"targetPortal": "p", "iqn": "i", "lun": 0, "secretRef": {"name": "db"}}},
+    {"rbd": {"monitors": ["m"], "image": "i", "secretRef": {"name": "db"}}},
+    {"scaleIO": {"gateway": "g", "system": "s", "secretRef": {"name": "db"}}},
+    {"storageos": {"volumeName": "v", "secretRef": {"name": "db"}}},
+]
+
+
 def mirror(where: str = "n1", owner: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """A pod that a node reports, owned by the node whose uid is `u1`."""
     tree = pod("p", node=where, **spec)
@@ -147,6 +160,7 @@ async def test_mirror_pod_belongs_to_its_node(change: dict[str, Any], refused: s
         ({"serviceAccountName": "robot"}, "serviceaccounts"),
         ({"volumes": [{"name": "v", "secret": {"secretName": "db"}}]}, "secrets"),
         ({"imagePullSecrets": [{"name": "db"}]}, "secrets"),
+        *(({"volumes": [{"name": "v", **storage}]}, "secrets") for storage in STORAGE_WITH_SECRETS),
         ({"volumes": [{"name": "v", "configMap": {"name": "m"}}]}, "configmaps"),
         ({"resourceClaims": [{"name": "a", "resourceClaimName": "stolen"}]}, "resourceclaims"),
         ({"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "t"}]}, "resourceclaimtemplates"),
@@ -262,6 +276,7 @@ async def test_node_writes_its_own_lease_only(plugin: NodeRestriction) -> None:
 )
 async def test_node_gets_tokens_for_its_own_pods_only(bound: dict[str, str], refused: str) -> None:
     mine, other = pod("p", node="n1"), pod("other", node="n2")
+    mine["spec"]["volumes"] = [token_volume("")]
     mine["metadata"]["uid"], other["metadata"]["uid"] = "1", "2"
     asked = about("CREATE", account("robot"), user=NODE, subresource="token")
     reference = BoundObjectReference(**{"apiVersion": "v1", "kind": "Pod", **bound}) if bound else None
@@ -272,6 +287,39 @@ async def test_node_gets_tokens_for_its_own_pods_only(bound: dict[str, str], ref
         return
     with pytest.raises(Forbidden, match=refused):
         await Chain([plugin]).validate(asked)
+
+
+def token_volume(audience: str) -> dict[str, Any]:
+    token = {"path": "t", **({"audience": audience} if audience else {})}
+    return {"name": f"v{audience}", "projected": {"sources": [{"serviceAccountToken": token}]}}
+
+
+@pytest.mark.parametrize(
+    ("volumes", "asked", "refused"),
+    [
+        (["", "vault"], [], None),
+        (["", "vault"], ["vault"], None),
+        (["", "vault"], ["bank"], "bank"),
+        (["", "vault"], ["vault", "bank"], "bank"),
+        (["vault"], [], ""),
+        ([], [], ""),
+    ],
+)
+async def test_node_gets_tokens_for_audiences_of_its_pods_volumes_only(
+    volumes: list[str], asked: list[str], refused: str | None
+) -> None:
+    mine = pod("p", node="n1")
+    mine["metadata"]["uid"] = "1"
+    mine["spec"]["volumes"] = [token_volume(audience) for audience in volumes]
+    request = about("CREATE", account("robot"), user=NODE, subresource="token")
+    reference = BoundObjectReference(apiVersion="v1", kind="Pod", name="p", uid="1")
+    request.object = TokenRequest(spec=TokenRequestSpec(boundObjectRef=reference, audiences=tuple(asked)))
+    chain = Chain([NodeRestriction(Objects(mine))])
+    if refused is None:
+        await chain.validate(request)
+        return
+    with pytest.raises(Forbidden, match=f'audience "{refused}" not found in pod spec volumes'):
+        await chain.validate(request)
 
 
 # Drivers

@@ -102,6 +102,9 @@ class NodeRestriction(Admission):
             raise request.forbidden("the UID in the bound object reference does not match the UID in record")
         if pod.spec.nodeName != node:
             raise request.forbidden("node requested token bound to a pod scheduled on a different node")
+        wanted = set(cast(TokenRequest, request.object).spec.audiences or ("",))
+        for audience in sorted(wanted - references.token_audiences(pod)):
+            raise request.forbidden(f'audience "{audience}" not found in pod spec volumes')
 
 
 class NodeSlices(Admission):

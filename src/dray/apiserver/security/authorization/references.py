@@ -71,7 +71,7 @@ def first(pod: Pod) -> str:
     """
     named: tuple[tuple[str, object], ...] = (
         ("serviceaccounts", service_account(pod)),
-        ("secrets", next(secrets(pod), None)),
+        ("secrets", next(secrets(pod), None) or any(map(_names_storage_secret, pod.spec.volumes))),
         ("configmaps", next(config_maps(pod), None)),
         ("resourceclaims", next(claims(pod), None)),
         ("resourceclaimtemplates", any(entry.resourceClaimTemplateName for entry in pod.spec.resourceClaims)),
@@ -80,6 +80,28 @@ def first(pod: Pod) -> str:
         ("serviceaccounts", any(_projects_token(volume) for volume in pod.spec.volumes)),
     )
     return next((kind for kind, found in named if found), "")
+
+
+def token_audiences(pod: Pod) -> set[str]:
+    """Audiences of the tokens that the pod's volumes hold; "" is the API server."""
+    sources = [s for v in pod.spec.volumes if v.projected for s in v.projected.sources or ()]
+    return {source.serviceAccountToken.audience for source in sources if source.serviceAccountToken}
+
+
+def _names_storage_secret(volume: Volume) -> bool:
+    """Whether the volume names a secret for its storage. No runtime mounts these, so nodes need not read the secret."""
+    kinds = (
+        volume.cephfs,
+        volume.cinder,
+        volume.flexVolume,
+        volume.iscsi,
+        volume.rbd,
+        volume.scaleIO,
+        volume.storageos,
+    )
+    by_reference = any(kind is not None and kind.secretRef for kind in kinds)
+    in_csi = volume.csi is not None and volume.csi.nodePublishSecretRef
+    return bool(by_reference or in_csi or (volume.azureFile and volume.azureFile.secretName))
 
 
 def _projects_token(volume: Volume) -> bool:
