@@ -12,6 +12,7 @@ import stat
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -174,6 +175,18 @@ async def test_output_is_kept_with_time_and_stream(executing: Runtime) -> None:
         ["stdout", "P", "rest"],
     ]
     assert all(line[0].startswith("20") and line[0].endswith("Z") for line in lines)
+
+
+async def test_home_is_the_last_variable_unless_the_pod_sets_it(executing: Runtime) -> None:
+    edits = CdiEdits(env=("GPU=7",))
+
+    async def names(attempt: int, **env: str) -> list[str]:
+        task = replace(shell("", attempt, env=env, edits=edits), argv=("/usr/bin/env",))
+        lines = await output(executing, task)
+        return [line.partition("=")[0] for line in lines if line]
+
+    assert (await names(0, OWN="a"))[-3:] == ["OWN", "GPU", "HOME"]
+    assert (await names(1, HOME="/x", OWN="a"))[-3:] == ["HOME", "OWN", "GPU"]
 
 
 async def test_environment_of_pod_and_devices_reach_the_container(executing: Runtime) -> None:

@@ -68,7 +68,8 @@ class BwrapWrapper:
         task = replace(task, mounts=tuple(mounts))
         root = [*_image(task, directory)] if task.rootfs else [*_root(task)]
         arguments = [*root, *_system(task), *_mounts(task), *_devices(task.edits), *_readonly(task)]
-        inside, env, pids = task.directory or "/", environment(task, "/root"), _pids(task)
+        inside, pids = task.directory or "/", _pids(task)
+        env = {"PWD": inside, **environment(task, "/root")}  # bwrap would append PWD, and HOME comes last
         own = [] if pids or task.security.host_pid else ["--unshare-pid"]
         options = [*own, "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
         options += ["--json-status-fd", str(REPORT_DESCRIPTOR)]

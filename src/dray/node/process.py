@@ -90,11 +90,16 @@ def is_token(target: str) -> bool:
 
 
 def environment(task: Task, home: str) -> dict[str, str]:
-    """What a container finds set: a default, what the pod says, and on top what its devices say."""
-    env = {"PATH": DEFAULT_PATH, "HOME": home, "HOSTNAME": task.hostname, **task.env}
+    """Environment of a container: defaults, the pod's variables, those of its devices, and HOME last.
+
+    Nobody's HOME is replaced. It comes last because programs that read the output of `env` expect a whole line for
+    every variable of a device.
+    """
+    env = {"PATH": DEFAULT_PATH, "HOSTNAME": task.hostname, **task.env}
     for entry in task.edits.env:
         name, _, value = entry.partition("=")
         env[name] = value
+    env.setdefault("HOME", home)
     return env
 
 
