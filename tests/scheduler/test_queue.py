@@ -55,6 +55,18 @@ def test_pods_that_an_event_helps_are_tried_in_the_order_in_which_they_were_refu
     assert queue.refused_by() == []
 
 
+def test_a_copy_tries_pods_in_the_order_in_which_they_were_refused() -> None:
+    queue = SchedulingQueue(Time())
+    for name in "abcd":
+        queue.add(pod(name))
+    for waiting in [*iter(queue.pop, None)][::-1]:
+        queue.refuse(waiting, ["DynamicResources"])
+    twin = queue.copy()
+    for tried in (queue, twin):
+        tried.activate(tried.refused_by())
+        assert [w.pod.metadata.name for w in iter(tried.pop, None)] == ["d", "c", "b", "a"]
+
+
 class Helped:
     """Pods that were refused, of which some event helps as many as there is `left` of it."""
 

@@ -261,6 +261,21 @@ async def test_wait_for_returns_when_the_revision_is_there(cache: Cache) -> None
     assert cache._waiters == []  # whoever gave up is not remembered
 
 
+async def test_whoever_gives_up_delays_nobody_else(cache: Cache) -> None:
+    """The one that gives up waits for the next revision, before others that wait for later ones."""
+    now = await put(cache, "pods/a")
+    hasty = asyncio.create_task(cache.wait_for(now + 1, timeout=0.01))
+    await asyncio.sleep(0)
+    distant, near = (asyncio.create_task(cache.wait_for(now + n)) for n in (1000, 2))
+    with pytest.raises(TimeoutError):
+        await hasty
+    await put(cache, "pods/b")
+    await put(cache, "pods/c")
+    await within(near)
+    assert not distant.done()
+    distant.cancel()
+
+
 async def test_a_consistent_read_sees_what_another_client_wrote(log: Log, cache: Cache) -> None:
     for n in range(10):
         revision = await log.commit([Op(f"pods/{n}", b"")])
@@ -384,6 +399,25 @@ async def test_history_is_bounded_by_age_here_and_in_the_log(log: Log, open_cach
     with pytest.raises(Compacted):
         await log.load(first - 1)
     assert [version.key for version in page.versions] == ["pods/a", "pods/b"]
+
+
+async def test_a_starting_cache_leaves_the_history_that_another_one_serves(log: Log, open_cache: OpenCache) -> None:
+    clock = Clock()
+    older = await open_cache(log, retention=Retention(seconds=300), clock=clock)
+    first = await put(older, "pods/a", b"1")
+    await put(older, "pods/a", b"2")
+    younger = await open_cache(log, retention=Retention(seconds=300), clock=clock)
+    await younger.upkeep()
+    page = await log.load(first)
+    assert [version.value for version in page.versions] == [b"1"]
+    third = await put(younger, "pods/a", b"3")
+    clock.now = 301
+    await younger.upkeep()
+    clock.now = 602
+    await younger.upkeep()
+    with pytest.raises(Compacted):
+        await log.load(first)
+    assert (await log.load(third)).revision == third
 
 
 async def test_a_slow_watcher_is_dropped_and_nobody_else(open_cache: OpenCache) -> None:

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.verdicts.census import PodCensus
@@ -167,6 +168,11 @@ def test_spreading_refuses_crowded_domains_and_nodes_without_a_domain(table: Nod
 def test_pods_of_other_namespaces_and_pods_that_go_do_not_count_for_spreading(table: NodeTable) -> None:
     table.place(pod("q", labels={"app": "x"}, namespace="team"), "a")
     assert NodeCode.SPREAD not in refused(table, pod("p", **spread()))
+    going = pod("r", labels={"app": "x"})
+    table.place(replace(going, metadata=replace(going.metadata, deletionTimestamp="2026-01-01T00:00:00Z")), "a")
+    assert NodeCode.SPREAD not in refused(table, pod("p", **spread()))
+    table.place(pod("s", labels={"app": "x"}), "a")
+    assert refused(table, pod("p", **spread()))[NodeCode.SPREAD] == {"a", "b"}
 
 
 def test_pods_are_spread_apart_from_those_with_another_value_of_a_key(table: NodeTable) -> None:

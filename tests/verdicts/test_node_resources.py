@@ -60,6 +60,15 @@ def test_overhead_counts_for_the_pod_and_for_each_container_that_uses_the_claim(
     assert is_mapped(allocation(), lambda id_: device(cpu={"mapping": {"deviceMultiplier": "1"}}))
 
 
+def test_overhead_counts_once_for_a_container_that_uses_a_claim_through_two_entries() -> None:
+    heavy = device(memory={"overhead": {"perPod": "100Mi", "perContainer": "50Mi"}})
+    twice = pod("p", resources={"claims": [{"name": "entry"}, {"name": "again"}]})
+    uses = (*USES, Use("again", "claim", generated=False, by_group=False))
+    told = node_claims(twice, uses, {"claim": allocation()}, lambda id_: heavy)
+    assert [one.containers for one in told] == [("c",)]
+    assert amounts_of(told) == {"memory": 150 * 1024**2}
+
+
 def test_a_pod_takes_what_its_claims_take_and_says_so_itself() -> None:
     told = claims(device(cpu={"mapping": {"deviceMultiplier": "2"}}))
     assert with_claims(user(), demand_of(user()), told).amounts == {"cpu": 3000}

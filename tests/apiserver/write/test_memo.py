@@ -14,7 +14,7 @@ from dray.api.types.core import Namespace, Pod, ServiceAccount
 from dray.api.types.scheduling import PriorityClass
 from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.request import Request, RequestOptions
+from dray.apiserver.request import Answer, Request, RequestOptions
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write import identity, memo
 from dray.client import InProcess
@@ -53,6 +53,12 @@ def pod_of(name: str, spec: Tree = SPECS["plain"], **metadata: Any) -> Tree:
 
 async def create(running: Running, tree: Tree, *, tracked: bool = False, **options: Any) -> Pod:
     """Create a pod as an HTTP request does (`tracked`), or one of the cluster's own parts."""
+    answer = await answered(running, tree, tracked=tracked, **options)
+    assert isinstance(answer.object, Pod)
+    return answer.object
+
+
+async def answered(running: Running, tree: Tree, *, tracked: bool, **options: Any) -> Answer:
     body = msgspec.json.decode(msgspec.json.encode(tree))
     request = Request(
         user=ADMIN,
@@ -65,8 +71,8 @@ async def create(running: Running, tree: Tree, *, tracked: bool = False, **optio
         tracked=tracked,
     )
     answer = await running.api.handle(request)
-    assert isinstance(answer.object, Pod)
-    return answer.object
+    assert isinstance(answer, Answer)
+    return answer
 
 
 def without_identity(made: Pod) -> Tree:
@@ -92,6 +98,15 @@ async def test_the_next_pod_comes_to_what_the_first_came_to(
     assert one.metadata.uid != two.metadata.uid
     stored = await InProcess(running.api, ADMIN).get(Pod, two.metadata.name, "default")
     assert stored == two
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+async def test_every_pod_that_deserves_a_warning_gets_it(running: Running, tracked: bool) -> None:
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    spec = {"containers": [CONTAINER | {"restartPolicy": "Never", "restartPolicyRules": [rule]}]}
+    told = [(await answered(running, pod_of(name, spec), tracked=tracked)).warnings for name in ("one", "two")]
+    assert "RestartAllContainers" in told[0][0]
+    assert told[1] == told[0]
 
 
 async def test_what_differs_in_more_than_names_is_not_taken_for_the_same(running: Running) -> None:

@@ -52,6 +52,15 @@ def test_what_the_provider_gave_up_fails_at_once() -> None:
     assert (found.open, found.failed, found.why) == (1, ("x",), "no power")
 
 
+def test_instances_that_are_being_deleted_are_no_failed_orders() -> None:
+    orders = Orders(100)
+    going = [Instance(name, InstanceState.DELETING, error) for name, error in (("old", ""), ("bad", "no power"))]
+    found = status(1, creating("x"), *going)
+    assert orders.judge(found, [], 0) == OrderState(1)
+    late = orders.judge(found, [], 100)
+    assert (late.open, late.failed) == (0, ("x",))
+
+
 def test_a_group_is_left_alone_longer_after_each_failure_until_it_delivers() -> None:
     backoff = NodeGroupBackoff(10)
     assert backoff.fail("a", 0) == 10

@@ -104,12 +104,24 @@ def test_daemons_keep_no_node() -> None:
     assert len(judged(groups(group("a", 2)), {"a": 1}, daemon).removals) == 1
 
 
-def test_devices_that_a_claim_holds_keep_their_node() -> None:
-    held = claim("held", {"name": "gpu", "exactly": asked(1)})
+def held_by(*pods: dict[str, Any]) -> dict[str, Any]:
+    """A claim that holds a device of node a-0 and is reserved for pods."""
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a-0", "device": "gpu-0"}
-    held["status"] = {"allocation": {"devices": {"results": [result]}}}
-    found = judged(groups(group("a", 2)), {"a": 2}, held)
+    users = [{"resource": "pods", "name": one["metadata"]["name"], "uid": one["metadata"]["uid"]} for one in pods]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
+    return {**claim("held", {"name": "gpu", "exactly": asked(1)}), "status": status}
+
+
+def test_devices_that_a_claim_holds_keep_their_node() -> None:
+    found = judged(groups(group("a", 2)), {"a": 2}, held_by())
     assert kept(found) == {"a-0": (Stays.HELD, "default/held")}
+
+
+def test_devices_that_a_daemon_holds_keep_no_node() -> None:
+    daemon = owned(pod("d", claim="held", nodeName="a-0"), kind="DaemonSet", uid="uid-d")
+    found = judged(groups(group("a", 2)), {"a": 1}, daemon, held_by(daemon))
+    assert kept(found) == {}
+    assert [one.node for one in found.removals] == ["a-0"]
 
 
 def test_nodes_of_no_group_are_left_alone() -> None:
