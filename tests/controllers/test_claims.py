@@ -14,7 +14,7 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.client import Client
 from dray.controllers.claims import ClaimController
 from dray.controllers.garbage import GarbageCollector
-from dray.controllers.generated import claim_name
+from dray.controllers.generated import annotation_for, claim_name
 from dray.controllers.quota import QuotaController
 from tests import objects
 from tests.controllers.conftest import Start, exists, gone, quiet
@@ -223,10 +223,28 @@ async def test_a_claim_of_somebody_else_under_the_computed_name_is_left_alone(cl
         assert await recorded(client) == {"a": name}
 
 
+async def test_a_claim_that_a_pod_owns_but_does_not_control_is_not_taken_for_a_generated_one(
+    client: Client, start: Start
+) -> None:
+    await create_template(client)
+    waiting = await create_pod(client, a="t:t")
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": waiting.metadata.uid}
+    metadata = {"name": "foreign", "annotations": {annotation_for(waiting): "a"}, "ownerReferences": [owner]}
+    await client.create(ResourceClaim, {**objects.claim("foreign"), "metadata": metadata}, namespace="ns")
+    async with start(ClaimController):
+        name = claim_name(waiting, "a")
+        assert await recorded(client) == {"a": name}
+        assert sorted(c.metadata.name for c in await claims(client)) == sorted(["foreign", name])
+
+
 async def test_finished_and_deleted_pods_get_no_claims(client: Client, start: Start) -> None:
     await create_template(client)
     await create_pod(client, "done", a="t:t")
     await finish(client, "done")
+    await create_pod(client, "going", a="t:t")
+    await client.patch(Pod, "going", {"metadata": {"finalizers": ["test/hold"]}}, "ns")
+    await client.delete(Pod, "going", "ns")
+    assert (await client.get(Pod, "going", "ns")).metadata.deletionTimestamp is not None
     async with start(ClaimController):
         await quiet()
         assert await claims(client) == []

@@ -108,6 +108,21 @@ async def test_foreground_deletion_waits_for_those_that_block(client: Client, st
         assert await exists(client, ConfigMap, "loose", "ns")
 
 
+async def test_foreground_deletion_takes_dependents_along_that_come_late(client: Client, start: Start) -> None:
+    a = await config_map(client, "a")
+    await config_map(client, "held", reference(a, block=True), finalizers=("test/hold",))
+    async with start(GarbageCollector):
+        await client.delete(ConfigMap, "a", "ns", propagation="Foreground")
+
+        async def deleting() -> bool:
+            return (await client.get(ConfigMap, "held", "ns")).metadata.deletionTimestamp is not None
+
+        await eventually(deleting)
+        await config_map(client, "late", reference(a, block=True))
+        await gone(client, ConfigMap, "late", "ns")
+        assert await exists(client, ConfigMap, "a", "ns")
+
+
 async def test_foreground_deletion_goes_through_generations(client: Client, start: Start) -> None:
     a = await config_map(client, "a")
     b = await config_map(client, "b", reference(a, block=True))

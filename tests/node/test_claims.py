@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from dray.api.errors import ServiceUnavailable
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
 from dray.api.reasons.claims import ClaimCode
@@ -337,6 +338,31 @@ async def test_what_neither_driver_nor_server_knows_is_unprepared(
     await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
     await client.delete(ResourceClaim, "c", NAMESPACE)
     await claims.unprepare(pod.metadata.uid)
+    assert not claims.holds(pod.metadata.uid)
+
+
+async def test_what_a_driver_does_not_know_stays_prepared_while_the_server_cannot_be_asked(
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",))
+    await claims.prepare(pod)
+
+    def not_found(method: str, uid: str) -> str:
+        raise LookupError("claim unknown")
+
+    async def unanswered(*_: Any, **__: Any) -> Any:
+        raise ServiceUnavailable("no connection")
+
+    driver.fail = not_found
+    with monkeypatch.context() as cut:
+        cut.setattr(client, "get", unanswered)
+        with pytest.raises(ClaimsError, match="NOT_FOUND"):
+            await claims.unprepare(pod.metadata.uid)
+    assert claims.holds(pod.metadata.uid)
+    driver.fail = lambda method, uid: ""
+    await claims.unprepare(pod.metadata.uid)
+    assert len(driver.called("unprepare")) == 2
     assert not claims.holds(pod.metadata.uid)
 
 

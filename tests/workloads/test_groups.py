@@ -323,6 +323,31 @@ async def test_finished_pods_do_not_keep_their_group(cluster: Cluster) -> None:
     assert await exists(cluster.client, Pod, "p", "ns")
 
 
+async def test_a_deleted_group_goes_when_its_last_pod_finishes(cluster: Cluster) -> None:
+    await cluster.group()
+    for name in ("p", "q"):
+        await cluster.pod(name, "g")
+    await cluster.running("p", "q")
+    await cluster.client.delete(PodGroup, "g", "ns")
+    await cluster.finish("p")
+    await quiet()
+    assert await exists(cluster.client, PodGroup, "g", "ns")
+    await cluster.finish("q")
+    await gone(cluster.client, PodGroup, "g", "ns")
+    assert await exists(cluster.client, Pod, "q", "ns")
+
+
+async def test_a_deleted_group_keeps_the_finalizers_of_others(cluster: Cluster) -> None:
+    await cluster.group()
+    await cluster.client.patch(PodGroup, "g", {"metadata": {"finalizers": [GROUP_FINALIZER, "test/hold"]}}, "ns")
+    await cluster.client.delete(PodGroup, "g", "ns")
+
+    async def let_go() -> bool:
+        return (await cluster.client.get(PodGroup, "g", "ns")).metadata.finalizers == ("test/hold",)
+
+    await eventually(let_go)
+
+
 async def test_a_finalizer_that_is_missing_is_added(cluster: Cluster) -> None:
     await cluster.group()
     await cluster.client.patch(PodGroup, "g", {"metadata": {"finalizers": None}}, "ns")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dray.api.reasons.nodes import NodeCode
+from dray.api.times import timestamp
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.resource import DeviceTaintRule
 from dray.client import ManualClock
@@ -203,6 +204,24 @@ async def test_toleration_seconds_delay_the_eviction_and_a_rule_taken_back_ends_
     await idle.event("DeviceTaintManagerEviction", "Cancelling deletion", about="q")
     await clock.advance(900)
     await remains(idle, "q")
+
+
+async def test_toleration_seconds_count_for_pods_that_are_younger_than_the_taint(idle: Cluster) -> None:
+    taint = {**BROKEN, "timeAdded": timestamp(time.time() - 10)}
+    tree = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {"driver": DRIVER}, "taint": taint}}
+    await idle.client.create(DeviceTaintRule, tree)
+    await idle.start("scheduler")
+    await idle.start("nodes")
+    await idle.claim("c", **tolerating(3600))
+    await idle.pod("p", x="c")
+    await idle.running("p")
+    clock = ManualClock(time.time())
+    await idle.start("controllers", clock=clock)
+    await clock.advance(1800)
+    await quiet()
+    await remains(idle, "p")
+    await clock.advance(1800)
+    await gone(idle.client, Pod, "p", "ns")
 
 
 async def test_a_replacement_that_resolves_to_the_tainted_claim_leaves_too_but_not_at_once(cluster: Cluster) -> None:
