@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from dray.client import ManualClock, SystemClock
 from dray.node import drivers
-from dray.node.drivers import V1, V1BETA1, ClaimId, DriverError
+from dray.node.drivers import V1, V1BETA1, ClaimId, DriverConnection, DriverError
 from dray.node.plugins import AWAY_SECONDS, TRANSITIONS, Plugins, RegistrationEvent, RegistrationState
 from tests.node.driver import NAME, Driver
 from tests.waiting import eventually, within
@@ -196,6 +197,19 @@ async def test_a_driver_that_restarts_behind_a_kept_registration_is_reached_agai
     await other.start()
     await watched.connected()
     await other.stop()
+
+
+async def test_a_directory_with_a_long_path_may_be_replaced(root: Path) -> None:
+    """The kernel takes no such path for a socket, so the directory is opened; the one that was opened may be gone."""
+    long = root / ("long" * 30)
+    for _ in range(2):
+        driver = await Driver(root).start()
+        driver.endpoint.parent.rename(long)
+        connection = DriverConnection(NAME, str(long / driver.endpoint.name), (V1,))
+        assert await within(connection.unprepare([CLAIM])) == {CLAIM.uid: ""}
+        await connection.aclose()
+        await driver.stop()
+        shutil.rmtree(long)
 
 
 async def test_a_call_to_a_driver_that_is_away_fails_soon(watched: Watched, driver: Driver) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -10,17 +12,27 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dray.api.binding_conditions import BindingState, binding_deadline, device_binding, is_lost
+from dray.api.claim_access import ClaimUse, PodClaims
+from dray.api.podclaims import Sharing
 from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import Phrase, say
 from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.apiserver.assembly import Running, ServerSettings
+from dray.apiserver.security.user import ADMIN
+from dray.client import Client, InProcess
+from dray.scheduler.attempt import Promise
+from dray.scheduler.conditions import BindingConditions, NotReady
 from dray.scheduler.configuration import Configuration, SchedulerProfile
+from dray.scheduler.tasks import Tasks
+from dray.scheduler.telling import Teller
 from dray.sim.hardware import DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, device, on_node, pod, request
 from tests.saying import refused
-from tests.waiting import eventually
+from tests.scheduler.objects import pod as known_pod
+from tests.waiting import eventually, quiet, within
 
 READY, FAILED = f"{DRIVER}/attached", f"{DRIVER}/broken"
 CONDITIONS = {"bindingConditions": [READY], "bindingFailureConditions": [FAILED]}
@@ -293,3 +305,77 @@ def test_shares_of_one_device_are_made_ready_one_by_one() -> None:
     status["devices"] = [status["devices"][0] | {"shareID": share} for share in ("1", "2")]
     ready = msgspec.convert({"metadata": {"name": "c"}, "status": status}, ResourceClaim)
     assert device_binding(ready).state is BindingState.READY
+
+
+# Several claims, and news that come late
+
+
+ALLOCATED = 1_800_000_000.0
+TIMEOUT = 600.0
+
+
+def attaching(
+    name: str, version: int, told: str = "", since: float = ALLOCATED, users: tuple[str, ...] = ("uid-p",)
+) -> ResourceClaim:
+    """A claim with a device that is to be attached, as it is in one version; `told` is a condition that is true."""
+    device = {"driver": DRIVER, "pool": "net", "device": name}
+    result = {"request": "r", **device, **CONDITIONS}
+    status = {
+        "allocation": {"devices": {"results": [result]}, "allocationTimestamp": timestamp(since)},
+        "reservedFor": [{"resource": "pods", "name": user, "uid": user} for user in users],
+        "devices": [{**device, "conditions": [{"type": told, "status": "True"}] if told else []}],
+    }
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return msgspec.convert({"metadata": metadata, "status": status}, ResourceClaim)
+
+
+class Attached:
+    """A pod that waits for the devices of its claims, at a time that stands still."""
+
+    def __init__(self, client: Client, now: float, *claims: ResourceClaim) -> None:
+        tasks = Tasks()
+        self._waiting = known_pod("p")
+        self._told = Teller(client, tasks, time.monotonic)
+        timeouts = {self._waiting.spec.schedulerName: TIMEOUT}
+        self.conditions = BindingConditions(timeouts, Sharing(), tasks, self._told, lambda *_: None, lambda: now)
+        uses = [ClaimUse(one, by_group=False) for one in claims]
+        promise = Promise(PodClaims(self._waiting, None, uses, [], claims), "n", None)
+        self.task = asyncio.create_task(self.conditions.ready(promise, claims))
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    running = await Running.open(ServerSettings(authenticate=False))
+    yield InProcess(running.api, ADMIN)
+    await running.close()
+
+
+async def test_the_claim_that_was_allocated_first_decides_how_long_a_pod_waits(client: Client) -> None:
+    early, late = attaching("early", 1), attaching("late", 2, since=ALLOCATED + TIMEOUT)
+    for claims in ((early, late), (late, early)):
+        waiting = Attached(client, ALLOCATED + TIMEOUT + 1, *claims)
+        with pytest.raises(NotReady) as gave_up:
+            await within(waiting.task)
+        assert gave_up.value.status == "timeout"
+
+
+async def test_a_failed_claim_ends_the_wait_while_another_is_pending(client: Client) -> None:
+    pending, broken = attaching("pending", 1), attaching("broken", 2)
+    for claims in ((pending, broken), (broken, pending)):
+        waiting = Attached(client, ALLOCATED, *claims)
+        await asyncio.sleep(0)
+        waiting.conditions.claim_changed(attaching("broken", 3, FAILED), gone=False)
+        with pytest.raises(NotReady) as gave_up:
+            await within(waiting.task)
+        assert (gave_up.value.status, gave_up.value.found.claim) == ("failure", "broken")
+
+
+async def test_news_that_are_older_than_what_was_written_do_not_count(client: Client) -> None:
+    waiting = Attached(client, ALLOCATED, attaching("c", 5))
+    await asyncio.sleep(0)
+    for outdated in (attaching("c", 4, users=()), attaching("c", 3, FAILED)):  # not reserved yet; an earlier attempt
+        waiting.conditions.claim_changed(outdated, gone=False)
+        await quiet(0)
+        assert not waiting.task.done()
+    waiting.conditions.claim_changed(attaching("c", 6, READY), gone=False)
+    await within(waiting.task)

@@ -15,7 +15,7 @@ from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.scheduler.configuration import Configuration, SchedulerProfile
 from dray.sim.hardware import CLASS, DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
-from tests.e2e.interference import Write
+from tests.e2e.interference import Hold, Write
 from tests.e2e.objects import claim, device, on_node, pod
 from tests.saying import refused
 
@@ -176,6 +176,33 @@ async def test_a_binding_that_fails_takes_the_claim_along() -> None:
         await c.runs("p")
         assert failures == 1
         assert [one.metadata.name for one in await c.claims()] == [(await special(c, "p")).metadata.name]
+
+
+async def test_a_pod_that_another_scheduler_binds_meanwhile_is_given_no_claim() -> None:
+    async with cluster(nodes=1, devices=1, parts=(CONTROLLERS, NODES)) as c:
+
+        async def bind() -> None:
+            target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "node-0"}}
+            await c.client.create(Pod, target, namespace="default", name="p", subresource="binding")
+
+        makes_claim = Hold(lambda write: write.verb == "create" and write.type is ResourceClaim)
+        c.hooks[SCHEDULER] = makes_claim
+        await serve(c)
+        await c.start(SCHEDULER)
+        await c.create(Pod, asking("p"))
+        await makes_claim.reached()
+        await bind()
+        makes_claim.go()
+        await c.eventually(lambda: deleted(makes_claim))
+        await no_claims(c)
+        found = await c.pod("p")
+        assert found.spec.nodeName == "node-0"
+        assert found.status.extendedResourceClaimStatus is None
+
+
+async def deleted(hold: Hold) -> bool:
+    """Whether a scheduler has deleted the claim that it made."""
+    return any(write.verb == "delete" and write.type is ResourceClaim for write in hold.seen)
 
 
 async def test_devices_that_must_be_made_ready_and_fail_are_given_back_with_their_claim() -> None:
