@@ -76,6 +76,37 @@ async def test_a_burst_is_written_once_with_its_count(near: Client, recorder: Ev
     assert event.count == 1000
 
 
+async def test_events_about_a_new_object_of_the_same_name_are_its_own(
+    near: Client, recorder: EventRecorder, pod: core.Pod
+) -> None:
+    await near.delete(core.Pod, "p", "ns", grace=0)
+    second = await near.create(core.Pod, objects.pod(), namespace="ns")
+    for one in (pod, second):
+        recorder.record(one, "Same", "the same")
+    await recorder.flush()
+    found = {(event.involvedObject.uid, event.count) for event in await events(near)}
+    assert found == {(pod.metadata.uid, 1), (second.metadata.uid, 1)}
+
+
+async def test_what_happens_while_an_event_is_written_is_counted(
+    near: Client, recorder: EventRecorder, pod: core.Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, is_asked, may_answer = near.create, asyncio.Event(), asyncio.Event()
+
+    async def slowly(*arguments: Any) -> Any:
+        is_asked.set()
+        await may_answer.wait()
+        return await write(*arguments)
+
+    monkeypatch.setattr(near, "create", slowly)
+    recorder.record(pod, "Again", "and again")
+    await within(is_asked.wait())
+    recorder.record(pod, "Again", "and again")
+    may_answer.set()
+    await recorder.flush()
+    assert [event.count for event in await events(near)] == [2]
+
+
 async def test_after_the_window_a_new_event_begins(
     near: Client, recorder: EventRecorder, pod: core.Pod, clock: ManualClock
 ) -> None:

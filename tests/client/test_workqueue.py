@@ -94,6 +94,13 @@ async def test_failures_double_the_delay_up_to_the_limit_and_forget_starts_over(
     assert len(queue) == 1
 
 
+async def test_the_success_of_one_key_leaves_the_failures_of_others(queue: WorkQueue[str]) -> None:
+    for key in ("bad", "bad", "good"):
+        queue.add_rate_limited(key)
+    queue.forget("good")
+    assert (queue.failures("bad"), queue.failures("good")) == (2, 0)
+
+
 async def test_a_key_that_fails_for_weeks_does_not_overflow(queue: WorkQueue[str]) -> None:
     for _ in range(3000):
         queue.add_rate_limited("a")

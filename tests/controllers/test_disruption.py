@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -15,6 +16,7 @@ from dray.api.types.policy import PodDisruptionBudget
 from dray.client import Client
 from dray.controllers.disruption import DisruptionController
 from dray.controllers.workloads import ReplicaSetController
+from dray.store import Cache
 from tests import objects
 from tests.controllers.conftest import Start
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, kubelets, namespace, pods, template
@@ -123,3 +125,49 @@ async def test_a_pod_whose_eviction_was_granted_is_not_healthy_although_it_is_st
     await client.patch(PodDisruptionBudget, "b", {"status": granted | counts}, NAMESPACE, subresource="status")
     async with start(DisruptionController):
         await becomes(lambda: status(client), (2, 1, 1, 0))
+
+
+async def allows(client: Client, disruptions: int, observed: int = 1) -> None:
+    """Say, as the controller does, how many pods of the budget may be evicted."""
+    counts = {"currentHealthy": 2, "desiredHealthy": 0, "expectedPods": 2}
+    told = {"disruptionsAllowed": disruptions, "observedGeneration": observed, **counts}
+    await client.patch(PodDisruptionBudget, "b", {"status": told}, NAMESPACE, subresource="status")
+
+
+async def two_pods(client: Client) -> list[Pod]:
+    await create(client, minAvailable=0)
+    await owned_pods(client, "web", "uid", "a", "b")
+    return await pods(client)
+
+
+async def test_of_two_evictions_at_once_one_gets_the_last_place(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await two_pods(client)
+    await allows(client, 1)
+    commit = Cache.commit
+
+    async def slowly(cache: Cache, *arguments: Any) -> Any:
+        await asyncio.sleep(0)  # the other one gets its turn, as with a store on a disk
+        return await commit(cache, *arguments)
+
+    monkeypatch.setattr(Cache, "commit", slowly)
+    answers = await asyncio.gather(*(evict(client, pod) for pod in found), return_exceptions=True)
+    assert [type(answer) for answer in answers if answer is not None] == [TooManyRequests]
+
+
+async def test_a_budget_remembers_all_evictions_that_it_granted(client: Client) -> None:
+    found = await two_pods(client)
+    await allows(client, 2)
+    for pod in found:
+        await evict(client, pod)
+    remembered = (await client.get(PodDisruptionBudget, "b", NAMESPACE)).status.disruptedPods
+    assert sorted(remembered) == ["a", "b"]
+
+
+async def test_a_status_that_is_older_than_the_budget_grants_no_eviction(client: Client) -> None:
+    first, _ = await two_pods(client)
+    await client.patch(PodDisruptionBudget, "b", {"spec": {"minAvailable": 2}}, NAMESPACE)
+    await allows(client, 1, observed=1)
+    with pytest.raises(TooManyRequests):
+        await evict(client, first)

@@ -366,6 +366,56 @@ async def test_what_a_driver_does_not_know_stays_prepared_while_the_server_canno
     assert not claims.holds(pod.metadata.uid)
 
 
+async def test_a_new_claim_of_the_same_name_is_not_the_one_that_a_driver_does_not_know(
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, client: Client
+) -> None:
+    await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",))
+    await claims.prepare(pod)
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
+    await client.delete(ResourceClaim, "c", NAMESPACE)
+    await cluster.claim("c")
+
+    def not_found(method: str, uid: str) -> str:
+        raise LookupError("claim unknown")
+
+    driver.fail = not_found
+    await claims.unprepare(pod.metadata.uid)
+    assert not claims.holds(pod.metadata.uid)
+
+
+async def test_an_error_of_one_claim_leaves_the_others_unprepared(
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver
+) -> None:
+    bad, good = await cluster.claim("bad"), await cluster.claim("good")
+    pod = await cluster.pod("p", claims=("bad", "good"))
+    await claims.prepare(pod)
+    driver.fail = lambda method, uid: "busy" if uid == bad.metadata.uid else ""
+    with pytest.raises(ClaimsError, match="busy"):
+        await claims.unprepare(pod.metadata.uid)
+    driver.fail = lambda method, uid: ""
+    await claims.unprepare(pod.metadata.uid)
+    first, second = driver.called("unprepare")
+    assert sorted(first) == sorted([bad.metadata.uid, good.metadata.uid])
+    assert second == [bad.metadata.uid]
+
+
+async def test_an_error_of_one_driver_leaves_what_another_prepared(
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, place: Place, root: Path
+) -> None:
+    other = await Driver(root, "nic.test.example").start()
+    await place.knows("nic.test.example")
+    both = await cluster.claim("both", drivers=(NAME, "nic.test.example"))
+    pod = await cluster.pod("p", claims=("both",))
+    other.fail = lambda method, uid: "no link"
+    assert "no link" in await refused(claims, pod)
+    other.fail = lambda method, uid: ""
+    await claims.prepare(pod)
+    assert driver.called("prepare") == [[both.metadata.uid]]
+    assert other.called("prepare") == [[both.metadata.uid], [both.metadata.uid]]
+    await other.stop()
+
+
 # Restarts
 
 

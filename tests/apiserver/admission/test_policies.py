@@ -125,6 +125,13 @@ async def test_nothing_is_enforced_without_a_binding_and_from_then_on_everything
     assert await says(create(asked, pod("y"))) == "failed expression: object.metadata.name == 'x'"
 
 
+@pytest.mark.parametrize("denying", ["a", "b"])
+async def test_of_two_bindings_of_a_policy_one_that_denies_is_enough(denying: str) -> None:
+    bindings = [bound(name, actions=("Deny",) if name == denying else ("Audit",)) for name in "ab"]
+    error = await refusal(create(plugin(policy("false"), *bindings), pod("x")))
+    assert f"with binding '{denying}' denied request" in error.message
+
+
 async def test_a_policy_that_comes_after_its_binding_is_enforced() -> None:
     objects = Objects(bound())
     asked = enforcing(objects)

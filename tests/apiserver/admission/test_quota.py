@@ -124,6 +124,28 @@ async def test_all_quotas_of_the_namespace_must_agree() -> None:
         await create(Quota(objects), pod("p"))
 
 
+@pytest.mark.parametrize("full", ["a", "b"])
+async def test_one_full_quota_refuses_whichever_comes_first(full: str) -> None:
+    objects = Objects(*(quota({"pods": "5"}, {"pods": "5" if name == full else "0"}, name) for name in "ab"))
+    with pytest.raises(Forbidden, match=f"exceeded quota: {full}, requested: pods=1"):
+        await create(Quota(objects), pod("p"))
+
+
+async def test_each_quota_of_the_namespace_is_charged() -> None:
+    asked = await create(Quota(Objects(*(quota({"pods": "5"}, {"pods": "0"}, name) for name in "ab"))), pod("p"))
+    assert [(write.name, write.tree["status"]["used"]) for write in asked.writes] == [
+        ("a", {"pods": "1"}),
+        ("b", {"pods": "1"}),
+    ]
+    await asked.release()
+
+
+async def test_a_charge_leaves_what_else_is_used() -> None:
+    asked = await create(Quota(Objects(quota({"pods": "5", CLAIMS: "5"}, {"pods": "4", CLAIMS: "0"}))), claim("c"))
+    assert charged(asked) == {"pods": "4", CLAIMS: "1"}
+    await asked.release()
+
+
 async def test_compute_resources() -> None:
     hard = {"requests.cpu": "1", "limits.memory": "1Gi"}
     objects = Objects(quota(hard, {"requests.cpu": "250m", "limits.memory": "0"}))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
+from dray.api.times import timestamp
 from dray.apiserver.request import RequestOptions
 from dray.apiserver.write.subresources import delete_options
+from dray.store import Cache
 from tests.apiserver.asking import CLAIMS, CLASSES, NAMESPACES, PODS, Asker, claim, pod
 
 
@@ -165,3 +169,35 @@ def test_delete_options_come_from_a_body_too() -> None:
 def test_delete_options_that_make_no_sense_are_refused(body: object) -> None:
     with pytest.raises(BadRequest):
         delete_options(RequestOptions(), body)
+
+
+async def test_a_propagation_policy_leaves_finalizers_of_others(ask: Asker) -> None:
+    await ask.create(CLAIMS, claim("a", finalizers=["example.com/others"]))
+    await ask("delete", CLAIMS, "a", propagation_policy="Foreground")
+    assert (await ask.get(CLAIMS, "a")).metadata.finalizers == ("example.com/others", "foregroundDeletion")
+    await ask("delete", CLAIMS, "a", propagation_policy="Background")
+    assert (await ask.get(CLAIMS, "a")).metadata.finalizers == ("example.com/others",)
+
+
+async def test_two_who_delete_the_same_collection_both_succeed(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        await ask.create(CLAIMS, claim(name))
+    commit = Cache.commit
+
+    async def slowly(cache: Cache, *arguments: Any) -> Any:
+        await asyncio.sleep(0)  # the others get their turn, as with a store on a disk
+        return await commit(cache, *arguments)
+
+    monkeypatch.setattr(Cache, "commit", slowly)
+    await asyncio.gather(ask("deletecollection", CLAIMS), ask("deletecollection", CLAIMS))
+    assert await ask.names(CLAIMS) == []
+
+
+async def test_a_shorter_grace_counts_from_the_first_deletion(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = 1_000_000_000
+    await ask.create(PODS, pod("p", node="n"))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("dray.apiserver.write.deletion.now", lambda seconds=0: timestamp(begun + seconds))
+        await ask("delete", PODS, "p", grace_period_seconds=1000)
+    await ask("delete", PODS, "p", grace_period_seconds=10)
+    assert (await ask.get(PODS, "p")).metadata.deletionTimestamp == timestamp(begun + 10)
