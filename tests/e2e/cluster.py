@@ -22,8 +22,8 @@ from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, Object, SharedInformers
 from dray.controllers import ControllerManager
+from dray.core.configuration import Configuration
 from dray.scheduler import Scheduler
-from dray.scheduler.configuration import Configuration
 from dray.sim import SimulatedNodes
 from tests.e2e.audit import Audit, Complaints
 from tests.e2e.interference import Hook, interposed

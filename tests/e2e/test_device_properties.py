@@ -20,7 +20,7 @@ from dray.allocator import Features
 from dray.allocator.verify import overcommitted
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from dray.scheduler.configuration import Configuration, SchedulerProfile
+from dray.core.configuration import Configuration, SchedulerProfile
 from tests.e2e.cluster import SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.objects import alternatives, device_class, pod, request, slice_of, template
 

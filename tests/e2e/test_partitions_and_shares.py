@@ -9,7 +9,7 @@ from dray.allocator.verify import overcommitted
 from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaimTemplate, ResourceSlice
-from dray.scheduler.configuration import Configuration, SchedulerProfile
+from dray.core.configuration import Configuration, SchedulerProfile
 from tests.e2e.cluster import SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.objects import device_class, pod, request, slice_of, template
 from tests.saying import refused

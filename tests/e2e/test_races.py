@@ -14,7 +14,7 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import say
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.scheduler.configuration import Configuration, SchedulerProfile
+from dray.core.configuration import Configuration, SchedulerProfile
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write, in_turn

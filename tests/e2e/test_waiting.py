@@ -15,7 +15,7 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import Phrase, say
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from dray.scheduler.configuration import Configuration, SchedulerProfile
+from dray.core.configuration import Configuration, SchedulerProfile
 from dray.sim.hardware import CLASS, DRIVER, slice_trees
 from tests.allocator.building import slowly
 from tests.e2e.audit import devices_of

@@ -31,6 +31,8 @@ from dray.api.types.resource import DeviceClass, DeviceRequest, ResourceClaim, R
 from dray.client import SharedInformers
 from dray.client.informer import key_of
 from dray.client.interface import Page, WatchEvent
+from dray.core.attempt import Attempt, Promise, Refused, Unfinished
+from dray.core.configuration import SchedulerProfile
 from dray.inspect import placement
 from dray.inspect.explain import explain_pod
 from dray.inspect.explanation import WaitExplanation
@@ -38,8 +40,6 @@ from dray.inspect.snapshot import Snapshot
 from dray.scheduler import Scheduler
 from dray.scheduler import attempt as scheduling
 from dray.scheduler import scheduler as wiring
-from dray.scheduler.attempt import Attempt, Promise, Refused, Unfinished
-from dray.scheduler.configuration import SchedulerProfile
 from dray.verdicts.demand import Candidate
 from dray.verdicts.rules import Judgement, Rules
 from tests.inspect.clusters import GATES, Objects, cluster, device_cluster
@@ -64,7 +64,7 @@ CAUSES = {
 def patient() -> Iterator[None]:
     """The scheduler finishes every attempt in one part, however busy the machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dray.scheduler.devices.THINKING", 60.0)
+        patch.setattr("dray.core.devices.THINKING", 60.0)
         yield
 
 
@@ -211,7 +211,7 @@ def without_check(purpose: Purpose, check: Callable[..., Any], *, explaining: bo
     """Leave a check of claims out while explain, or the scheduler, looks at the claims of a pod."""
     everything: Mapping[Purpose, tuple[Any, ...]] = claim_access.SEQUENCES
     rest = {**everything, purpose: tuple(one for one in everything[purpose] if one is not check)}
-    target = "dray.inspect.pods.claims_of" if explaining else "dray.scheduler.devices.claims_of"
+    target = "dray.inspect.pods.claims_of" if explaining else "dray.core.devices.claims_of"
     original = claim_access.claims_of
 
     def forgetful(*args: Any) -> Any:

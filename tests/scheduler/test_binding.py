@@ -18,7 +18,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
 from dray.scheduler.binding import Binder, Overtaken
 from tests import objects
 

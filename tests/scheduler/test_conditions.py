@@ -22,9 +22,9 @@ from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
+from dray.core.configuration import Configuration, SchedulerProfile
 from dray.scheduler.conditions import BindingConditions, NotReady
-from dray.scheduler.configuration import Configuration, SchedulerProfile
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.sim.hardware import DRIVER

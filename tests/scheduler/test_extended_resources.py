@@ -12,7 +12,7 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import Phrase, say
 from dray.api.types.core import Node, Pod, ResourceQuota
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.scheduler.configuration import Configuration, SchedulerProfile
+from dray.core.configuration import Configuration, SchedulerProfile
 from dray.sim.hardware import CLASS, DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
+from dray.core.queue import SchedulingQueue
 from dray.scheduler.metrics import SchedulerFigures
-from dray.scheduler.queue import SchedulingQueue
 from tests.scheduler.objects import pod
 
 

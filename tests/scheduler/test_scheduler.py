@@ -14,7 +14,7 @@ from dray.api.reasons.nodes import NodeCode, Unschedulable
 from dray.api.types.core import Event, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.client import Client, PatchKind
-from dray.scheduler.attempt import Attempt, Decision
+from dray.core.attempt import Attempt, Decision
 from dray.sim.hardware import DRIVER, node_tree
 from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write

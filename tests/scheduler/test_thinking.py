@@ -12,7 +12,7 @@ import pytest
 from dray.allocator import Work
 from dray.api.types.core import Pod
 from dray.cel import Interrupt
-from dray.scheduler.queue import SchedulingQueue, Waiting
+from dray.core.queue import SchedulingQueue, Waiting
 from dray.scheduler.thinking import Thinker
 from tests.e2e.objects import pod
 from tests.waiting import eventually

@@ -13,7 +13,7 @@ from dray.api.reasons.nodes import NodeCode, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
 from dray.sim import hardware
 from dray.sim.cluster import Cluster
 from tests import objects

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dray.scheduler.scores import FewTaints, LeastAllocated, best
+from dray.core.scores import FewTaints, LeastAllocated, best
 from dray.verdicts.demand import Candidate
 from dray.verdicts.nodes import NodeTable
 from tests.scheduler.objects import node, pod

@@ -19,7 +19,7 @@ from dray.apiserver.security.user import AUTHENTICATED, User
 from dray.client import InProcess, ManualClock
 from dray.client.clock import settle
 from dray.controllers.references import References
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
 from dray.scheduler.binding import Binder, Overtaken
 from tests.controllers.conftest import gone, quiet
 from tests.saying import words_of

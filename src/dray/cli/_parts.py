@@ -78,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def problem(args: argparse.Namespace) -> str:
     """What is wrong with the options, before anything is started; empty when nothing is."""
     from dray.cli.scheduler import read_configuration
-    from dray.scheduler.configuration import ConfigurationError
+    from dray.core.configuration import ConfigurationError
 
     for name in ("nodes", "devices", "agents"):
         if getattr(args, name) < 0:

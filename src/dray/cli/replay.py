@@ -70,7 +70,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     from dray.api.gates import FeatureGates, GateError
     from dray.api.manifests import ManifestError
-    from dray.scheduler.configuration import ConfigurationError
+    from dray.core.configuration import ConfigurationError
     from dray.sim.changes import ChangeError
     from dray.sim.profiles import ProfileError
     from dray.sim.recording import RecordingError

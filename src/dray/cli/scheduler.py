@@ -13,7 +13,7 @@ from dray.cli._component import add_options, run_component
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client import Client
-    from dray.scheduler.configuration import Configuration
+    from dray.core.configuration import Configuration
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -24,7 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dray.scheduler.configuration import ConfigurationError
+    from dray.core.configuration import ConfigurationError
 
     try:
         configuration = read_configuration(args.config)
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 def read_configuration(path: Path | None) -> Configuration:
     """The configuration in a file, or the default."""
-    from dray.scheduler.configuration import Configuration, ConfigurationError, read
+    from dray.core.configuration import Configuration, ConfigurationError, read
 
     if path is None:
         return Configuration()

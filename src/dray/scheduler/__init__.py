@@ -3,7 +3,7 @@
 `Scheduler(client, gates).run()` works for any API server; see docs/scheduler.md.
 """
 
-from dray.scheduler.configuration import Configuration, SchedulerProfile
+from dray.core.configuration import Configuration, SchedulerProfile
 from dray.scheduler.scheduler import Scheduler
 
 __all__ = ["Configuration", "Scheduler", "SchedulerProfile"]

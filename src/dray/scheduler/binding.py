@@ -25,7 +25,7 @@ from dray.api.types.core import Binding, ObjectReference, Pod, PodExtendedResour
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
 from dray.client import Client, change_status
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
 from dray.verdicts.node_resources import NodeClaims
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from dray.api.binding_conditions import BindingState, DeviceBinding, binding_dea
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
+from dray.core.devices import FindClaim, version_of
 from dray.scheduler.binding import Overtaken
-from dray.scheduler.devices import FindClaim, version_of
 from dray.scheduler.metrics import binding_ended
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller

@@ -13,9 +13,9 @@ from functools import partial
 
 from dray.api.reasons.nodes import SchedulingRule, Unschedulable
 from dray.api.types.core import Pod
-from dray.scheduler.devices import Devices
+from dray.core.devices import Devices
+from dray.core.queue import QueuePlace, SchedulingQueue
 from dray.scheduler.parts import SchedulerParts
-from dray.scheduler.queue import QueuePlace, SchedulingQueue
 
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 LOOK_SECONDS = 0.01  # for one look

@@ -17,14 +17,14 @@ from dray.api.reasons.nodes import SchedulingRule, Unschedulable
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.client import Informer
-from dray.scheduler.attempt import Attempt, Decision, Placement, Promise, Refused, Unfinished
+from dray.core.attempt import Attempt, Decision, Placement, Promise, Refused, Unfinished
+from dray.core.configuration import SchedulerProfile
+from dray.core.queue import Waiting
 from dray.scheduler.binding import Binder, Overtaken
 from dray.scheduler.conditions import NotReady
-from dray.scheduler.configuration import SchedulerProfile
 from dray.scheduler.hints import Hints
 from dray.scheduler.metrics import SchedulerFigures
 from dray.scheduler.parts import SchedulerParts
-from dray.scheduler.queue import Waiting
 from dray.verdicts.demand import Candidate
 from dray.verdicts.node_resources import with_claims
 

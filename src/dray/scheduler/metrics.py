@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from dray.api.reasons.nodes import SchedulingRule
 from dray.client.metrics import CountFamily, DurationFamily
-from dray.scheduler.queue import QueuePlace, SchedulingQueue, Waiting
+from dray.core.queue import QueuePlace, SchedulingQueue, Waiting
 
 GATES = "SchedulingGates"  # the plugin that Kubernetes names for pods with gates of their own
 MOST_ALTERNATIVES = 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dray.core.devices import Devices
+from dray.core.queue import SchedulingQueue
 from dray.scheduler.conditions import BindingConditions
-from dray.scheduler.devices import Devices
-from dray.scheduler.queue import SchedulingQueue
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.scheduler.thinking import Thinker

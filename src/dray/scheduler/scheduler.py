@@ -18,16 +18,16 @@ from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim,
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client, SharedInformers
 from dray.client.consumers import ClaimConsumers
-from dray.scheduler.attempt import Placement
+from dray.core.attempt import Placement
+from dray.core.configuration import Configuration
+from dray.core.devices import Devices
+from dray.core.queue import SchedulingQueue
 from dray.scheduler.binding import Binder
 from dray.scheduler.conditions import BindingConditions
-from dray.scheduler.configuration import Configuration
-from dray.scheduler.devices import Devices
 from dray.scheduler.handlers import SchedulerHandlers
 from dray.scheduler.hints import Hints
 from dray.scheduler.loop import GiveWay, SchedulingLoop
 from dray.scheduler.parts import SchedulerParts
-from dray.scheduler.queue import SchedulingQueue
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.scheduler.thinking import Thinker

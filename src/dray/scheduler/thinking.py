@@ -14,7 +14,7 @@ from functools import partial
 
 from dray.allocator import Work
 from dray.background import Background, BackgroundJob
-from dray.scheduler.queue import SchedulingQueue, Waiting
+from dray.core.queue import SchedulingQueue, Waiting
 from dray.scheduler.tasks import Tasks
 
 BEGINNING = 0.005  # seconds in which work may be begun: 6 µs are needed to write down a device

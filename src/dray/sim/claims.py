@@ -19,7 +19,7 @@ from dray.api.types.core import Pod, PodExtendedResourceClaimStatus, PodResource
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim, PodGroupResourceClaimStatus
 from dray.controllers.generated import claim_for, claim_name
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
 from dray.scheduler.binding import reservation
 from dray.sim.picture import SimulatedPicture
 

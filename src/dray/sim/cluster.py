@@ -38,11 +38,11 @@ from dray.api.types.resource import (
     ResourceSlice,
 )
 from dray.api.wire import Tree, Wire
+from dray.core.attempt import Attempt, Decision, Promise, Refused, Unfinished
+from dray.core.configuration import Configuration
+from dray.core.queue import SchedulingQueue, Waiting
 from dray.node.played import SECONDS
-from dray.scheduler.attempt import Attempt, Decision, Promise, Refused, Unfinished
-from dray.scheduler.configuration import Configuration
 from dray.scheduler.hints import DEVICE_RULES, NEIGHBOUR_RULES, ROOM_RULES, wake_helped
-from dray.scheduler.queue import SchedulingQueue, Waiting
 from dray.sim.claims import SimulatedClaims
 from dray.sim.naming import name_of
 from dray.sim.picture import SimulatedPicture

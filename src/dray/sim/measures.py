@@ -15,7 +15,7 @@ from dray.api.allocations import DeviceId
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceSlice
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
 from dray.sim.cluster import Cluster
 from dray.sim.demands import claim_for_devices
 from dray.sim.naming import name_of

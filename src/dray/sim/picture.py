@@ -18,8 +18,8 @@ from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Wire
-from dray.scheduler.attempt import Placement
-from dray.scheduler.devices import Devices
+from dray.core.attempt import Placement
+from dray.core.devices import Devices
 from dray.scheduler.scheduler import index_of
 from dray.sim.journal import UndoJournal
 from dray.verdicts.neighbours import Neighbours

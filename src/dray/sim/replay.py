@@ -23,8 +23,8 @@ from dray.api.podclaims import is_controlled_by, is_finished
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Node, Pod, PodStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
-from dray.scheduler.attempt import COMPARED
-from dray.scheduler.configuration import Configuration
+from dray.core.attempt import COMPARED
+from dray.core.configuration import Configuration
 from dray.sim.cluster import Cluster
 from dray.sim.measures import SAMPLES, Figures, Meter, PlacedAt, Prices
 from dray.sim.naming import typed_key

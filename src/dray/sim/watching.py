@@ -6,7 +6,7 @@ from typing import Protocol
 
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Pod
-from dray.scheduler.attempt import Promise
+from dray.core.attempt import Promise
 
 
 class Observer(Protocol):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dray.api.types.core import Pod
-from dray.scheduler.scores import (
+from dray.core.scores import (
     BetterAlternatives,
     FewTaints,
     LeastAllocated,

@@ -28,13 +28,13 @@ from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
-from dray.scheduler.ledger import DeviceLedger
+from dray.core.ledger import DeviceLedger
 from dray.verdicts.devices import DeviceRule, Search
 from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
 if TYPE_CHECKING:
-    from dray.scheduler.attempt import Attempt
+    from dray.core.attempt import Attempt
 
 _ALL_WAYS = Sharing()
 THINKING = 0.01  # seconds that may go into a search for devices before others in this process get a turn

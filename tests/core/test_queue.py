@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dray.scheduler.queue import FLUSH_AFTER, MAX_BACKOFF, QueuePlace, SchedulingQueue, Waiting
+from dray.core.queue import FLUSH_AFTER, MAX_BACKOFF, QueuePlace, SchedulingQueue, Waiting
 from tests.scheduler.objects import pod
 
 

@@ -15,9 +15,9 @@ from dray.api.reasons.devices import StepCode
 from dray.api.reasons.nodes import NodeCode, SchedulingRule, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.scheduler.attempt import COMPARED, Attempt, Placement, Promise, Refused, Unfinished
-from dray.scheduler.configuration import SchedulerProfile
-from dray.scheduler.devices import Devices
+from dray.core.attempt import COMPARED, Attempt, Placement, Promise, Refused, Unfinished
+from dray.core.configuration import SchedulerProfile
+from dray.core.devices import Devices
 from dray.sim.hardware import class_tree, node_name, slice_trees
 from dray.verdicts.demand import Candidate
 from dray.verdicts.neighbours import Neighbours

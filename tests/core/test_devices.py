@@ -10,10 +10,10 @@ from dray.api.allocations import DeviceId, Taken
 from dray.api.claim_access import PodClaims
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim
-from dray.scheduler.attempt import Attempt
-from dray.scheduler.configuration import SchedulerProfile
-from dray.scheduler.devices import Devices
-from dray.scheduler.ledger import DeviceLedger
+from dray.core.attempt import Attempt
+from dray.core.configuration import SchedulerProfile
+from dray.core.devices import Devices
+from dray.core.ledger import DeviceLedger
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import DeviceVerdict
 from dray.verdicts.nodes import NodeTable

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.scheduler.configuration import DEFAULT_WEIGHTS, ConfigurationError, SchedulerProfile, read
+from dray.core.configuration import DEFAULT_WEIGHTS, ConfigurationError, SchedulerProfile, read
 
 
 def configured(**fields: Any) -> dict[str, Any]:

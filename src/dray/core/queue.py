@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dray.api.types.core import Pod
-from dray.scheduler.attempt import Attempt
+from dray.core.attempt import Attempt
 
 INITIAL_BACKOFF = 1.0  # seconds, doubled with each failed attempt, as Kubernetes does
 MAX_BACKOFF = 10.0

@@ -21,10 +21,10 @@ from dray.api.extended_resources import IN_MEMORY
 from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule, Unschedulable
 from dray.api.types.core import ContainerExtendedResourceRequest, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.scheduler.configuration import SchedulerProfile
-from dray.scheduler.devices import Devices
-from dray.scheduler.kept_sets import KeptSets
-from dray.scheduler.scores import (
+from dray.core.configuration import SchedulerProfile
+from dray.core.devices import Devices
+from dray.core.kept_sets import KeptSets
+from dray.core.scores import (
     BetterAlternatives,
     FewTaints,
     LeastAllocated,

@@ -9,8 +9,8 @@ from dray.allocator import Index
 from dray.api.allocations import DeviceId, Share, Taken
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim
-from dray.scheduler.devices import Devices
-from dray.scheduler.ledger import DeviceLedger
+from dray.core.devices import Devices
+from dray.core.ledger import DeviceLedger
 from dray.verdicts.nodes import NodeTable
 from tests import objects
 
