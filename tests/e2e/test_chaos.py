@@ -46,7 +46,12 @@ async def nothing_is_left(c: Cluster) -> None:
     async def clean() -> bool:
         held = [version.key for version in c.running.api.storage.cache.list("deviceholds/").versions]
         scheduler = c.scheduler
-        left[:] = held, len(scheduler.queue), scheduler.devices.index.taken, [*scheduler.table.placed()]
+        left[:] = (
+            held,
+            len(scheduler.core.queue),
+            scheduler.core.state.devices.index.taken,
+            [*scheduler.core.state.table.placed()],
+        )
         return not any(left)
 
     try:

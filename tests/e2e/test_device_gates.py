@@ -102,7 +102,7 @@ def _text(spec: Any) -> str:
 
 async def nothing_held(c: Cluster) -> bool:
     held = c.running.api.storage.cache.list("deviceholds/").versions
-    return not c.scheduler.devices.index.taken and not held
+    return not c.scheduler.core.state.devices.index.taken and not held
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.gate)

@@ -64,6 +64,6 @@ async def test_off_and_on_again_with_pods_that_run() -> None:
             await c.gone(Pod, name)
 
         async def free() -> bool:
-            return not c.scheduler.devices.index.taken
+            return not c.scheduler.core.state.devices.index.taken
 
         await c.eventually(free)

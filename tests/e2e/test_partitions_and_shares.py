@@ -52,7 +52,7 @@ async def sound(c: Cluster) -> None:
 
 
 async def nothing_held(c: Cluster) -> bool:
-    index = c.scheduler.devices.index
+    index = c.scheduler.core.state.devices.index
     held = c.running.api.storage.cache.list("deviceholds/").versions
     return not index.taken and not index.shares and not held
 

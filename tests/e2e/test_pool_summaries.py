@@ -57,7 +57,7 @@ async def test_summaries_follow_what_pods_use_and_give_back() -> None:
             await c.gone(Pod, name)
 
         async def free() -> bool:
-            return not c.scheduler.devices.index.taken and not c.scheduler.devices.index.shares
+            return not c.scheduler.core.state.devices.index.taken and not c.scheduler.core.state.devices.index.shares
 
         await c.eventually(free)
         again = await asked(c, "again", MIG)

@@ -31,15 +31,15 @@ from dray.api.types.resource import DeviceClass, DeviceRequest, ResourceClaim, R
 from dray.client import SharedInformers
 from dray.client.informer import key_of
 from dray.client.interface import Page, WatchEvent
+from dray.core import core
 from dray.core.attempt import Attempt, Promise, Refused, Unfinished
 from dray.core.configuration import SchedulerProfile
+from dray.core.state import ClusterState
 from dray.inspect import placement
 from dray.inspect.explain import explain_pod
 from dray.inspect.explanation import WaitExplanation
 from dray.inspect.snapshot import Snapshot
 from dray.scheduler import Scheduler
-from dray.scheduler import attempt as scheduling
-from dray.scheduler import scheduler as wiring
 from dray.verdicts.demand import Candidate
 from dray.verdicts.rules import Judgement, Rules
 from tests.inspect.clusters import GATES, Objects, cluster, device_cluster
@@ -127,9 +127,9 @@ def judged(scheduler: Scheduler, pod: Pod) -> Said:
     decision = decided(scheduler, attempt)
     if isinstance(decision, Refused) and decision.why.problem is not None:
         return Said({}, decision)
-    reasons = scheduler.loop.placement.judge(attempt).by_node(scheduler.table)
+    reasons = scheduler.core.state.placement.judge(attempt).by_node(scheduler.core.state.table)
     if isinstance(decision, Promise) or decision.why.wrong is None:
-        for info in scheduler.table:
+        for info in scheduler.core.state.table:
             if not reasons[info.name]:
                 alone = replace(attempt, among=1 << info.position, lacking={})
                 reasons[info.name] = [*_why(decided(scheduler, alone))]
@@ -138,11 +138,11 @@ def judged(scheduler: Scheduler, pod: Pod) -> Said:
 
 def decided(scheduler: Scheduler, attempt: Attempt) -> Promise | Refused:
     """What the scheduler decides, without consequences."""
-    decision = scheduler.loop.decide(attempt)
+    decision = scheduler.core.decide(scheduler.core.prepare(attempt))
     assert not isinstance(decision, Unfinished)
     if isinstance(decision, Promise):
         for claim in decision.pending:
-            scheduler.devices.ledger.forget(claim.metadata.uid)
+            scheduler.core.state.devices.ledger.forget(claim.metadata.uid)
     return decision
 
 
@@ -201,8 +201,13 @@ def without_rule(rule: SchedulingRule, *, explaining: bool) -> Iterator[None]:
         def judge(self, *args: Any, **more: Any) -> Judgement:
             return super().judge(*args, **{**more, "disabled": {*more.get("disabled", ()), rule}})
 
+    class ForgetfulState(ClusterState):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self.placement.rules.__class__ = Forgetful
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placement if explaining else scheduling, "Rules", Forgetful)
+        patch.setattr(placement if explaining else core, "ClusterState", ForgetfulState)
         yield
 
 
@@ -271,9 +276,13 @@ def _plain(request: DeviceRequest) -> DeviceRequest:
 @contextmanager
 def without_step(step: str, *, explaining: bool) -> Iterator[None]:
     """Leave a step of the allocator out while explain, or the scheduler, looks for devices."""
+
+    class ForgetfulState(ClusterState):
+        index_type = ForgetfulIndex
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ForgetfulIndex, "forgotten", step)
-        patch.setattr(placement if explaining else wiring, "Index", ForgetfulIndex)
+        patch.setattr(placement if explaining else core, "ClusterState", ForgetfulState)
         yield
 
 

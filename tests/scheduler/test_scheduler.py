@@ -128,7 +128,7 @@ async def test_of_the_changes_of_slices_those_wake_the_pod_up_that_give_it_devic
         await c.create(Pod, pod("p", claims=["c"]))
         await c.waits("p")
         await c.quiet()
-        waiting = c.scheduler.queue.get((await c.pod("p")).metadata.uid)
+        waiting = c.scheduler.core.queue.get((await c.pod("p")).metadata.uid)
         assert waiting is not None
         before = waiting.attempts
         for colour in ("green", "yellow", "blue"):
@@ -144,7 +144,7 @@ async def test_of_the_changes_of_slices_those_wake_the_pod_up_that_give_it_devic
 async def test_of_changes_of_slices_that_come_together_the_last_one_is_not_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dray.scheduler.hints.LOOKS_APART", 0.3)  # longer than three writes take
+    monkeypatch.setattr("dray.scheduler.following.LOOKS_APART", 0.3)  # longer than three writes take
     async with cluster(nodes=1, devices=1, parts=ALONE) as c:
         await c.create(ResourceClaim, claim("c", request(selector=f'device.attributes["{DRIVER}"].number == 3')))
         await c.create(Pod, pod("p", claims=["c"]))
@@ -163,7 +163,7 @@ async def test_of_many_pods_that_wait_for_devices_as_many_are_tried_as_devices_c
         for name in names:
             await c.eventually(lambda name=name: told_or_placed(c, name))
         await c.quiet()
-        queue = c.scheduler.queue
+        queue = c.scheduler.core.queue
         attempts = {w.key: w.attempts for w in queue.refused_by()}
         assert len(attempts) == 19
         await c.client.patch(
@@ -180,7 +180,7 @@ async def told_or_placed(c: Cluster, name: str) -> bool:
 
 
 async def three_less(c: Cluster) -> bool:
-    return len(c.scheduler.queue) == 16
+    return len(c.scheduler.core.queue) == 16
 
 
 async def test_neighbours_that_come_or_go_wake_the_pod_up() -> None:
@@ -240,7 +240,7 @@ async def test_a_deleted_pod_is_forgotten() -> None:
         await c.delete(Pod, "p")
         await c.gone(Pod, "p")
         await c.quiet(0.05)
-        assert len(c.scheduler.queue) == 0
+        assert len(c.scheduler.core.queue) == 0
 
 
 async def test_the_same_reason_is_told_once() -> None:
@@ -274,14 +274,14 @@ async def test_a_pod_that_got_its_node_is_not_told_late_that_it_waits() -> None:
 
 async def test_one_pod_that_cannot_be_judged_does_not_keep_the_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with cluster(nodes=1, parts=ALONE) as c:
-        decide = c.scheduler.loop.placement.decide
+        decide = c.scheduler.core.state.placement.decide
 
         def broken(attempt: Attempt) -> Decision:
             if attempt.pod.metadata.name == "bad":
                 raise ZeroDivisionError("a mistake")
             return decide(attempt)
 
-        monkeypatch.setattr(c.scheduler.loop.placement, "decide", broken)
+        monkeypatch.setattr(c.scheduler.core.state.placement, "decide", broken)
         await c.create(Pod, pod("bad"), pod("good"))
 
         async def runs() -> bool:

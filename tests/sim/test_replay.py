@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
 from dray.api.wire import Tree
-from dray.scheduler import configuration
+from dray.core import configuration
 from dray.sim import changes, hardware
 from dray.sim.anonymous import Aliases, names_in, renamed
 from dray.sim.comparison import compare, recorded_placements

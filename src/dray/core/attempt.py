@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from dray.allocator import Allocated, LeftOver
 from dray.api.claim_access import PodClaims
 from dray.api.extended_resources import IN_MEMORY
+from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule, Unschedulable
 from dray.api.types.core import ContainerExtendedResourceRequest, Pod
 from dray.api.types.resource import ResourceClaim
@@ -53,6 +54,7 @@ class Attempt:
     candidate: Candidate
     claims: PodClaims
     profile: SchedulerProfile
+    problem: ClaimProblem | None = None  # what keeps the pod from every node, before any is looked at
     seconds: float = 0.0  # that went into earlier parts of it
     devices: DeviceVerdict = NOTHING_ASKED
     failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
@@ -65,6 +67,16 @@ class Attempt:
     @property
     def pod(self) -> Pod:
         return self.candidate.pod
+
+    def continuing(self, before: Attempt | None) -> Attempt:
+        """This attempt with what was found out by the one before it, if that is not over."""
+        if before is not None and before.seconds:
+            self.seconds, self.lacking, self.census = before.seconds, before.lacking, before.census
+        return self
+
+    def end(self) -> None:
+        """The attempt is over: the next one starts anew."""
+        self.seconds, self.census = 0.0, None
 
     @property
     def alike(self) -> Hashable:

@@ -50,6 +50,7 @@ class Waiting:
     ticket: int = 0  # tells a current heap entry from an outdated one
     line: QueueLine | None = None  # those who come after it
     failed_on: frozenset[str] = frozenset()  # nodes where its devices did not become ready
+    is_reported: bool = False  # whether a gated pod was told what it lacks
 
     @property
     def key(self) -> str:
@@ -135,6 +136,10 @@ class SchedulingQueue:
         unschedulable = (group.values() for group in self._refused.values())
         return itertools.chain(*unschedulable, self._gated.values(), filter(_is_late, self._backing_off()))
 
+    def gated(self) -> list[Waiting]:
+        """The pods that may not be tried yet, those first that wait for longest."""
+        return [*self._gated.values()]
+
     def _backing_off(self) -> Iterator[Waiting]:
         return (waiting for _, ticket, waiting in self._backoff if waiting.ticket == ticket)
 
@@ -165,9 +170,9 @@ class SchedulingQueue:
             waiting = self._pods[pod.metadata.uid] = Waiting(pod)
             self._enter(waiting, QueuePlace.GATED if gated else QueuePlace.ACTIVE)
         waiting.pod = pod
-        if gated and waiting.place is not QueuePlace.TRYING:
+        if gated and waiting.place not in (QueuePlace.TRYING, QueuePlace.GATED):
             self._enter(waiting, QueuePlace.GATED)
-        elif waiting.place is QueuePlace.GATED:
+        elif not gated and waiting.place is QueuePlace.GATED:
             self._enter(waiting, QueuePlace.ACTIVE)
         return waiting
 

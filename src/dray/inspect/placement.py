@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dray.allocator import Features, Index
-from dray.api.allocations import taken_by_all
 from dray.api.claim_access import ClaimUse, PodClaims
+from dray.api.gates import GATES, FeatureGates
 from dray.api.podclaims import holds_devices
 from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
 from dray.api.types.core import Namespace, Node, Pod
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.core.objects import StoredObjects
+from dray.core.state import ClusterState
 from dray.inspect.snapshot import Snapshot
 from dray.verdicts.demand import Candidate
-from dray.verdicts.devices import DeviceRule
-from dray.verdicts.neighbours import Neighbours
-from dray.verdicts.nodes import NodeTable
 from dray.verdicts.rules import Rules
 
 # An API server drops fields whose gate is off. So whoever sees a field may take it that somebody acts on it.
-WITH_ALL_GATES = Features(**dict.fromkeys(Features.__struct_fields__, True))
+ALL_GATES = FeatureGates({gate.name: True for gate in GATES})
+# Taint rules come before the slices that they change.
+_DECIDING: tuple[type[Any], ...] = (Namespace, DeviceTaintRule, DeviceClass, Node, ResourceSlice, ResourceClaim, Pod)
 _FOR_NODES = 0.7  # of the time goes into what nodes say, the rest into what that means for the whole cluster
 _NOTHING_BUT_DEVICES = frozenset(SchedulingRule) - {SchedulingRule.DYNAMIC_RESOURCES}
 
@@ -68,20 +68,11 @@ def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
 
 
 def _made(snapshot: Snapshot, without: str) -> Rules:
-    index, table = Index(WITH_ALL_GATES), NodeTable()
-    devices = DeviceRule(index, table)
-    for class_ in snapshot.classes.values():
-        devices.upsert_class(class_)
-    for one in snapshot.slices:
-        index.upsert_slice(one)
-    for node in snapshot.all(Node):
-        index.upsert_node(node)
-        table.upsert(node, index.number(node.metadata.name))
-    taken = taken_by_all(snapshot.all(ResourceClaim))
-    index.take(taken.devices, taken.shares)
-    for placed in snapshot.all(Pod):
-        if holds_devices(placed) and placed.metadata.uid != without:
-            table.place(placed, placed.spec.nodeName)
-    labels = {one.metadata.name: one.metadata.labels for one in snapshot.all(Namespace)}
-    neighbours = Neighbours(table, lambda name: labels.get(name, {}))
-    return Rules(table, neighbours, devices)
+    objects = StoredObjects()
+    state = ClusterState(objects, ALL_GATES, time.monotonic)
+    for kind in _DECIDING:
+        for one in snapshot.all(kind):
+            if one.metadata.uid != without or kind is not Pod:
+                objects.put(one)
+                state.change(None, one)
+    return state.placement.rules

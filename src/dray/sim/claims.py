@@ -20,15 +20,15 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, Resource
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim, PodGroupResourceClaimStatus
 from dray.controllers.generated import claim_for, claim_name
 from dray.core.attempt import Promise
+from dray.core.model import ClusterModel
 from dray.scheduler.binding import reservation
-from dray.sim.picture import SimulatedPicture
 
 
 class SimulatedClaims:
-    """Keeps the claims of pods in a picture. `named` gives an object that is made here its uid."""
+    """Keeps the claims of pods in a model of the cluster. `named` gives an object that is made here its uid."""
 
-    def __init__(self, picture: SimulatedPicture, sharing: Sharing, named: Callable[[Any], Any]) -> None:
-        self._picture = picture
+    def __init__(self, model: ClusterModel, sharing: Sharing, named: Callable[[Any], Any]) -> None:
+        self._model = model
         self._sharing = sharing
         self._named = named
 
@@ -51,7 +51,7 @@ class SimulatedClaims:
 
     def _group_with_claims(self, pod: Pod) -> PodGroup | None:
         """The group of a pod with the claims that its templates make."""
-        group = self._picture.group_of(pod)
+        group = self._model.objects.group_of(pod)
         if group is None:
             return None
         told = {status.name for status in group.status.resourceClaimStatuses}
@@ -64,18 +64,18 @@ class SimulatedClaims:
             return group
         status = replace(group.status, resourceClaimStatuses=(*group.status.resourceClaimStatuses, *made))
         group = replace(group, status=status)
-        self._picture.put(group)
+        self._model.put(group)
         return group
 
     def _made_claim(self, owner: Pod | PodGroup, entry: PodResourceClaim | PodGroupResourceClaim) -> str:
         """The name of the claim that the template of an entry makes; empty where there is none."""
         wanted = entry.resourceClaimTemplateName
-        template = self._picture.get(ResourceClaimTemplate, wanted, owner.metadata.namespace) if wanted else None
+        template = self._model.objects.get(ResourceClaimTemplate, wanted, owner.metadata.namespace) if wanted else None
         if template is None:
             return ""
         name = claim_name(owner, entry.name)
-        if self._picture.get(ResourceClaim, name, owner.metadata.namespace) is None:
-            self._picture.put(self._named(claim_for(owner, entry.name, template, name)))
+        if self._model.objects.get(ResourceClaim, name, owner.metadata.namespace) is None:
+            self._model.put(self._named(claim_for(owner, entry.name, template, name)))
         return name
 
     @staticmethod
@@ -90,11 +90,11 @@ class SimulatedClaims:
     def bound(self, promise: Promise) -> Pod:
         """Write what a pod was promised into its claims; the pod with its node."""
         for use in promise.claims.uses:
-            claim = self._picture.get(ResourceClaim, use.claim.metadata.name, use.claim.metadata.namespace)
+            claim = self._model.objects.get(ResourceClaim, use.claim.metadata.name, use.claim.metadata.namespace)
             assert claim is not None  # it was found in the same picture
             status, _ = reservation(promise, use, claim, self._sharing)
             allocation = status.allocation or claim.status.allocation
-            self._picture.put(replace(claim, status=replace(status, allocation=allocation)))
+            self._model.put(replace(claim, status=replace(status, allocation=allocation)))
         return self._on_node(promise)
 
     def _with_special(self, promise: Promise) -> Pod:
@@ -102,11 +102,11 @@ class SimulatedClaims:
         pod, special = promise.claims.pod, promise.special
         if special is None:
             return pod
-        self._picture.devices.ledger.forget(special.metadata.uid)
+        self._model.state.devices.ledger.forget(special.metadata.uid)
         name = f"{pod.metadata.name}-extended-resources"
         made = self._named(replace(special, metadata=replace(special.metadata, name=name, generateName="", uid="")))
         status, _ = reservation(promise.with_special(made), ClaimUse(made, by_group=False), made, self._sharing)
-        self._picture.put(replace(made, status=status))
+        self._model.put(replace(made, status=status))
         told = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=name)
         return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
 
@@ -125,21 +125,21 @@ class SimulatedClaims:
 
     def let_go(self, pod: Pod) -> None:
         """A pod is gone: so are its claims, and its reservations of others'."""
-        for _, claim in self._picture.claims_of(pod):
+        for _, claim in self._model.objects.claims_of(pod):
             self._let_go(claim, pod.metadata.uid)
 
     def free(self, claim: ResourceClaim, owner: str) -> None:
         """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""
         if podclaims.is_controlled_by(claim, owner):
-            self._picture.drop(claim)
+            self._model.drop(claim)
         else:
-            self._picture.put(replace(claim, status=ResourceClaimStatus()))
+            self._model.put(replace(claim, status=ResourceClaimStatus()))
 
     def _let_go(self, claim: ResourceClaim, uid: str) -> None:
         if podclaims.is_controlled_by(claim, uid):
-            self._picture.drop(claim)
+            self._model.drop(claim)
             return
         left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
         if left != claim.status.reservedFor:
             status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
-            self._picture.put(replace(claim, status=status))
+            self._model.put(replace(claim, status=status))

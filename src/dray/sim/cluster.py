@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -27,33 +26,29 @@ from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
 from dray.api.podclaims import Sharing
 from dray.api.reasons.claims import ClaimProblem
-from dray.api.reasons.nodes import NodeVerdict, SchedulingRule, Unschedulable
+from dray.api.reasons.nodes import NodeVerdict, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import (
-    DeviceClass,
-    DeviceTaintRule,
     ResourceClaim,
     ResourceClaimTemplate,
-    ResourceSlice,
 )
+from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree, Wire
-from dray.core.attempt import Attempt, Decision, Promise, Refused, Unfinished
+from dray.core.attempt import Decision, Promise, Refused, Unfinished
 from dray.core.configuration import Configuration
-from dray.core.queue import SchedulingQueue, Waiting
+from dray.core.model import ClusterModel
+from dray.core.queue import Waiting
+from dray.core.state import NEIGHBOUR_RULES
 from dray.node.played import SECONDS
-from dray.scheduler.hints import DEVICE_RULES, NEIGHBOUR_RULES, ROOM_RULES, wake_helped
 from dray.sim.claims import SimulatedClaims
 from dray.sim.naming import name_of
-from dray.sim.picture import SimulatedPicture
 from dray.sim.uses import DeviceUse, devices_of
 from dray.sim.watching import Observer
 from dray.verdicts.demand import Candidate
 from dray.verdicts.rules import Judgement
 
 W = TypeVar("W", bound=Wire)
-_DEVICE_KINDS = (ResourceSlice, DeviceTaintRule)
-_OWN = ("_queue", "now", "_last", "observers", "among", "preferred", "is_terse", "_made")  # what a trial may replace
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -82,22 +77,22 @@ class Cluster:
         now: float = 0.0,
     ) -> None:
         self.gates = gates or FeatureGates()
-        self.now = now
         self.observers: list[Observer] = []
         self.among: int | None = None  # the nodes that pods may go to, as a set of positions; None: all
         self.preferred: Callable[[Pod], str] = lambda pod: ""  # the node for a pod where several are equally good
         self.is_terse = False  # whether `waiting` goes without the node on which a pod came farthest, to save time
-        self._held: set[str] = set()  # uids of pods that are not tried before they are released
-        self._profiles = (configuration or Configuration()).profiles
-        self.picture = SimulatedPicture(self.gates)
-        self._claims = SimulatedClaims(self.picture, Sharing.of(self.gates), self._named)
-        self._queue = SchedulingQueue(lambda: self.now, flush_after=math.inf)  # here no event is missed
+        self.model = ClusterModel(self.gates, (configuration or Configuration()).profiles)
+        self.model.now = now
+        self._claims = SimulatedClaims(self.model, Sharing.of(self.gates), self._named)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._made = 0  # objects that got a uid here
-        self._last: Candidate | None = None
         self._why: dict[str, Unschedulable] = {}  # pod uid → why it waits
         self.add(*objects)
+
+    @property
+    def now(self) -> float:
+        return self.model.now
 
     # -- what there is
 
@@ -108,12 +103,11 @@ class Cluster:
             if isinstance(typed, Pod):
                 self.submit(typed)
             else:
-                self.picture.put(self._named(typed))
-                self._helped_by(typed)
+                self._put(self._named(typed))
 
     def remove(self, type_: type[Wire], name: str, namespace: str = "") -> None:
         """Remove an object; KeyError when there is none. The pods of a node that goes are deleted with it."""
-        found = self.picture.get(type_, name, namespace)
+        found = self.model.objects.get(type_, name, namespace)
         if found is None:
             raise KeyError(f"{type_.__name__} {namespace + '/' if namespace else ''}{name}")
         if isinstance(found, Pod):
@@ -122,22 +116,22 @@ class Cluster:
         if isinstance(found, Node):
             for pod in self.pods_on(name):
                 self._end(pod)
-        self.picture.drop(found)
-        self._helped_by(found)
+        self.model.drop(found)
+        self._wake_for_devices()
 
     def get(self, type_: type[W], name: str, namespace: str = "") -> W | None:
-        return self.picture.get(type_, name, namespace)
+        return self.model.objects.get(type_, name, namespace)
 
     def current(self, one: W) -> W | None:
         """An object as it is now; None where none of its name is left."""
         meta: ObjectMeta = cast(Any, one).metadata
-        return self.picture.get(type(one), meta.name, meta.namespace)
+        return self.model.objects.get(type(one), meta.name, meta.namespace)
 
     def all(self, type_: type[W]) -> Iterator[W]:
-        return self.picture.all(type_)
+        return self.model.objects.all(type_)
 
     def pods_on(self, node: str) -> list[Pod]:
-        info = self.picture.table.get(node)
+        info = self.model.state.table.get(node)
         return [placed.pod for placed in info.pods.values()] if info is not None else []
 
     def holders(self) -> dict[DeviceId, ResourceClaim]:
@@ -162,30 +156,27 @@ class Cluster:
 
     def is_waiting(self, uid: str) -> bool:
         """Whether a pod has come and got no node yet."""
-        return self._queue.get(uid) is not None
+        return self.model.queue.get(uid) is not None
 
     def hold(self, uid: str) -> None:
         """Do not try a pod before it is released; to be called before it comes."""
-        self._held.add(uid)
+        self.model.hold(uid)
 
     def release(self, uid: str) -> None:
         """Let a pod be tried that was held."""
-        self._held.discard(uid)
-        if (waiting := self._queue.get(uid)) is not None:
-            self._queue.add(waiting.pod, gated=self._is_gated(waiting.pod))
+        self.model.release(uid)
 
     def settle(self) -> int:
         """Try the pods that can be tried now, until none is left; how many got a node."""
         placed = 0
-        while (waiting := self._queue.pop()) is not None:
+        while (waiting := self.model.next()) is not None:
             decision = self._decide(waiting)
             if isinstance(decision, Promise):
-                self._queue.remove(waiting.key)
                 self._bind(decision)
+                self.model.end(waiting)
                 placed += 1
             else:
                 self._refuse(waiting, decision)
-            self._queue.judged(waiting)
         return placed
 
     def advance(self, seconds: float) -> None:
@@ -196,25 +187,24 @@ class Cluster:
         """Let time pass: to a moment, or until nothing is left that would happen by itself."""
         self.settle()
         while (due := self.next_event()) is not None and (until is None or due <= until):
-            self.now = max(self.now, due)
+            self.model.now = max(self.now, due)
             while self._events and self._events[0][0] <= self.now:
                 heapq.heappop(self._events)[2]()
             self.settle()
         if until is not None:
-            self.now = max(self.now, until)
+            self.model.now = max(self.now, until)
 
     def preview(self, uid: str) -> Promise | None:
         """What a pod that waits would get if it were tried now; None for nothing. Changes nothing."""
-        waiting, start = self._queue.get(uid), self.picture.placement.start
+        waiting, start = self.model.queue.get(uid), self.model.state.placement.start
         if waiting is None:
             return None
         attempt = waiting.attempt
         decision = self._decide(waiting)
-        waiting.attempt, self.picture.placement.start = attempt, start
+        waiting.attempt, self.model.state.placement.start = attempt, start
         if not isinstance(decision, Promise):
             return None
-        for claim in decision.pending:
-            self.picture.devices.ledger.forget(claim.metadata.uid)
+        self.model.forget(decision)
         return decision
 
     def explain(self, name: str, namespace: str = "default") -> Explanation:
@@ -223,29 +213,29 @@ class Cluster:
         if pod is None:
             raise KeyError(f"Pod {namespace}/{name}")
         if pod.spec.nodeName:
-            return Explanation(pod.spec.nodeName, tuple(devices_of(self.picture, pod)))
+            return Explanation(pod.spec.nodeName, tuple(devices_of(self.model.objects, pod)))
         why, problem = self._why.get(pod.metadata.uid), self.problem_of(pod)
         return Explanation(why=why, problem=problem, verdicts=tuple(self.verdicts(pod)))
 
     def verdicts(self, pod: Pod) -> list[NodeVerdict]:
         """What every node says to a pod, rule by rule."""
         judged = self.judge(pod, thorough=True)
-        return self.picture.placement.rules.verdicts(judged) if judged is not None else []
+        return self.model.state.placement.rules.verdicts(judged) if judged is not None else []
 
     def judge(self, pod: Pod, *, thorough: bool = False) -> Judgement | None:
         """What the rules say of the nodes; None where the claims of the pod are in the way before any node is."""
-        claims = self.picture.devices.claims_of(pod)
+        claims = self.model.state.devices.claims_of(pod)
         if not isinstance(claims, PodClaims):
             return None
-        return self.picture.placement.rules.judge(Candidate(pod), claims, thorough=thorough)
+        return self.model.state.placement.rules.judge(Candidate(pod), claims, thorough=thorough)
 
     def mind_neighbours(self) -> bool:
         """Whether pods wait that others may help by coming, or keep out."""
-        return bool(self._queue.refused_by(NEIGHBOUR_RULES))
+        return bool(self.model.queue.refused_by(NEIGHBOUR_RULES))
 
     def problem_of(self, pod: Pod) -> ClaimProblem | None:
         """What is wrong with the claims of a pod before any node is looked at."""
-        found = self.picture.devices.claims_of(pod)
+        found = self.model.state.devices.claims_of(pod)
         return None if isinstance(found, PodClaims) else found
 
     @contextmanager
@@ -254,18 +244,13 @@ class Cluster:
 
         The trial is this same cluster, so it costs what it changes, however large the cluster is.
         """
-        kept = {name: vars(self)[name] for name in _OWN}
-        copied = {"_events": [*self._events], "_why": dict(self._why), "_held": set(self._held)}
-        start = self.picture.placement.start
-        self._queue = self._queue.copy()
-        self.observers = []
-        self.picture.journal.mark()
+        kept = self.observers, self.among, self.preferred, self.is_terse, self._made, self._events, self._why
+        self.observers, self._events, self._why = [], [*self._events], dict(self._why)
         try:
-            yield self
+            with self.model.fork():
+                yield self
         finally:
-            self.picture.journal.roll_back()
-            vars(self).update(kept | copied)
-            self.picture.placement.start = start
+            self.observers, self.among, self.preferred, self.is_terse, self._made, self._events, self._why = kept
 
     # -- pods
 
@@ -275,55 +260,30 @@ class Cluster:
             return
         pod = _running_for(pod, runs)
         if pod.spec.nodeName:
-            self.picture.put(pod)
+            self.model.put(pod)
             self._end_later(pod)
             return
         pod = self._claims.made_for(pod)
-        is_new = self._queue.get(pod.metadata.uid) is None
-        self.picture.put(pod)
-        self._queue.add(pod, gated=self._is_gated(pod))
+        is_new = self.model.queue.get(pod.metadata.uid) is None
+        self.model.put(pod)
         for observer in self.observers if is_new else ():
             observer.came(self.now, pod)
 
-    def _is_gated(self, pod: Pod) -> bool:
-        """Whether a pod may not be tried yet."""
-        if pod.spec.schedulingGates or pod.metadata.uid in self._held:
-            return True
-        return self.picture.devices.missing_for(pod) is not None
-
     def _decide(self, waiting: Waiting) -> Decision:
-        """As the scheduler decides; there is nobody else here who would want a turn."""
-        pod = waiting.pod
-        self._last = Candidate(pod, self._last)
-        profile = self._profiles.get(pod.spec.schedulerName) or next(iter(self._profiles.values()))
-        attempt = waiting.attempt = Attempt(
-            self._last,
-            PodClaims(pod),
-            profile,
-            among=self.among,
-            preferred=self.preferred(pod),
-            is_terse=self.is_terse,
-        )
-        claims = self.picture.devices.claims_of(pod)
-        if not isinstance(claims, PodClaims):
-            return Refused(
-                Unschedulable(len(self.picture.table), problem=claims), frozenset({SchedulingRule.DYNAMIC_RESOURCES})
-            )
-        attempt.claims = claims
-        return self._search(attempt)
-
-    def _search(self, attempt: Attempt) -> Decision:
+        """Let the core decide; there is nobody else here who would want a turn."""
         while True:
             begun = time.perf_counter()
-            decision = self.picture.placement.decide(attempt)
-            attempt.seconds += time.perf_counter() - begun
+            attempt = self.model.begin(
+                waiting, among=self.among, preferred=self.preferred(waiting.pod), is_terse=self.is_terse
+            )
+            decision = self.model.decide(attempt)
             if not isinstance(decision, Unfinished):
                 return decision
+            attempt.seconds += time.perf_counter() - begun
 
     def _refuse(self, waiting: Waiting, decision: Decision) -> None:
         assert isinstance(decision, Refused)
-        assert waiting.attempt is not None  # the decision is its result
-        self._queue.refuse(waiting, decision.rules, waiting.attempt.alike)
+        self.model.refuse(waiting, decision)
         self._why[waiting.key] = decision.why
         for observer in self.observers:
             observer.refused(self.now, waiting.pod, decision.why)
@@ -331,12 +291,11 @@ class Cluster:
     def _bind(self, promise: Promise) -> None:
         pod = promise.claims.pod
         bound = self._claims.bound(promise)
-        self.picture.put(bound)
+        self.model.put(bound)
         self._why.pop(pod.metadata.uid, None)
         self._end_later(bound)
         for observer in self.observers:
             observer.placed(self.now, bound, promise)
-        self._queue.activate(self._queue.refused_by(NEIGHBOUR_RULES))
 
     def _end_later(self, pod: Pod) -> None:
         said = pod.metadata.annotations.get(SECONDS)
@@ -356,20 +315,17 @@ class Cluster:
     def free(self, claim: ResourceClaim, owner: str) -> None:
         """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""
         self._claims.free(claim, owner)
-        wake_helped(self._queue, self.picture.devices)
+        self._wake_for_devices()
 
     def _end(self, pod: Pod, *, with_claims: bool = True) -> None:
         """A pod is gone: so are its claims, and its reservations of others'."""
-        uid = pod.metadata.uid
-        self._queue.remove(uid)
-        self._why.pop(uid, None)
-        self.picture.drop(pod)
+        self._why.pop(pod.metadata.uid, None)
+        self.model.drop(pod)
         if with_claims:
             self._claims.let_go(pod)
         for observer in self.observers:
             observer.ended(self.now, pod)
-        self._queue.activate(self._queue.refused_by(ROOM_RULES))
-        wake_helped(self._queue, self.picture.devices)
+        self._wake_for_devices()
 
     # -- time and hints
 
@@ -380,25 +336,19 @@ class Cluster:
         """When something happens by itself. A pod that was refused waits for an event and for no time."""
         return self._events[0][0] if self._events else None
 
-    def _helped_by(self, changed: Wire) -> None:
-        """Let pods try again that a change of an object may help."""
-        if isinstance(changed, Node):
-            self._queue.activate(self._queue.refused_by())
-        elif isinstance(changed, DeviceClass):
-            self._queue.activate(self._queue.refused_by(DEVICE_RULES | {SchedulingRule.NODE_RESOURCES_FIT}))
-        elif isinstance(changed, _DEVICE_KINDS):
-            wake_helped(self._queue, self.picture.devices)
-        elif isinstance(changed, (ResourceClaim, ResourceClaimTemplate)):
-            self._claims_changed()
+    def _put(self, obj: Wire) -> None:
+        """Add or replace an object other than a pod, and let waiting pods have the claims that it makes possible."""
+        self.model.put(obj)
+        if isinstance(obj, (ResourceClaimTemplate, PodGroup)):
+            for waiting in [*self.model.queue]:
+                pod = self._claims.made_for(waiting.pod)
+                if pod is not waiting.pod:
+                    self.model.put(pod)
+        self._wake_for_devices()
 
-    def _claims_changed(self) -> None:
-        for waiting in [*self._queue]:
-            pod = self._claims.made_for(waiting.pod)
-            if pod is not waiting.pod:
-                self.picture.put(pod)
-            self._queue.add(pod, gated=self._is_gated(pod))
-            if waiting.refused_by & DEVICE_RULES:
-                self._queue.activate_one(waiting.key)
+    def _wake_for_devices(self) -> None:
+        if self.model.has_device_news:
+            self.model.wake_for_devices()
 
     def _named(self, obj: Any) -> Any:
         """The object with a uid: the next number, so that the same calls give the same uids."""

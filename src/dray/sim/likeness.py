@@ -51,8 +51,8 @@ def kinds_for(cluster: Cluster, pod: Pod) -> Kinds | None:
         return None
     candidate = Candidate(pod)
     found: dict[Hashable, int] = {}
-    for info in cluster.picture.table.named(judged.nodes):
-        devices = cluster.picture.index.likeness(info.name)
+    for info in cluster.model.state.table.named(judged.nodes):
+        devices = cluster.model.state.index.likeness(info.name)
         if devices is None:
             return None
         key = devices, _room(candidate, info)

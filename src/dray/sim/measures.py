@@ -247,7 +247,7 @@ class Meter:
 
     def _hold(self, pod: Pod) -> None:
         devices = self._of_pod[pod.metadata.uid] = frozenset(
-            use.device for use in devices_of(self._cluster.picture, pod)
+            use.device for use in devices_of(self._cluster.model.objects, pod)
         )
         for device in devices:
             self._held[device] += 1
@@ -292,7 +292,7 @@ def largest_claim(cluster: Cluster, class_name: str, guess: int = 0) -> int:
 
 
 def _fits(cluster: Cluster, class_name: str, count: int) -> bool:
-    return bool(cluster.picture.index.fits([claim_for_devices(class_name, count)]))
+    return bool(cluster.model.state.index.fits([claim_for_devices(class_name, count)]))
 
 
 def _waiting(waited: Sequence[float]) -> WaitingTimes:

@@ -157,19 +157,19 @@ class Replay:
 
         It compared a hundred nodes with the recorded one among them, of which that was the best.
         """
-        picture, pod = self.cluster.picture, self._pods[uid]
-        info = picture.table.get(self._timeline.stories[uid].node)
+        state, pod = self.cluster.model.state, self._pods[uid]
+        info = state.table.get(self._timeline.stories[uid].node)
         known = self.cluster.current(pod)
         judged = self.cluster.judge(known) if known is not None else None
         if info is None or judged is None or judged.nodes.bit_count() <= COMPARED:
             return False
-        fitting, start = [*positions(judged.nodes)], picture.placement.start
+        fitting, start = [*positions(judged.nodes)], state.placement.start
         here = bisect_left(fitting, info.position)
         for before in range(COMPARED):
-            picture.placement.start = fitting[(here - before) % len(fitting)]
+            state.placement.start = fitting[(here - before) % len(fitting)]
             if self._is_as_recorded(uid):
                 return True
-        picture.placement.start = start
+        state.placement.start = start
         return False
 
     def _do(self, step: Step) -> None:

@@ -1,4 +1,4 @@
-"""The devices that a pod has, claim by claim. Pure, on one picture of a cluster."""
+"""The devices that a pod has, claim by claim. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from dray.api.allocations import DeviceId
 from dray.api.types.core import Pod
-from dray.sim.picture import SimulatedPicture
+from dray.core.objects import StoredObjects
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
@@ -19,9 +19,9 @@ class DeviceUse(msgspec.Struct, frozen=True):
     device: DeviceId
 
 
-def devices_of(picture: SimulatedPicture, pod: Pod) -> Iterator[DeviceUse]:
+def devices_of(objects: StoredObjects, pod: Pod) -> Iterator[DeviceUse]:
     """The devices of the claims that a pod uses."""
-    for use, claim in picture.claims_of(pod):
+    for use, claim in objects.claims_of(pod):
         if claim.status.allocation is None:
             continue
         for result in claim.status.allocation.devices.results:

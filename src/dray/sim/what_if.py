@@ -111,7 +111,7 @@ def _kinds(cluster: Cluster, demand: PodBatch) -> Kinds | None:
 
 def _fill(cluster: Cluster, demand: PodBatch, kinds: Kinds, limit: int) -> int:
     """Place single pods on the examples until none fits; how many fit on all nodes, as far as the limit."""
-    single, table, count = PodBatch(demand.pods[:1], demand.own), cluster.picture.table, 0
+    single, table, count = PodBatch(demand.pods[:1], demand.own), cluster.model.state.table, 0
     cluster.among = kinds.examples
     for tag in _free_tags(cluster, single, "example-"):
         (pod,) = _submit(cluster, single.copy(tag))
@@ -170,6 +170,6 @@ def _outcome(cluster: Cluster, pod: Pod, waiting: dict[str, Unschedulable]) -> P
     found = cluster.current(pod)
     assert found is not None  # it was submitted, and no time has passed
     if found.spec.nodeName:
-        return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster.picture, found)))
+        return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster.model.objects, found)))
     gates = tuple(gate.name for gate in found.spec.schedulingGates)
     return PodOutcome(name, why=waiting.get(name), problem=cluster.problem_of(found), gates=gates)

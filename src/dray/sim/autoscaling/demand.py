@@ -69,7 +69,7 @@ def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
     home: dict[str, str] = {}  # uid of a claim → unit
     claims: dict[str, dict[str, ResourceClaim]] = {}
     for pod in pods:
-        own = {claim.metadata.uid: claim for _, claim in cluster.picture.claims_of(pod)}
+        own = {claim.metadata.uid: claim for _, claim in cluster.model.objects.claims_of(pod)}
         shared = [uid for uid, claim in own.items() if claim.status.allocation is None]
         units = dict.fromkeys(home[uid] for uid in shared if uid in home)
         unit = next(iter(units), pod.metadata.uid)
@@ -102,7 +102,7 @@ def _shape(cluster: Cluster, unit: Unit, *, labels: bool) -> bytes:
 def _pod_shape(cluster: Cluster, pod: Pod, numbers: dict[str, int], *, labels: bool) -> list[object]:
     spec = pod.spec
     containers = [[one.resources, one.ports, one.restartPolicy] for one in (*spec.initContainers, *spec.containers)]
-    uses = [numbers.get(use.claim or "") for use in podclaims.uses_of(pod, cluster.picture.group_of(pod))]
+    uses = [numbers.get(use.claim or "") for use in podclaims.uses_of(pod, cluster.model.objects.group_of(pod))]
     return [
         pod.metadata.namespace,
         pod.metadata.labels if labels else None,

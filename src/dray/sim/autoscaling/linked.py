@@ -89,7 +89,7 @@ def carry_out(
 
 def _next_on(trial: Cluster, node: str, units: list[Unit]) -> bool:
     """Place the next units of a node there, as far as they fit; whether any did."""
-    info = trial.picture.table.get(node)
+    info = trial.model.state.table.get(node)
     assert info is not None  # it was added
     trial.among = 1 << info.position
     before = len(units)

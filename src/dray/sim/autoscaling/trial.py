@@ -167,7 +167,7 @@ def placed(trial: Cluster, unit: Unit) -> bool:
 def steps_taken(trial: Cluster, unit: Unit) -> int:
     """How far down their lists of alternatives the requests of a unit were served."""
     pods = [trial.current(pod) or pod for pod in unit.pods]
-    claims = {claim.metadata.uid: claim for pod in pods for _, claim in trial.picture.claims_of(pod)}
+    claims = {claim.metadata.uid: claim for pod in pods for _, claim in trial.model.objects.claims_of(pod)}
     return sum(map(steps_of, claims.values()))
 
 

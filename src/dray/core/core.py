@@ -1,0 +1,319 @@
+"""`SchedulerCore`: the scheduler as a state machine. Changes of the cluster go in, decisions about pods come out.
+
+The core neither waits nor writes. Whoever drives it sets `now`, applies changes, takes the next pod, asks for a decision
+and reports what became of it:
+
+    core.apply(old, new)            an object came, changed or went
+    core.wake_for_devices()         wake the pods that changed devices may help
+    waiting = core.next()           the pod to try next
+    attempt = core.begin(waiting)
+    decision = core.decide(attempt)
+    core.place(...), core.refuse(...)    follow a decision
+    core.confirm(...), core.undo(...)    a placement was written, or could not be
+
+`dray.scheduler` drives it from informers and writes its decisions; `ClusterModel` lets a simulation drive it. Left out:
+the rules (`dray.verdicts`), the picture that they are asked about (`state`), the order of pods (`queue`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from dray.api import podclaims
+from dray.api.claim_access import PodClaims
+from dray.api.claim_lifecycle import ClaimState, state_of
+from dray.api.extended_resources import is_special
+from dray.api.gates import FeatureGates
+from dray.api.reasons.nodes import SchedulingRule, Unschedulable
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.core.attempt import Attempt, Decision, Promise, Refused
+from dray.core.configuration import SchedulerProfile
+from dray.core.objects import ClusterObjects
+from dray.core.queue import FLUSH_AFTER, AlikePods, QueuePlace, SchedulingQueue, Waiting
+from dray.core.state import ANYTHING, CLASSES, DEVICE_RULES, ROOM, ClusterState, Effect, spec_changed
+from dray.verdicts.demand import Candidate
+from dray.verdicts.node_resources import with_claims
+
+PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are generated right after the pod
+
+
+@dataclass
+class _Progress:
+    """What changes as pods are tried; a fork works on a copy."""
+
+    queue: SchedulingQueue
+    now: float = 0.0
+    last: Candidate | None = None  # the pod that was tried last: the next is often like it
+    held: set[str] = field(default_factory=set)  # uids of pods that are not tried before they are released
+
+    def copy(self) -> _Progress:
+        return replace(self, queue=self.queue.copy(), held=set(self.held))
+
+
+class SchedulerCore:
+    """Places the pods of its profiles.
+
+    With `fallback`, a pod whose scheduler name has no profile is treated by the first profile; otherwise it is left to
+    its own scheduler. With `defers`, an attempt that takes long is made in parts (`Unfinished`).
+    """
+
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        gates: FeatureGates,
+        profiles: Mapping[str, SchedulerProfile],
+        clock: Callable[[], float],
+        *,
+        fallback: bool = False,
+        defers: bool = False,
+        flush_after: float = FLUSH_AFTER,
+        binding_timeouts: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self.objects = objects
+        self._profiles = profiles
+        self._fallback = next(iter(profiles.values())) if fallback else None
+        self._progress = _Progress(SchedulingQueue(lambda: self._progress.now, flush_after=flush_after))
+        self.state = ClusterState(objects, gates, clock, defers=defers, binding_timeouts=binding_timeouts)
+        self._has_device_news = False  # devices changed since the last look at waiting pods began
+        self._look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
+
+    @property
+    def now(self) -> float:
+        """The time of the driver's clock, in seconds; the core never reads a clock."""
+        return self._progress.now
+
+    @now.setter
+    def now(self, seconds: float) -> None:
+        self._progress.now = seconds
+
+    @property
+    def queue(self) -> SchedulingQueue:
+        return self._progress.queue
+
+    def profile_of(self, pod: Pod) -> SchedulerProfile | None:
+        """The profile for a pod; None for a pod of another scheduler."""
+        return self._profiles.get(pod.spec.schedulerName) or self._fallback
+
+    # -- changes
+
+    def apply(self, old: Any, new: Any) -> None:
+        """Take note that an object came (no `old`), changed, or went (no `new`), and wake the pods that it may help."""
+        if isinstance(old, Pod) and isinstance(new, Pod) and old.metadata.uid != new.metadata.uid:
+            self.apply(old, None)  # another pod of the same name
+            old = None
+        effect = self.state.change(old, new)
+        if effect.rules or effect.devices:
+            self._wake(effect)
+        match new if new is not None else old:
+            case Pod():
+                self._pod_changed(old, new, has_left_node=effect is ROOM)
+            case ResourceClaim() as claim:
+                self._claim_changed(claim, gone=new is None)
+            case PodGroup() as group if old is None or new is None:
+                self._recheck(self.objects.members(group.metadata.namespace, group.metadata.name))
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None, *, has_left_node: bool) -> None:
+        if new is None or podclaims.is_finished(new):
+            pod = new or old
+            assert pod is not None
+            self.queue.remove(pod.metadata.uid)
+            if has_left_node:
+                self._left_claims(pod)
+        elif new.spec.nodeName:
+            self.queue.remove(new.metadata.uid)
+        elif self.profile_of(new) is not None:
+            self._pod_waits(old, new)
+
+    def _pod_waits(self, old: Pod | None, new: Pod) -> None:
+        """A pod that has no node came or changed, or something that it cannot be without did (`old` is `new`)."""
+        if new.metadata.deletionTimestamp is not None:
+            self.queue.remove(new.metadata.uid)
+            return
+        waiting = self.queue.add(new, gated=self._is_gated(new))
+        if old is None or old is new:
+            waiting.is_reported = False
+        elif spec_changed(old, new) or old.metadata.labels != new.metadata.labels:
+            self.queue.activate_one(new.metadata.uid)
+
+    def _is_gated(self, pod: Pod) -> bool:
+        """Whether a pod may not be tried yet: it has scheduling gates, is held, or lacks a claim or its group."""
+        if pod.spec.schedulingGates or pod.metadata.uid in self._progress.held:
+            return True
+        return self.state.devices.missing_for(pod) is not None
+
+    def _left_claims(self, pod: Pod) -> None:
+        """Try pods again that cannot run where a claim is allocated, now that one user less keeps it there."""
+        namespace = pod.metadata.namespace
+        for use in self.objects.uses(pod) if podclaims.has_claims(pod) else ():
+            claim = self.objects.claim(namespace, use.claim) if use.claim else None
+            if claim is not None and state_of(claim) is ClaimState.ALLOCATED:
+                self._recheck(self.objects.consumers(namespace, claim.metadata.name))
+
+    def _claim_changed(self, claim: ResourceClaim, *, gone: bool) -> None:
+        if gone and is_special(claim) and (owner := podclaims.made_for(claim, "Pod")) is not None:
+            waiting = self.queue.get(owner.uid)  # a claim that was left over may have kept it out
+            if waiting is not None and waiting.refused_by & DEVICE_RULES:
+                self.queue.activate_one(owner.uid)
+        self._recheck(self.objects.consumers(claim.metadata.namespace, claim.metadata.name))
+
+    def _recheck(self, pods: Iterable[Pod]) -> None:
+        """A claim of these pods, or their group, came, went or changed."""
+        for pod in pods:
+            waiting = self.queue.get(pod.metadata.uid)
+            if waiting is not None and waiting.place is not QueuePlace.TRYING:  # else the change is our own
+                self._pod_waits(waiting.pod, waiting.pod)
+                if waiting.refused_by & DEVICE_RULES:
+                    self.queue.activate_one(pod.metadata.uid)
+
+    def _wake(self, effect: Effect) -> None:
+        """Try the pods again that a change may help; whom devices help is looked up by `wake_for_devices`."""
+        if effect.rules:
+            self.queue.activate(self.queue.refused_by(None if effect is ANYTHING else effect.rules))
+        self._has_device_news |= effect.devices
+
+    @property
+    def has_device_news(self) -> bool:
+        """Whether devices changed and not all pods were looked at that this may help."""
+        return self._has_device_news or self._look is not None
+
+    def wake_for_devices(self, most: int | None = None) -> None:
+        """Wake pods to which nodes can give more devices than when they were refused, while they can.
+
+        Of thousands that wait, many ask for the same (`Attempt.alike`): they are looked at once, and woken one after the
+        other. With `most`, so many kinds of pods are looked at, and the next call goes on with the others.
+        """
+        if self._look is None:
+            self._has_device_news, self._look = False, iter(self.queue.alike())
+        looked = 0
+        for pods in islice(self._look, most):
+            looked += 1
+            first = pods.first()  # none where a group before took them along
+            if first is not None and (attempt := first.attempt) is not None:
+                self.queue.activate_in_turn(pods, partial(self.state.devices.is_news, attempt))
+        if most is None or looked < most:
+            self._look = None
+
+    def hold(self, uid: str) -> None:
+        """Do not try a pod before it is released. To be called before the pod comes."""
+        self._progress.held.add(uid)
+
+    def release(self, uid: str) -> None:
+        """Let a pod be tried that was held."""
+        self._progress.held.discard(uid)
+        if (waiting := self.queue.get(uid)) is not None:
+            self.queue.add(waiting.pod, gated=self._is_gated(waiting.pod))
+
+    def unreported(self) -> list[tuple[Pod, Unschedulable]]:
+        """Pods that lack a claim or their group for longer than usual, each with what is missing. Tells each once."""
+        found = []
+        for waiting in self.queue.gated():
+            if waiting.is_reported or waiting.since + PATIENCE > self.now:
+                continue
+            waiting.is_reported = True
+            problem = None if waiting.pod.spec.schedulingGates else self.state.devices.missing_for(waiting.pod)
+            if problem is not None:
+                found.append((waiting.pod, Unschedulable(len(self.state.table), problem=problem)))
+        return found
+
+    # -- decisions
+
+    def next(self) -> Waiting | None:
+        """The pod to try next, or None while no pod can be tried."""
+        return self.queue.pop()
+
+    def begin(
+        self, waiting: Waiting, *, among: int | None = None, preferred: str = "", is_terse: bool = False
+    ) -> Attempt:
+        """Begin an attempt to place a pod, or go on with the one that is not over: find out about its claims."""
+        profile = self.profile_of(waiting.pod)
+        assert profile is not None  # or it would not be in the queue
+        self._progress.last = candidate = Candidate(waiting.pod, self._progress.last)
+        attempt = Attempt(
+            candidate,
+            PodClaims(waiting.pod),
+            profile,
+            failed_on=waiting.failed_on,
+            among=among,
+            preferred=preferred,
+            is_terse=is_terse,
+        ).continuing(waiting.attempt)
+        waiting.attempt = attempt
+        return self.prepare(attempt)
+
+    def prepare(self, attempt: Attempt) -> Attempt:
+        """Look up the claims of an attempt's pod. Returns the attempt."""
+        claims = self.state.devices.claims_of(attempt.pod)
+        if isinstance(claims, PodClaims):
+            attempt.claims = claims
+        else:
+            attempt.problem = claims
+        return attempt
+
+    def decide(self, attempt: Attempt) -> Decision:
+        """A node and devices for the pod of an attempt, or why there are none."""
+        if attempt.problem is not None:
+            why = Unschedulable(len(self.state.table), problem=attempt.problem)
+            return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
+        return self.state.placement.decide(attempt)
+
+    def place(self, waiting: Waiting, promise: Promise) -> None:
+        """Count a pod on the node that it was promised."""
+        assert waiting.attempt is not None
+        demand = with_claims(waiting.pod, waiting.attempt.candidate.demand, promise.node_claims)
+        self.state.table.place(waiting.pod, promise.node, demand)
+        self.end(waiting)
+
+    def refuse(self, waiting: Waiting, refused: Refused, pause: float = 0.0) -> None:
+        """Let a pod wait for a change that may help it, or, with a `pause`, for so many seconds."""
+        assert waiting.attempt is not None
+        if pause:
+            self.queue.retry(waiting, pause, refused.rules)
+        else:
+            self.queue.refuse(waiting, refused.rules, waiting.attempt.alike)
+        self.end(waiting)
+
+    def fail(self, waiting: Waiting) -> None:
+        """An attempt ended with an error: try the pod again after a while."""
+        self.queue.retry(waiting)
+        self.end(waiting)
+
+    def end(self, waiting: Waiting) -> None:
+        """An attempt is over, whatever it came to: pods that wait for its result may go on."""
+        if waiting.attempt is not None:
+            waiting.attempt.end()
+        self.queue.judged(waiting)
+
+    def confirm(self, promise: Promise, written: Sequence[ResourceClaim]) -> None:
+        """Take note of the claims that a binding wrote."""
+        devices = self.state.devices
+        is_freed = [*map(devices.claim_written, written)]
+        if promise.special is not None:
+            is_freed.append(devices.claim_made(promise.special, written[-1]))
+        self._has_device_news |= any(is_freed)
+
+    def undo(self, waiting: Waiting, promise: Promise, *, is_bound: bool = False) -> None:
+        """A placement could not be written: give back what was promised, and try the pod again after a while.
+
+        `is_bound`: the pod has got a node all the same, from another scheduler.
+        """
+        if not is_bound:
+            self.state.table.unplace(waiting.key)
+            self._wake(ROOM)
+        self.forget(promise)
+        if promise.pending:
+            self._wake(CLASSES)
+        self.queue.retry(waiting)
+        if self.queue.get(waiting.key) is waiting:
+            self._pod_waits(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back
+
+    def forget(self, promise: Promise) -> None:
+        """Give back the devices of a promise that nobody will keep."""
+        for claim in promise.pending:
+            self.state.devices.ledger.forget(claim.metadata.uid)

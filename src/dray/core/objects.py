@@ -1,0 +1,184 @@
+"""What the core looks up about the cluster, and the objects themselves where nobody else keeps them.
+
+The scheduler answers these questions from its informers, so objects are not kept twice in one process. A simulation and
+an explanation keep them here. Left out: what follows from objects for scheduling (`state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar, cast
+
+from dray.api.extended_resources import is_special
+from dray.api.podclaims import Use, group_name, holds_devices, made_for, use_of, uses_of
+from dray.api.types.core import Namespace, Pod
+from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup
+from dray.api.wire import Wire
+
+W = TypeVar("W", bound=Wire)
+
+
+class ClusterObjects(Protocol):
+    """The objects of a cluster, as the core asks for them. Every answer is as of the last change that was applied."""
+
+    def claim(self, namespace: str, name: str) -> ResourceClaim | None: ...
+
+    def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that was generated for the extended resources of a pod, if there is one."""
+
+    def group_of(self, pod: Pod) -> PodGroup | None:
+        """The PodGroup that a pod belongs to, if it exists."""
+
+    def uses(self, pod: Pod) -> list[Use]:
+        """The claims of a pod, as its entries resolve right now."""
+
+    def consumers(self, namespace: str, claim: str) -> Iterable[Pod]:
+        """All pods that use a claim, each once."""
+
+    def members(self, namespace: str, group: str) -> Iterable[Pod]:
+        """The pods that name a PodGroup, whether the group exists or not."""
+
+    def is_in_use(self, claim: ResourceClaim) -> bool:
+        """Whether a pod that has a node and is not finished uses a claim."""
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]: ...
+
+    def slices(self) -> Iterable[ResourceSlice]: ...
+
+
+class StoredObjects:
+    """Objects by type, namespace and name. Implements `ClusterObjects`."""
+
+    def __init__(self) -> None:
+        self._objects: dict[type[Wire], dict[tuple[str, str], Any]] = {}
+        self._pods_by_claim = _Index[Pod](_claims_of_pod)
+        self._pods_by_group = _Index[Pod](_group_of_pod)
+        self._groups_by_claim = _Index[PodGroup](_claims_of_group)
+        self._special = _Index[ResourceClaim](_owner_of_special)
+        self._indexes: dict[type[Wire], tuple[_Index[Any], ...]] = {
+            Pod: (self._pods_by_claim, self._pods_by_group),
+            PodGroup: (self._groups_by_claim,),
+            ResourceClaim: (self._special,),
+        }
+
+    def put(self, new: Wire) -> Any:
+        """Add an object or replace the one of the same name. Returns the replaced object, or None."""
+        meta = cast(Any, new).metadata
+        kept = self._objects.setdefault(type(new), {})
+        key = meta.namespace, meta.name
+        old = kept.get(key)
+        kept[key] = new
+        for index in self._indexes.get(type(new), ()):
+            index.change(old, new)
+        return old
+
+    def drop(self, obj: Wire) -> Any:
+        """Remove the object of this type and name. Returns it; raises KeyError when there is none."""
+        meta = cast(Any, obj).metadata
+        old = self._objects[type(obj)].pop((meta.namespace, meta.name))
+        for index in self._indexes.get(type(obj), ()):
+            index.change(old, None)
+        return old
+
+    def get(self, type_: type[W], name: str, namespace: str = "") -> W | None:
+        return cast("W | None", self._objects.get(type_, {}).get((namespace, name)))
+
+    def all(self, type_: type[W]) -> Iterator[W]:
+        return iter(cast("list[W]", [*self._objects.get(type_, {}).values()]))
+
+    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        return self.get(ResourceClaim, name, namespace)
+
+    def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
+        return next(iter(self._special.get(pod.metadata.uid)), None)
+
+    def group_of(self, pod: Pod) -> PodGroup | None:
+        name = group_name(pod)
+        return self.get(PodGroup, name, pod.metadata.namespace) if name else None
+
+    def uses(self, pod: Pod) -> list[Use]:
+        return uses_of(pod, self.group_of(pod))
+
+    def claims_of(self, pod: Pod) -> Iterator[tuple[Use, ResourceClaim]]:
+        """The claims of a pod that exist, each with how the pod uses it."""
+        for use in self.uses(pod):
+            claim = self.claim(pod.metadata.namespace, use.claim) if use.claim else None
+            if claim is not None:
+                yield use, claim
+
+    def consumers(self, namespace: str, claim: str) -> Iterator[Pod]:
+        key = namespace, claim
+        pods = self._pods_by_claim.get(key)
+        yield from pods
+        groups = self._groups_by_claim.get(key)
+        seen = {pod.metadata.uid for pod in pods} if groups else ()
+        for group in groups:
+            for pod in self.members(namespace, group.metadata.name):
+                if pod.metadata.uid not in seen and any(use.claim == claim for use in self.uses(pod)):
+                    yield pod
+
+    def members(self, namespace: str, group: str) -> list[Pod]:
+        return self._pods_by_group.get((namespace, group))
+
+    def is_in_use(self, claim: ResourceClaim) -> bool:
+        return any(map(holds_devices, self.consumers(claim.metadata.namespace, claim.metadata.name)))
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        namespace = self.get(Namespace, name)
+        return namespace.metadata.labels if namespace is not None else {}
+
+    def slices(self) -> Iterator[ResourceSlice]:
+        return self.all(ResourceSlice)
+
+
+class _Index(dict[Hashable, dict[tuple[str, str], W]]):
+    """Objects by the keys that a function gives for them."""
+
+    def __init__(self, keys: Callable[[W], Iterable[Hashable]]) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def get(self, key: Hashable) -> list[W]:  # type: ignore[override]  # a list in place of a default
+        found = super().get(key)
+        return [*found.values()] if found else []
+
+    def change(self, old: W | None, new: W | None) -> None:
+        for key in self._keys(old) if old is not None else ():
+            found = self[key]
+            del found[_name_of(old)]
+            if not found:
+                del self[key]
+        for key in self._keys(new) if new is not None else ():
+            self.setdefault(key, {})[_name_of(new)] = new  # type: ignore[assignment]  # it is not None here
+
+
+def _name_of(obj: Any) -> tuple[str, str]:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+def _claims_of_pod(pod: Pod) -> set[Hashable]:
+    """The claims that a pod names without its group: in its entries, or in its status once they are generated."""
+    namespace = pod.metadata.namespace
+    claims: set[Hashable] = set()
+    for entry in pod.spec.resourceClaims:
+        if claim := use_of(pod, entry).claim:
+            claims.add((namespace, claim))
+    if (special := pod.status.extendedResourceClaimStatus) is not None:
+        claims.add((namespace, special.resourceClaimName))
+    return claims
+
+
+def _group_of_pod(pod: Pod) -> tuple[Hashable, ...]:
+    name = group_name(pod)
+    return ((pod.metadata.namespace, name),) if name else ()
+
+
+def _claims_of_group(group: PodGroup) -> set[Hashable]:
+    namespace = group.metadata.namespace
+    return {(namespace, entry.resourceClaimName) for entry in group.spec.resourceClaims if entry.resourceClaimName}
+
+
+def _owner_of_special(claim: ResourceClaim) -> tuple[Hashable, ...]:
+    owner = made_for(claim, "Pod") if is_special(claim) else None
+    return (owner.uid,) if owner is not None else ()

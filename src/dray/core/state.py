@@ -1,0 +1,176 @@
+"""The picture of the cluster that rules are asked about: nodes and their pods, devices and who holds them.
+
+The only place that turns a change of an object into a change of this picture. The scheduler, the simulation and explain
+all apply their changes here. A change answers which verdicts it may turn (`Effect`). Left out: the pods that wait
+(`core`), and the objects themselves (`objects`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from dray.allocator import Features, Index
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import is_finished
+from dray.api.reasons.nodes import SchedulingRule
+from dray.api.taints import selects, with_rules
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.core.attempt import Placement
+from dray.core.devices import Devices
+from dray.core.objects import ClusterObjects
+from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.nodes import NodeTable
+
+DEVICE_RULES = frozenset({SchedulingRule.DYNAMIC_RESOURCES})
+NEIGHBOUR_RULES = frozenset({SchedulingRule.INTER_POD_AFFINITY, SchedulingRule.POD_TOPOLOGY_SPREAD})
+ROOM_RULES = NEIGHBOUR_RULES | {SchedulingRule.NODE_PORTS, SchedulingRule.NODE_RESOURCES_FIT}
+
+
+class Effect(NamedTuple):
+    """What a change may do for pods that were refused: the rules that may now accept, and whether devices came."""
+
+    rules: frozenset[SchedulingRule] = frozenset()
+    devices: bool = False  # the allocator's index can tell which pods that helps
+
+
+NOTHING = Effect()
+ANYTHING = Effect(frozenset(SchedulingRule))
+ROOM = Effect(ROOM_RULES)  # a pod left its node, or needs less there
+NEIGHBOURS = Effect(NEIGHBOUR_RULES)
+DEVICES = Effect(devices=True)
+CLASSES = Effect(DEVICE_RULES)
+EXTENDED_CLASSES = Effect(DEVICE_RULES | {SchedulingRule.NODE_RESOURCES_FIT})
+
+
+class ClusterState:
+    """Nodes with their pods, and devices with their holders."""
+
+    index_type = Index
+
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        gates: FeatureGates,
+        clock: Callable[[], float],
+        *,
+        defers: bool = False,
+        binding_timeouts: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self.objects = objects
+        self.table = NodeTable()
+        self.index = self.index_type(Features.from_gates(gates.enabled), defers=defers)
+        self.devices = Devices(
+            self.index,
+            objects.claim,
+            objects.group_of,
+            self.table,
+            gates,
+            clock,
+            binding_timeouts,
+            objects.extended_resource_claim,
+            objects.is_in_use,
+        )
+        self.placement = Placement(self.table, Neighbours(self.table, objects.namespace_labels), self.devices)
+        self._taint_rules: dict[str, DeviceTaintRule] = {}
+        self._changes: dict[type[Any], Callable[[Any, Any], Effect]] = {
+            Pod: self._change_pod,
+            Node: self._change_node,
+            ResourceClaim: self._change_claim,
+            ResourceSlice: self._change_slice,
+            DeviceClass: self._change_class,
+            DeviceTaintRule: self._change_taint_rule,
+        }
+
+    def change(self, old: Any, new: Any) -> Effect:
+        """Take note that an object came (no `old`), changed, or went (no `new`). Both are of one type and name."""
+        change = self._changes.get(type(new if new is not None else old))
+        return change(old, new) if change is not None else NOTHING
+
+    def _change_pod(self, old: Pod | None, new: Pod | None) -> Effect:
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self._unplace(old)  # another pod of the same name
+        if new is None or is_finished(new):
+            return self._unplace(new or old)
+        if new.spec.nodeName:
+            self.table.place(new, new.spec.nodeName)
+            if old is None or not old.spec.nodeName or old.metadata.labels != new.metadata.labels:
+                return NEIGHBOURS
+            return ROOM if spec_changed(old, new) else NOTHING  # it may need less now
+        if old is not None and old.spec.nodeName:  # a trial that placed it is taken back
+            return self._unplace(old)
+        return NOTHING
+
+    def _unplace(self, pod: Pod | None) -> Effect:
+        if pod is None or not self.table.node_of(pod.metadata.uid):
+            return NOTHING
+        self.table.unplace(pod.metadata.uid)
+        return ROOM
+
+    def _change_node(self, old: Node | None, new: Node | None) -> Effect:
+        if new is None:
+            assert old is not None
+            self.table.remove(old.metadata.name)
+            self.index.remove_node(old.metadata.name)
+            return NEIGHBOURS  # its topology domain may be gone
+        if old is not None and not _node_matters(old, new):
+            return NOTHING
+        self.index.upsert_node(new)
+        self.table.upsert(new, self.index.number(new.metadata.name))
+        return ANYTHING
+
+    def _change_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Effect:
+        is_freed = False
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            is_freed = self.devices.claim_changed(old, gone=True)
+        if new is not None:
+            is_freed |= self.devices.claim_changed(new, gone=False)
+        return DEVICES if is_freed else NOTHING
+
+    def _change_class(self, old: DeviceClass | None, new: DeviceClass | None) -> Effect:
+        rule = self.devices.rule
+        if new is not None:
+            return EXTENDED_CLASSES if rule.upsert_class(new) else CLASSES
+        assert old is not None
+        return EXTENDED_CLASSES if rule.remove_class(old.metadata.name) else CLASSES
+
+    def _change_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> Effect:
+        if new is None:
+            assert old is not None
+            self.index.remove_slice(old.metadata.name)
+        else:
+            self._publish(new)
+        return DEVICES
+
+    def _change_taint_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Effect:
+        """Taint the devices that a rule selects now, and clear those that it selected before."""
+        if old is not None and new is not None and old.spec == new.spec:
+            return NOTHING
+        if new is not None:
+            self._taint_rules[new.metadata.name] = new
+        elif old is not None:
+            self._taint_rules.pop(old.metadata.name, None)
+        for piece in self.objects.slices():
+            if any(rule and selects(rule, piece.spec.driver, piece.spec.pool.name) for rule in (old, new)):
+                self._publish(piece)
+        return DEVICES
+
+    def _publish(self, piece: ResourceSlice) -> None:
+        self.index.upsert_slice(with_rules(piece, self._taint_rules.values()))
+
+
+def spec_changed(old: Pod, new: Pod) -> bool:
+    return old.spec is not new.spec and old.spec != new.spec
+
+
+def _node_matters(old: Node, new: Node) -> bool:
+    """Whether a node changed in a way that a rule can see; heartbeats do not."""
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.status.allocatable != new.status.allocatable
+        or old.status.capacity != new.status.capacity
+        or old.status.declaredFeatures != new.status.declaredFeatures
+    )

@@ -1,0 +1,96 @@
+"""Keeps the core up to date with the informers, and looks from time to time at what only time brings about.
+
+Left out: what a change means (`dray.core`), and who is tried (`loop`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import Sharing, is_finished
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup
+from dray.client import Deltas, SharedInformers
+from dray.core.core import SchedulerCore
+from dray.scheduler.conditions import BindingConditions
+from dray.scheduler.telling import Teller
+
+LOOKS_APART = (
+    0.02  # seconds between two looks at which waiting pods other devices help: devices may change all the time
+)
+LOOK_SECONDS = 0.01  # of one look, before others get a turn
+KINDS_AT_ONCE = 4  # of pods that are looked at before the clock is
+REPORTS_APART = 0.5  # seconds between two looks for pods whose claims are missing
+
+
+class Following:
+    """Applies what informers tell to the core of one scheduler."""
+
+    def __init__(self, core: SchedulerCore, teller: Teller, conditions: BindingConditions) -> None:
+        self._core = core
+        self._teller = teller
+        self._conditions = conditions
+        self._looked = 0.0  # when waiting pods were last compared with what nodes can give
+        self._look: asyncio.TimerHandle | None = None  # the next such look
+
+    def listen(self, informers: SharedInformers, gates: FeatureGates, sharing: Sharing) -> None:
+        """Follow the kinds that matter with these gates."""
+        if gates.enabled("DynamicResourceAllocation"):
+            informers.informer(ResourceClaim).add_handler(self._on_claims)
+            informers.informer(DeviceClass).add_handler(self._on_changes)
+            informers.informer(ResourceSlice).add_handler(self._on_changes)
+        if sharing.groups:
+            informers.informer(PodGroup).add_handler(self._on_changes)
+        if gates.enabled("DRADeviceTaints"):
+            informers.informer(DeviceTaintRule).add_handler(self._on_changes)
+        informers.informer(Pod).add_handler(self._on_pods)
+        informers.informer(Node).add_handler(self._on_changes)
+
+    def close(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+
+    async def report_missing(self) -> None:
+        """Tell pods which of their claims are missing, until cancelled."""
+        while True:
+            await asyncio.sleep(REPORTS_APART)
+            self._core.now = time.monotonic()
+            for pod, why in self._core.unreported():
+                self._teller.waits(pod, why)
+
+    def _on_changes(self, deltas: Sequence[tuple[Any, Any]]) -> None:
+        core = self._core
+        core.now = time.monotonic()
+        for old, new in deltas:
+            core.apply(old, new)
+        self.look_soon()
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        self._on_changes(deltas)
+        for old, new in deltas:
+            if (gone := old if new is None else new) is not None and (new is None or is_finished(new)):
+                self._teller.forget(gone.metadata.uid)
+
+    def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
+        for old, new in deltas:
+            if (claim := new or old) is not None:
+                self._conditions.claim_changed(claim, gone=new is None)
+        self._on_changes(deltas)
+
+    def look_soon(self) -> None:
+        """See soon which pods changed devices help, at once if nobody looked lately."""
+        if self._look is None and self._core.has_device_news:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_at(max(loop.time(), self._looked + LOOKS_APART), self._wake_helped)
+
+    def _wake_helped(self) -> None:
+        self._look, self._looked = None, asyncio.get_running_loop().time()
+        self._core.now = now = time.monotonic()
+        while self._core.has_device_news and time.monotonic() < now + LOOK_SECONDS:
+            self._core.wake_for_devices(KINDS_AT_ONCE)
+        self.look_soon()  # the next look goes on with the others

@@ -1,0 +1,44 @@
+"""The objects of a cluster as the scheduler's informers know them, in the form in which the core asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dray.api.extended_resources import is_special
+from dray.api.podclaims import made_for
+from dray.api.types.core import Namespace, Pod
+from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.client import SharedInformers
+from dray.client.consumers import ClaimConsumers
+
+SPECIAL_BY_POD = "extended resource claims by pod"
+
+
+class InformedObjects:
+    """Implements `dray.core.objects.ClusterObjects`."""
+
+    def __init__(self, informers: SharedInformers, *, groups: bool) -> None:
+        self._consumers = consumers = ClaimConsumers(informers, groups=groups)
+        self._namespaces = informers.informer(Namespace)
+        self._claims = informers.informer(ResourceClaim)
+        self._claims.add_index(SPECIAL_BY_POD, _owner_of_special)
+        self._slices = informers.informer(ResourceSlice)
+        # Asked for every pod, so without a call in between.
+        self.claim = self._claims.get
+        self.group_of, self.uses, self.consumers = consumers.group_of, consumers.uses, consumers.of
+        self.members, self.is_in_use = consumers.members, consumers.is_in_use
+
+    def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
+        return next(iter(self._claims.by_index(SPECIAL_BY_POD, pod.metadata.uid)), None)
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        namespace = self._namespaces.get("", name)
+        return namespace.metadata.labels if namespace is not None else {}
+
+    def slices(self) -> Iterable[ResourceSlice]:
+        return self._slices.list()
+
+
+def _owner_of_special(claim: ResourceClaim) -> list[str]:
+    owner = made_for(claim, "Pod") if is_special(claim) else None
+    return [owner.uid] if owner is not None else []
