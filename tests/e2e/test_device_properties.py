@@ -131,7 +131,7 @@ class Schedule:
 
     async def all_given_back(self) -> bool:
         held = self.c.running.api.storage.cache.list("deviceholds/").versions
-        indexes = [self.c.parts[name].work.devices.index for name in SCHEDULERS]
+        indexes = [self.c.parts[name].work.core.state.devices.index for name in SCHEDULERS]
         return not held and not any(index.taken or index.shares for index in indexes) and not await self.c.claims()
 
 

@@ -144,7 +144,7 @@ async def test_of_the_changes_of_slices_those_wake_the_pod_up_that_give_it_devic
 async def test_of_changes_of_slices_that_come_together_the_last_one_is_not_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dray.scheduler.following.LOOKS_APART", 0.3)  # longer than three writes take
+    monkeypatch.setattr("dray.scheduler.feed.LOOKS_APART", 0.3)  # longer than three writes take
     async with cluster(nodes=1, devices=1, parts=ALONE) as c:
         await c.create(ResourceClaim, claim("c", request(selector=f'device.attributes["{DRIVER}"].number == 3')))
         await c.create(Pod, pod("p", claims=["c"]))

@@ -35,7 +35,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.core.attempt import Attempt, Decision, Promise, Refused
 from dray.core.configuration import SchedulerProfile
-from dray.core.objects import ClusterObjects
+from dray.core.objects import ObjectLookup
 from dray.core.queue import FLUSH_AFTER, AlikePods, QueuePlace, SchedulingQueue, Waiting
 from dray.core.state import ANYTHING, CLASSES, DEVICE_RULES, ROOM, ClusterState, Effect, spec_changed
 from dray.verdicts.demand import Candidate
@@ -66,7 +66,7 @@ class SchedulerCore:
 
     def __init__(
         self,
-        objects: ClusterObjects,
+        objects: ObjectLookup,
         gates: FeatureGates,
         profiles: Mapping[str, SchedulerProfile],
         clock: Callable[[], float],

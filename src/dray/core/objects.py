@@ -19,7 +19,7 @@ from dray.api.wire import Wire
 W = TypeVar("W", bound=Wire)
 
 
-class ClusterObjects(Protocol):
+class ObjectLookup(Protocol):
     """The objects of a cluster, as the core asks for them. Every answer is as of the last change that was applied."""
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None: ...
@@ -48,15 +48,15 @@ class ClusterObjects(Protocol):
 
 
 class StoredObjects:
-    """Objects by type, namespace and name. Implements `ClusterObjects`."""
+    """Objects by type, namespace and name. Implements `ObjectLookup`."""
 
     def __init__(self) -> None:
         self._objects: dict[type[Wire], dict[tuple[str, str], Any]] = {}
-        self._pods_by_claim = _Index[Pod](_claims_of_pod)
-        self._pods_by_group = _Index[Pod](_group_of_pod)
-        self._groups_by_claim = _Index[PodGroup](_claims_of_group)
-        self._special = _Index[ResourceClaim](_owner_of_special)
-        self._indexes: dict[type[Wire], tuple[_Index[Any], ...]] = {
+        self._pods_by_claim = _ObjectIndex[Pod](_claims_of_pod)
+        self._pods_by_group = _ObjectIndex[Pod](_group_of_pod)
+        self._groups_by_claim = _ObjectIndex[PodGroup](_claims_of_group)
+        self._special = _ObjectIndex[ResourceClaim](_owner_of_special)
+        self._indexes: dict[type[Wire], tuple[_ObjectIndex[Any], ...]] = {
             Pod: (self._pods_by_claim, self._pods_by_group),
             PodGroup: (self._groups_by_claim,),
             ResourceClaim: (self._special,),
@@ -132,7 +132,7 @@ class StoredObjects:
         return self.all(ResourceSlice)
 
 
-class _Index(dict[Hashable, dict[tuple[str, str], W]]):
+class _ObjectIndex(dict[Hashable, dict[tuple[str, str], W]]):
     """Objects by the keys that a function gives for them."""
 
     def __init__(self, keys: Callable[[W], Iterable[Hashable]]) -> None:

@@ -20,7 +20,7 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.core.attempt import Placement
 from dray.core.devices import Devices
-from dray.core.objects import ClusterObjects
+from dray.core.objects import ObjectLookup
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
 
@@ -52,7 +52,7 @@ class ClusterState:
 
     def __init__(
         self,
-        objects: ClusterObjects,
+        objects: ObjectLookup,
         gates: FeatureGates,
         clock: Callable[[], float],
         *,

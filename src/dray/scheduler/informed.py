@@ -15,7 +15,7 @@ SPECIAL_BY_POD = "extended resource claims by pod"
 
 
 class InformedObjects:
-    """Implements `dray.core.objects.ClusterObjects`."""
+    """Implements `dray.core.objects.ObjectLookup`."""
 
     def __init__(self, informers: SharedInformers, *, groups: bool) -> None:
         self._consumers = consumers = ClaimConsumers(informers, groups=groups)

@@ -20,7 +20,7 @@ from dray.core.core import SchedulerCore
 from dray.core.queue import Waiting
 from dray.scheduler.binding import Binder, Overtaken
 from dray.scheduler.conditions import NotReady
-from dray.scheduler.following import Following
+from dray.scheduler.feed import InformerFeed
 from dray.scheduler.metrics import SchedulerFigures
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
@@ -43,7 +43,7 @@ class SchedulingLoop:
     def __init__(
         self,
         core: SchedulerCore,
-        following: Following,
+        feed: InformerFeed,
         teller: Teller,
         tasks: Tasks,
         thinker: Thinker,
@@ -52,7 +52,7 @@ class SchedulingLoop:
         give_way: GiveWay | None = None,
     ) -> None:
         self._core = core
-        self._following = following
+        self._feed = feed
         self._teller, self._tasks, self._thinker = teller, tasks, thinker
         self._binder = binder
         self._pods = pods
@@ -166,7 +166,7 @@ class SchedulingLoop:
             self._not_bound(waiting, promise, error)
             return
         self._core.confirm(promise, settled)
-        self._following.look_soon()
+        self._feed.look_soon()
         self._figures.passed("Bind", pod.spec.schedulerName, time.perf_counter() - started)
         self._figures.chose(promise.outcome.alternatives if promise.outcome else ())
         self._teller.bound(pod, promise.node)

@@ -16,7 +16,7 @@ from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
 from dray.scheduler.binding import Binder
 from dray.scheduler.conditions import BindingConditions
-from dray.scheduler.following import Following
+from dray.scheduler.feed import InformerFeed
 from dray.scheduler.informed import InformedObjects
 from dray.scheduler.loop import GiveWay, SchedulingLoop
 from dray.scheduler.tasks import Tasks
@@ -49,14 +49,14 @@ class Scheduler:
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)
         self._teller = Teller(client, self._tasks, time.monotonic)
         conditions = BindingConditions(timeouts, sharing, self._tasks, self._teller, objects.claim, time.time)
-        self._following = Following(self.core, self._teller, conditions)
+        self._feed = InformerFeed(self.core, self._teller, conditions)
         ready = conditions.ready if has_conditions else None
         binder = Binder(client, sharing, ready, objects.uses, objects.claim)
         pods = informers.informer(Pod)
         self.loop = SchedulingLoop(
-            self.core, self._following, self._teller, self._tasks, self._thinker, binder, pods, give_way
+            self.core, self._feed, self._teller, self._tasks, self._thinker, binder, pods, give_way
         )
-        self._following.listen(informers, gates, sharing)
+        self._feed.listen(informers, gates, sharing)
 
     async def run(self) -> None:
         """Schedule until cancelled; bindings under way are broken off and give back what they can."""
@@ -65,10 +65,10 @@ class Scheduler:
             await self._informers.synced()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._teller.run(), name="scheduler events")
-                group.create_task(self._following.report_missing(), name="scheduler reports")
+                group.create_task(self._feed.report_missing(), name="scheduler reports")
                 group.create_task(self.loop.run(), name="scheduler loop")
         finally:
-            self._following.close()
+            self._feed.close()
             await self._thinker.close()
             await self._tasks.cancel()
             if self._owns_informers:

@@ -28,7 +28,7 @@ KINDS_AT_ONCE = 4  # of pods that are looked at before the clock is
 REPORTS_APART = 0.5  # seconds between two looks for pods whose claims are missing
 
 
-class Following:
+class InformerFeed:
     """Applies what informers tell to the core of one scheduler."""
 
     def __init__(self, core: SchedulerCore, teller: Teller, conditions: BindingConditions) -> None:
