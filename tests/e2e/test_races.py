@@ -162,8 +162,9 @@ async def test_two_pods_with_one_claim_share_one_allocation() -> None:
     async with cluster(parts=WITHOUT_SCHEDULER) as c:
         hold = await held(c, allocates("gpu"))
         await c.create(ResourceClaim, claim("gpu"))
-        await c.create(Pod, pod("p", claims=["gpu"]), pod("q", claims=["gpu"]))
+        await c.create(Pod, pod("p", claims=["gpu"]))
         await hold.reached()
+        await c.create(Pod, pod("q", claims=["gpu"]))
         assert words_of(ClaimCode.BEING_ALLOCATED) in await c.waits("q")
         hold.go()
         p, q = await c.runs("p"), await c.runs("q")
