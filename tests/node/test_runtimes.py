@@ -231,6 +231,38 @@ async def test_what_a_container_leaves_behind_ends_with_it(executing: Runtime, t
     await eventually(lambda: not running_with(mark))
 
 
+async def test_daemons_of_a_container_and_of_commands_in_it_end_with_it(executing: Runtime, tmp_path: Path) -> None:
+    """Whoever leaves the process group of the container would use its devices after they are given to somebody else."""
+    mark = str(int(time.time() * 1000) + 3_000_000)
+    task = shell(f"setsid sleep {mark} & setsid sh -c 'setsid sleep {mark} & sleep {mark}' & sleep 600")
+    await executing.start(task)
+    session = await executing.exec(task.key, ("/bin/sh", "-c", f"setsid sleep {mark} > /dev/null 2>&1 & exit 0"))
+    await within(session.wait())
+    session.close()
+    await eventually(lambda: running_with(mark))
+    await within(executing.stop(task.key, 0))
+    await finished(executing, task.key)
+    assert not running_with(mark)  # at once: the devices are given back next
+
+
+async def test_processes_that_lost_their_parent_do_not_pile_up(executing: Runtime, tmp_path: Path) -> None:
+    flood = (
+        "for i in 1 2 3 4 5 6 7 8 9; do (setsid sh -c 'sleep 0.1 & exit 0' &); done; sleep 0.5; echo done; sleep 600"
+    )
+    task = shell(flood)
+    await executing.start(task)
+    await eventually(lambda: "done" in written(executing, task.key))
+    guardian = guardian_of(tmp_path / "pods/pod-1/containers/main")
+    await eventually(lambda: not [pid for pid in shim.children_of(guardian) if _state(pid) == "Z"])
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
 async def test_a_container_survives_its_agent_and_is_found_again(executing: Runtime, tmp_path: Path) -> None:
     task = await begun(executing, "echo after; exit 5", quick_ends=2)
     [started] = executing.attempts("pod-1")

@@ -7,6 +7,7 @@ that cannot be read is kept aside and reported. Left out: what the entries mean,
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -14,9 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from dray.node.shim import reserve, write_whole
+
 log = logging.getLogger(__name__)
 
 VERSION = 1
+_RESERVED_BYTES = 16 << 10  # that the next state of the file may have more
 
 
 class CheckpointedDevice(msgspec.Struct, frozen=True):
@@ -109,18 +113,13 @@ class Checkpoint:
         """The entries change in memory only after they are safe on disk."""
         if claims == self.claims:
             return
-        temporary = self.file.with_name(f".{self.file.name}.new")
-        with open(temporary, "wb", opener=_private) as stream:
-            stream.write(_encode(claims))
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(self.file)
+        data = _encode(claims)
+        write_whole(str(self.file), data, sync=True)
         _sync_directory(self.file.parent)
         self.claims = claims
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+        # Pods can be removed from a full disk only if their claims can be unprepared.
+        with contextlib.suppress(OSError):
+            reserve(str(self.file), len(data) + _RESERVED_BYTES)
 
 
 def _encode(claims: dict[str, PreparedClaim]) -> bytes:

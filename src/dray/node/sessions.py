@@ -28,6 +28,7 @@ _SECONDS = 5.0  # in which a request must have come
 _NS_GET_USERNS = 0xB701
 _NAMESPACES = ("mnt", "pid", "ipc", "uts")
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
+_HANDLED = (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD)
 _SPAWN_FAILED = 127
 _BUILDERS = ("bwrap", "runc")
 _SETTLE_SECONDS, _SETTLE_LOOKS = 0.02, 250  # how often, how many times to look whether a container has begun
@@ -151,7 +152,7 @@ def _run(
 
 def _attach(descriptors: list[int], tty: bool, connection: int) -> None:
     """Use the descriptors, and hold no other of the guardian's: a lock that is held says that it lives."""
-    for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE):
+    for number in _HANDLED:
         signal.signal(number, signal.SIG_DFL)
     if tty:
         fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)

@@ -3,7 +3,9 @@
 Runs as a program of its own, `python -I -S shim.py DIRECTORY`, with the standard library alone, since there is one for
 every container; it closes its standard output when the container runs or has failed. The directory holds `task.json`;
 the guardian holds a lock on `lock` as long as it lives, writes `pid.json` before the container may begin and `exit.json`
-at its end. SIGTERM is passed on, SIGUSR1 ends everything.
+at its end. SIGTERM is passed on, SIGUSR1 ends everything. Processes that leave the container's process group become
+children of the guardian when their parents end (it is a subreaper), and are killed with the container.
+A full disk costs a container lines of its log and nothing else: the space for `exit.json` is taken at the start.
 A directory that is gone, or has an `exit.json` at the start, means that the attempt was given up: nothing is started.
 """
 
@@ -21,23 +23,46 @@ import time
 
 MYPY = False
 if MYPY:  # for the type checker alone: importing `typing` would make every start slower
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 LOG_BYTES = 10 * 1024 * 1024  # a log that grows beyond is set aside once; as much as Kubernetes keeps by default
 LINE_BYTES = 16 * 1024  # longer lines are written in pieces, as container runtimes do
 AGAIN_SECONDS = 0.05  # until SIGTERM is passed on again to a container that was about to begin
 PR_SET_NO_NEW_PRIVS = 38
+PR_SET_CHILD_SUBREAPER = 36
+LEFTOVER_SECONDS = 10.0  # to wait for killed descendants; setuid programs of others cannot be killed, and are left
+LEFTOVER_LOOK_SECONDS = 0.01
+END_BYTES = 16 * 1024  # reserved for exit.json
 REPORT_DESCRIPTOR = 100  # where bwrap tells how its program ended; far from those that are open here
+HANDLED = (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD)
 DRAIN_SECONDS = 0.2  # how long to read on after the end, should something still hold the pipes
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
     """Write a whole file or none."""
-    file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(file, "w") as stream:
-        json.dump(value, stream)
+    write_whole(path, json.dumps(value).encode())
+
+
+def write_whole(path: str, data: bytes, sync: bool = False) -> None:
+    """Replace a file at once, within the space that `reserve` has taken for it, if it has."""
+    file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    with open(file, "wb") as stream:
+        stream.write(data)
+        stream.truncate()
+        stream.flush()
+        if sync:
+            os.fsync(file)
     os.replace(path + ".new", path)
+
+
+def reserve(path: str, size: int) -> None:
+    """Take the space on disk that the next `write_whole` of a file will need."""
+    file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        os.posix_fallocate(file, 0, size)
+    finally:
+        os.close(file)
 
 
 def start_time(pid: int | str) -> int:
@@ -80,13 +105,21 @@ class ContainerLog:
             self.write(stream, b"")
 
     def _append(self, data: bytes) -> None:
-        if data:
-            self._size += os.write(self._file, data)
-        if self._size > LOG_BYTES:
-            os.close(self._file)
+        """Write whole lines or none. What the disk has no room for is missing from the log."""
+        with contextlib.suppress(OSError):
+            if self._size > LOG_BYTES:
+                self._set_aside()
+            if data and os.write(self._file, data) == len(data):
+                self._size += len(data)
+            elif data:
+                os.ftruncate(self._file, self._size)
+
+    def _set_aside(self) -> None:
+        with contextlib.suppress(FileNotFoundError):  # it was, but there was no room for the next file
             os.replace(self._path, self._path + ".1")
-            self._file = self._open()
-            self._size = 0
+        fresh = self._open()
+        os.close(self._file)
+        self._file, self._size = fresh, 0
 
 
 class Ends:
@@ -159,7 +192,7 @@ class ContainerProcess:
         try:
             os.setsid()
             signal.setitimer(signal.ITIMER_REAL, 0)  # should a signal have come before its handler is gone
-            for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE):
+            for number in HANDLED:
                 signal.signal(number, signal.SIG_DFL)
             if not os.read(go, 1):
                 os._exit(1)  # the guardian was killed
@@ -216,14 +249,19 @@ def become(task: dict[str, Any], argv: list[str], environment: dict[str, str]) -
     """Be who the container is to be, where nothing else sees to it, and then a program. Returns only by an error."""
     identity = task.get("identity") or {}
     if identity.get("no_new_privileges"):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
     if "user" in identity:
         os.setgroups(identity["groups"])
         os.setresgid(*[identity["group"]] * 3)
         os.setresuid(*[identity["user"]] * 3)
     execute(argv, environment)
+
+
+def prctl(option: int, value: int) -> None:
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {option}")
 
 
 def execute(argv: list[str], environment: dict[str, str]) -> None:
@@ -258,15 +296,18 @@ def not_executed(program: str, why: str) -> str:
 
 def child_of(parent: int) -> int:
     """The first child of a process, 0 for none."""
+    return next(children_of(parent), 0)
+
+
+def children_of(parent: int) -> Iterator[int]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 with open(f"/proc/{entry}/stat") as stream:
                     if int(stream.read().rpartition(")")[2].split()[1]) == parent:
-                        return int(entry)
+                        yield int(entry)
             except OSError:
                 continue
-    return 0
 
 
 class ContainerWatch:
@@ -283,12 +324,12 @@ class ContainerWatch:
         self._console: Any = None  # once somebody has attached
         self._listener = listen(directory)
         self.on(self._listener.fileno(), self._asked)
+        self.on(children_ended(), self._reap)
 
     def follow(self) -> int:
         """Copy output until the container has ended; the wait status."""
         self._outputs = dict(self._workload.ends.outputs)
         self._read_on()
-        self.on(os.pidfd_open(self._workload.pid), self._ended)
         deadline = None
         while self._status is None or (self._outputs and time.monotonic() < (deadline or 0.0)):
             patience = DRAIN_SECONDS * 1000 if self._status is not None or self._lets_wait() else None
@@ -336,14 +377,28 @@ class ContainerWatch:
         if self._console is not None:
             self._console.write(self._outputs[descriptor], data)
 
-    def _ended(self, descriptor: int) -> None:
-        _, self._status = os.waitpid(self._workload.pid, 0)
-        self.off(descriptor)
+    def _reap(self, descriptor: int) -> None:
+        """Take note of every child that has ended: the container, a command in it, or a process that lost its parent."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(descriptor, 4096)
+        with contextlib.suppress(ChildProcessError):
+            while self._status is None:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == self._workload.pid:
+                    self._ended(status)
+                elif pid in self._sessions:
+                    self._finished(self._sessions[pid], status)
+                elif not pid:
+                    break
+
+    def _ended(self, status: int) -> None:
+        self._status = status
         self.off(self._listener.fileno())
         kill_rest(self._workload.pid)
         for session in self._sessions.values():
             session.kill()
             session.end(os.waitpid(session.pid, 0)[1])
+        kill_descendants()
 
     def _asked(self, _: int) -> None:
         import sessions  # type: ignore[import-not-found]  # beside this file; the first command pays for loading it
@@ -356,7 +411,6 @@ class ContainerWatch:
             if session is not None:
                 self._sessions[session.pid] = session
                 self.on(session.fileno(), lambda _: session.kill())  # hung up
-                self.on(os.pidfd_open(session.pid), lambda descriptor: self._finished(session, descriptor))
 
     def _attach(self, request: Any) -> None:
         import console  # type: ignore[import-not-found]  # beside this file
@@ -367,12 +421,10 @@ class ContainerWatch:
             self._console = console.Console(self, self._workload.ends.stdin, once, tty)
         self._console.attach(request.connection, request.descriptors, bool(request.words.get("stdin")))
 
-    def _finished(self, session: Any, descriptor: int) -> None:
-        self.off(descriptor)
-        os.close(descriptor)
+    def _finished(self, session: Any, status: int) -> None:
         self.off(session.fileno())
         session.kill()  # what it left behind
-        session.end(os.waitpid(session.pid, 0)[1])
+        session.end(status)
         del self._sessions[session.pid]
 
 
@@ -394,6 +446,29 @@ def kill_rest(group: int) -> None:
     """What a container leaves behind ends with it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
+
+
+def kill_descendants() -> None:
+    """Kill what left the container's process group, and wait until it is gone: its devices are about to be given back."""
+    deadline = time.monotonic() + LEFTOVER_SECONDS
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+            for pid in children_of(os.getpid()):  # theirs are ours once these are gone
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(LEFTOVER_LOOK_SECONDS)
+
+
+def children_ended() -> int:
+    """A descriptor that can be read when a child has ended."""
+    reads, writes = os.pipe()
+    for descriptor in (reads, writes):
+        os.set_blocking(descriptor, False)
+    signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reads
 
 
 def outcome(status: int) -> dict[str, Any]:
@@ -422,6 +497,8 @@ def main(directory: str) -> None:
         return
     with open(f"{directory}/task.json") as stream:
         task = json.load(stream)
+    reserve(f"{directory}/exit.json", END_BYTES)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     workload = ContainerProcess(task)
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, guarded(workload.terminate))

@@ -297,7 +297,8 @@ class Supervised:
                 message = "The container could not be located: its guardian was killed, or the machine restarted"
                 end = {"code": LOST_EXIT_CODE, "reason": "ContainerStatusUnknown", "message": message}
                 end["finished"] = time.time()
-                shim.write_json(str(directory / "exit.json"), end)
+                with contextlib.suppress(OSError):  # a full disk: the same is found out at the next start of the agent
+                    shim.write_json(str(directory / "exit.json"), end)
             return end
 
     def _signal(self, key: Key, number: int) -> None:
