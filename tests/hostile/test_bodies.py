@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from aiohttp import web
 
 from dray.api import protobuf
+from dray.api.wire import Tree
 from dray.apiserver.limits import LARGEST_OBJECT, Limits
 from dray.apiserver.security.certificates import Keys
 from tests import objects
@@ -296,6 +298,40 @@ async def test_a_webhook_that_answers_deeply_has_failed(server: Attacked, keys: 
         await posted(server.admin, HOOKS, hook.configuration(failurePolicy=policy))
         found, body = await server.user("editor")("POST", CONFIG, {"metadata": {"name": "c"}})
         assert found == code, body
+
+
+async def test_a_compressed_answer_of_a_webhook_is_not_unpacked(server: Attacked, keys: Keys) -> None:
+    """A kibibyte of gzip may stand for a mebibyte. A webhook is asked for plain text, and what it sends is taken as that."""
+
+    def compressed(request: Tree) -> web.Response:
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        text = json.dumps({**review, "response": {"uid": request["uid"], "allowed": True}})
+        body = gzip.compress(text.encode() + b" " * 500_000)
+        headers = {"content-encoding": "gzip", "content-type": "application/json"}
+        return web.Response(body=body, headers=headers)
+
+    async with hooking(keys) as hook:
+        hook.answer = compressed
+        await posted(server.admin, HOOKS, hook.configuration())
+        found, body = await server.user("editor")("POST", CONFIG, {"metadata": {"name": "c"}})
+        assert (found, "no AdmissionReview" in body["message"]) == (500, True), body
+        assert hook.headers[-1]["accept-encoding"] == "identity"
+
+
+async def test_cookies_of_a_webhook_are_not_kept(server: Attacked, keys: Keys) -> None:
+    def baking(request: Tree) -> web.Response:
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        response = web.json_response({**review, "response": {"uid": request["uid"], "allowed": True}})
+        response.set_cookie("kept", "x" * 1000)
+        return response
+
+    async with hooking(keys) as hook:
+        hook.answer = baking
+        hook.url = hook.url.replace("127.0.0.1", "localhost")  # addresses have no cookies
+        await posted(server.admin, HOOKS, hook.configuration())
+        for name in ("one", "two"):
+            assert (await server.user("editor")("POST", CONFIG, {"metadata": {"name": name}}))[0] == 201
+        assert all("cookie" not in headers for headers in hook.headers)
 
 
 async def test_large_yaml_does_not_hold_others_up(server: Attacked) -> None:

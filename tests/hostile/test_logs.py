@@ -78,12 +78,15 @@ async def test_an_endless_log_ends(keys: Keys) -> None:
         while True:
             await response.write(b"x" * 65_536)
 
-    async with lying(keys, flood, Limits(log_bytes=1_000_000)) as admin, admin.send("GET", f"{PODS}/p/log") as response:
-        assert len(await response.read()) == 1_000_000
+    async with lying(keys, flood, Limits(log_bytes=1_000_000)) as admin:
+        for path in (f"{PODS}/p/log", "/api/v1/nodes/n1/proxy/metrics"):
+            async with admin.send("GET", path) as response:
+                assert len(await response.read()) == 1_000_000
 
 
+@pytest.mark.parametrize("path", [f"{PODS}/p/log", "/api/v1/nodes/n1/proxy/metrics"])
 @pytest.mark.parametrize("begins", [False, True])
-async def test_a_silent_node_is_left(keys: Keys, begins: bool) -> None:
+async def test_a_silent_node_is_left(keys: Keys, begins: bool, path: str) -> None:
     async def keep_silent(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         if begins:
@@ -92,7 +95,7 @@ async def test_a_silent_node_is_left(keys: Keys, begins: bool) -> None:
         return response
 
     async with lying(keys, keep_silent, Limits(log_silent_seconds=0.2)) as admin:
-        async with admin.send("GET", f"{PODS}/p/log") as response:
+        async with admin.send("GET", path) as response:
             assert response.status == (200 if begins else 503)
             with suppress(aiohttp.ClientError):  # what had begun is broken off
                 await response.read()

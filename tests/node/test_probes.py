@@ -22,6 +22,7 @@ from dray.node.handlers import ActionOutcome, Handlers
 from dray.node.probes import Streak
 from dray.node.runtime import Key
 from dray.node.runtimes import open_runtime
+from dray.rpc import dra_v1_pb2
 from tests.node.cluster import Cluster
 from tests.node.conftest import running_agent
 from tests.node.test_agent import container, lines
@@ -130,6 +131,32 @@ async def test_grpc() -> None:
     await server.stop(0)
     gone = await asked({"grpc": {"port": port}}, 1)
     assert gone.text.startswith(f'timeout: failed to connect service "127.0.0.1:{port}" within 1s: ')
+
+
+@pytest.mark.parametrize("path", ["http://[", "//[::1", "/\n", "/\0", "/\U0010ffff", "mailto:x", "/%zz"])
+async def test_no_path_makes_a_probe_fail_in_another_way(site: str, path: str) -> None:
+    assert not (await asked({"httpGet": {"port": int(site), "path": path}})).ok
+
+
+@pytest.mark.parametrize("length", [127, 128, 16_383, 16_384, 40_000])
+async def test_the_name_of_a_grpc_service_may_be_long(length: int) -> None:
+    received: list[bytes] = []
+
+    async def check(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        received.append(request)
+        return b"\x08\x01"
+
+    server = grpc.aio.server()
+    handler = grpc.unary_unary_rpc_method_handler(check)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    assert (await asked({"grpc": {"port": port, "service": "s" * length}})).ok
+    await server.stop(0)
+    known = dra_v1_pb2.Claim.FromString(received[0])  # its first field is a text, too
+    assert known.namespace == "s" * length
 
 
 # What becomes of a container

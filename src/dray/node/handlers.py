@@ -107,8 +107,9 @@ def _unnamed(port: int | str) -> ActionOutcome:
 async def _http(action: HTTPGetAction, port: int, address: str, seconds: float) -> ActionOutcome:
     host = action.host or address
     name = f"[{host}]" if ":" in host else host
-    url = urljoin(f"{action.scheme.lower() or 'http'}://{name}:{port}/", action.path.lstrip("/"))
+    url = f"{action.scheme.lower() or 'http'}://{name}:{port}/"
     try:
+        url = urljoin(url, action.path.lstrip("/"))
         async with asyncio.timeout(seconds), _client() as client:
             return await _get(client, url, _headers(action))
     except TimeoutError:
@@ -174,7 +175,7 @@ async def _grpc(where: str, service: str, seconds: float) -> ActionOutcome:
     import grpc
 
     name = service.encode()
-    request = b"\x0a" + bytes([len(name) & 127 | 128, len(name) >> 7] if len(name) > 127 else [len(name)]) + name
+    request = b"\x0a" + _varint(len(name)) + name
     options = (("grpc.primary_user_agent", USER_AGENT), ("grpc.enable_retries", 0))
     async with grpc.aio.insecure_channel(where, options=options) as channel:
         check = channel.unary_unary("/grpc.health.v1.Health/Check")
@@ -186,6 +187,15 @@ async def _grpc(where: str, service: str, seconds: float) -> ActionOutcome:
     return ActionOutcome(
         status == "SERVING", "" if status == "SERVING" else f'service unhealthy (responded with "{status}")'
     )
+
+
+def _varint(number: int) -> bytes:
+    """A number as protobuf writes lengths."""
+    encoded = bytearray()
+    while number > 127:
+        encoded.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*encoded, number])
 
 
 def _grpc_failure(error: Any, where: str, seconds: float) -> str:

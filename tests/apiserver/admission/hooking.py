@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from aiohttp import web
+from multidict import CIMultiDictProxy
 
 from dray.api.wire import Tree
 from dray.apiserver.security.certificates import Keys
@@ -28,12 +29,14 @@ class Hook:
     def __init__(self, keys: Keys) -> None:
         self.authority = base64.b64encode(keys.authority).decode()
         self.requests: list[Tree] = []
+        self.headers: list[CIMultiDictProxy[str]] = []
         self.answer: Answer = lambda request: {"allowed": True}
         self.wait = 0.0
         self.together: asyncio.Barrier | None = None  # nobody gets an answer before as many have asked
         self.url = ""
 
     async def handle(self, received: web.Request) -> web.Response:
+        self.headers.append(received.headers)
         review = await received.json()
         assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
         self.requests.append(review["request"])

@@ -1,7 +1,7 @@
 """Calling a webhook: one HTTPS POST, and what the answer of one about admission means.
 
-Answers are read with a bound on size and time, redirects are not followed, and only the authority that the configuration
-names is trusted. `aiohttp` is imported at the first call, since most clusters have no webhook. Left out: which webhooks a
+Answers are read with a bound on size and time, redirects are not followed, nothing is decompressed, cookies are not kept,
+and only the authority that the configuration names is trusted. `aiohttp` is imported at the first call, since most clusters have no webhook. Left out: which webhooks a
 request concerns (`webhooks`).
 """
 
@@ -106,7 +106,11 @@ class WebhookClient:
         import aiohttp
 
         if self._session is None:
-            self._session = aiohttp.ClientSession(headers={"Content-Type": "application/json"})
+            self._session = aiohttp.ClientSession(
+                headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
+                auto_decompress=False,  # a small answer could become a large one
+                cookie_jar=aiohttp.DummyCookieJar(),  # which would grow, and tell other webhooks of the same host
+            )
         context, url = self._context(ca_bundle), place.shown
         sent: dict[str, Any] = {"data": body, "ssl": context, "allow_redirects": False}
         if place.name:

@@ -93,21 +93,30 @@ class NodeLogs:
             raise ServiceUnavailable(f"the node's logs cannot be read: {error or type(error).__name__}") from error
 
     async def read(self, name: str, path: str, query: str) -> AsyncGenerator[bytes, None]:
-        """What a node answers to a GET: first code and type of the content in one piece, then the content."""
+        """What a node answers to a GET: first code and type of the content in one piece, then the content.
+
+        A node that says nothing for a while, or never ends, is left, as with logs.
+        """
         import aiohttp
         from yarl import URL
 
         url = URL(f"{self._base(name)}/{path}" + (f"?{query}" if query else ""), encoded=True)
         limits = self._limits
-        timeout = aiohttp.ClientTimeout(total=limits.log_seconds, sock_connect=_CONNECT_SECONDS)
+        timeout = aiohttp.ClientTimeout(
+            total=limits.log_seconds, sock_connect=_CONNECT_SECONDS, sock_read=limits.log_silent_seconds
+        )
         try:
             async with self._open().get(url, allow_redirects=False, timeout=timeout) as answer:
                 self._answers.add(answer)
                 try:
                     kind = answer.headers.get("Content-Type", "text/plain")
                     yield f"{answer.status} {kind}".encode("latin-1")
+                    left = limits.log_bytes
                     async for piece in answer.content.iter_any():
-                        yield piece
+                        yield piece[:left]
+                        left -= len(piece)
+                        if left <= 0:
+                            break
                 finally:
                     self._answers.discard(answer)
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
@@ -186,6 +195,7 @@ class NodeLogs:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True),
                 auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
                 middlewares=(_stay,),
             )
         return self._session
