@@ -146,3 +146,51 @@ async def test_what_comes_is_passed_on_at_once(file: Path) -> None:
 def test_bad_options_are_named(query: dict[str, str], text: str) -> None:
     with pytest.raises(BadOption, match=text):
         LogOptions.of(query, 0)
+
+
+STAMP = b"2026-11-18T17:00:00.123456789Z stdout "
+
+
+@pytest.mark.parametrize("options", [LogOptions(), LogOptions(since=1.0), LogOptions(tail=200_000)])
+async def test_a_full_log_is_read_in_turns_with_others(tmp_path: Path, options: LogOptions) -> None:
+    """An agent may run in the process of the API server, where everybody would wait for one reader."""
+    for name in ("log", "log.1"):
+        (tmp_path / name).write_bytes((STAMP + b"F x\n") * 110_000)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    pieces = [piece async for piece in read_log(tmp_path / "log", options, lambda: False)]
+    counting.cancel()
+    assert turns > 100
+    assert max(map(len, pieces)) < 65_536
+    assert b"".join(pieces).count(b"\n") == (options.tail or 220_000)
+
+
+@pytest.mark.parametrize("older", [0, 3, 400])
+@pytest.mark.parametrize("tail", [0, 1, 2, 3, 4, 7, 250, 251, 399, 400, 401, 10_000])
+async def test_the_last_lines_are_found_across_files_and_pieces(tmp_path: Path, older: int, tail: int) -> None:
+    numbered = [str(number).encode() * 150 for number in range(700)]
+    written = [STAMP + b"P " + text + b"\n" + STAMP + b"F .\n" for text in numbered]
+    data = b"".join(written)
+    middle = data.index(numbered[older]) + len(numbered[older]) + 1  # between two pieces of a line
+    (tmp_path / "log.1").write_bytes(data[:middle])
+    (tmp_path / "log").write_bytes(data[middle:])
+    text = b"".join([piece async for piece in read_log(tmp_path / "log", LogOptions(tail=tail), lambda: False)])
+    assert text.split(b"\n")[:-1] == [line + b"." for line in numbered[max(0, 700 - tail) :]]
+
+
+async def test_a_log_that_grows_faster_than_it_is_read_ends(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_bytes((STAMP + b"F x\n") * 10_000)
+    size = 0
+    async for piece in read_log(file, LogOptions(), lambda: True):
+        size += len(piece)
+        with file.open("ab") as stream:
+            stream.write((STAMP + b"F y\n") * 10_000)
+    assert size == 20_000

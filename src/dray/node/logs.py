@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,60 +84,140 @@ async def read_log(file: Path, options: LogOptions, running: Callable[[], bool])
 
 
 async def _batches(file: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[list[bytes]]:
-    older = _read(file.with_name(file.name + ".1"))
-    reader = _Growing(file)
+    """Lines in batches of one chunk, with a turn of the event loop between them: a log may have 20 MiB."""
+    reader = _Growing(file, follow=options.follow)
+    older = _older(file, reader)
     try:
-        lines = [*older.split(b"\n")[:-1], *reader.lines()]
-        yield _last(_since(lines, options.since), options.tail)
-        while options.follow:
-            alive = running()  # asked before reading: what was written before the end is read after it
-            more = reader.lines()
-            if more:
-                yield more
-            elif not alive:
-                return
-            else:
-                await asyncio.sleep(_POLL_SECONDS)
+        if options.tail is not None:
+            await _seek_tail(older, reader.descriptor, options.tail)
+        rest = b""
+        while older is not None and (chunk := os.read(older, _CHUNK_BYTES)):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield _since(lines, options.since)
+            await asyncio.sleep(0)
+        while True:
+            if (found := reader.lines()) is None:
+                alive = options.follow and running()
+                found = reader.lines()  # what was written before the end is read after asking
+                if found is None and not alive:
+                    return
+            if found is not None:
+                yield _since(found, options.since)
+            await asyncio.sleep(_POLL_SECONDS if found is None else 0)
     finally:
         reader.close()
+        if older is not None:
+            os.close(older)
 
 
 class _Growing:
-    """A file that is written to, and that is set aside when it is full."""
+    """A file that is written to, and that is set aside when it is full. Without `follow` it ends where it does now."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, follow: bool) -> None:
         self._file = file
-        self._descriptor = _open(self._file)
+        self._follow = follow
+        self.descriptor = _open(self._file)
+        self._left = os.fstat(self.descriptor).st_size if self.descriptor is not None else 0
         self._rest = b""
 
-    def lines(self) -> list[bytes]:
-        """The whole lines that have come since the last time."""
-        data = b"".join(self._chunks())
+    def lines(self) -> list[bytes] | None:
+        """The whole lines of the next chunk; None when there is nothing more for now."""
+        data = self._chunk()
+        if not data:
+            return None
         *lines, self._rest = (self._rest + data).split(b"\n")
         return lines
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        if self.descriptor is not None:
+            os.close(self.descriptor)
 
-    def _chunks(self) -> Iterator[bytes]:
-        if self._descriptor is None:
-            self._descriptor = _open(self._file)
-        while self._descriptor is not None:
+    def _chunk(self) -> bytes:
+        if not self._follow:
+            return self._until_end()
+        if self.descriptor is None:
+            self.descriptor = _open(self._file)
+        while self.descriptor is not None:
             current = self._is_current()  # asked before reading: what was written before the turn is read after it
-            while chunk := os.read(self._descriptor, _CHUNK_BYTES):
-                yield chunk
-            if current:
-                return
-            os.close(self._descriptor)
-            self._descriptor = _open(self._file)
+            if (chunk := os.read(self.descriptor, _CHUNK_BYTES)) or current:
+                return chunk
+            os.close(self.descriptor)
+            self.descriptor = _open(self._file)
+        return b""
+
+    def _until_end(self) -> bytes:
+        """More of what was there at the beginning; a container may write faster than somebody reads."""
+        if self.descriptor is None:
+            return b""
+        left = self._left - os.lseek(self.descriptor, 0, os.SEEK_CUR)
+        return os.read(self.descriptor, max(0, min(left, _CHUNK_BYTES)))
 
     def _is_current(self) -> bool:
-        assert self._descriptor is not None
+        assert self.descriptor is not None
         try:
-            return os.fstat(self._descriptor).st_ino == self._file.stat().st_ino
+            return os.fstat(self.descriptor).st_ino == self._file.stat().st_ino
         except FileNotFoundError:
             return True
+
+
+def _older(file: Path, reader: _Growing) -> int | None:
+    """The file that was set aside before the one that is being read."""
+    found = _open(file.with_name(file.name + ".1"))
+    if found is None or reader.descriptor is None:
+        return found
+    if os.path.sameopenfile(found, reader.descriptor):  # set aside this moment
+        os.close(found)
+        return None
+    return found
+
+
+async def _seek_tail(older: int | None, newer: int | None, count: int) -> None:
+    """Go to where the last lines begin, each with all its pieces."""
+    search = _TailSearch(count)
+    for descriptor in (newer, older):
+        if descriptor is not None:
+            os.lseek(descriptor, await search.back_from_end(descriptor), os.SEEK_SET)
+            if search.found and descriptor == newer and older is not None:
+                os.lseek(older, 0, os.SEEK_END)
+                return
+
+
+class _TailSearch:
+    """Counts lines from the end of one file, and then of the one before."""
+
+    def __init__(self, count: int) -> None:
+        self._missing = count
+        self._at_end = True
+        self.found = False
+
+    async def back_from_end(self, descriptor: int) -> int:
+        """The offset at which the wanted lines begin in this file; 0 while some are missing."""
+        start, rest = os.fstat(descriptor).st_size, b""
+        while start > 0 and not self.found:
+            size = min(start, _CHUNK_BYTES)
+            start -= size
+            data = os.pread(descriptor, size, start) + rest
+            begin = data.find(b"\n") + 1 if start else 0  # the first line may have begun in the chunk before
+            offset = self._back(data[begin:], start + begin)
+            if self.found:
+                return offset
+            rest = data[:begin]
+            await asyncio.sleep(0)
+        return 0
+
+    def _back(self, data: bytes, offset: int) -> int:
+        """Go back over whole lines that begin at an offset."""
+        *lines, unfinished = data.split(b"\n")
+        offset += len(data) - len(unfinished)
+        for line in reversed(lines):
+            if _is_whole(line) or self._at_end:
+                if not self._missing:
+                    self.found = True
+                    return offset
+                self._missing -= 1
+            self._at_end = False
+            offset -= len(line) + 1
+        return offset
 
 
 def _open(file: Path) -> int | None:
@@ -147,32 +227,10 @@ def _open(file: Path) -> int | None:
         return None
 
 
-def _read(file: Path) -> bytes:
-    descriptor = _open(file)
-    if descriptor is None:
-        return b""
-    with os.fdopen(descriptor, "rb") as stream:
-        return stream.read()
-
-
 def _since(lines: Iterable[bytes], since: float | None) -> list[bytes]:
     if since is None:
         return [*lines]
     return [line for line in lines if parse_timestamp(line.partition(b" ")[0].decode()[:26] + "+00:00") >= since]
-
-
-def _last(lines: list[bytes], count: int | None) -> list[bytes]:
-    """The last lines, each with all its pieces."""
-    if count is None:
-        return lines
-    start, seen = len(lines), 0
-    for index in range(len(lines) - 1, -1, -1):
-        if _is_whole(lines[index]) or index == len(lines) - 1:
-            if seen == count:
-                break
-            seen += 1
-        start = index
-    return lines[start:]
 
 
 def _is_whole(line: bytes) -> bool:
