@@ -32,6 +32,37 @@ OWN_ROLES = {
 }
 CONFIG = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
+DISGUISED = (  # secrets, a stream into a pod and a token, for a viewer who may have none of them
+    "/api/v1/namespaces/default/pods/../secrets",
+    "/api/v1/namespaces/default/pods/%2e%2e/secrets/db",
+    "/api/v1/namespaces/default/pods/..%2fsecrets%2fdb",
+    "/api/v1/namespaces/default/configmaps%2f..%2fsecrets",
+    "/api/v1/namespaces/default%2fsecrets/db",
+    "//api/v1/namespaces/default/secrets",
+    "/api//v1/namespaces/default/secrets/db",
+    "/api/v1//namespaces/default/secrets/db",
+    "/api/v1/namespaces/default//secrets/db",
+    "/api/v1/namespaces/default/secrets//db",
+    "/api/v1/namespaces/default/secrets/db/",
+    "/api/v1/namespaces/default/secrets/db%00",
+    "/api/v1/namespaces/default/secrets/db;x=pods",
+    "/api/v1/namespaces/default/SECRETS/db",
+    "/API/v1/namespaces/default/secrets/db",
+    "/api/v1/watch/namespaces/default/secrets/db",
+    "/api/v1/watch/watch/namespaces/default/secrets/db",
+    "/api/v1/namespaces/default/secrets?watch=1",
+    "/healthz/../api/v1/namespaces/default/secrets/db",
+    "/healthz%2f..%2fapi%2fv1%2fnamespaces%2fdefault%2fsecrets%2fdb",
+    "/dashboard/../api/v1/namespaces/default/secrets/db",
+    "/openapi/v2/../../api/v1/namespaces/default/secrets/db",
+    "/api/v1/namespaces/default/pods/p%2fexec?command=ls&stdout=1",
+    "/api/v1/namespaces/default/pods/p/exec/?command=ls&stdout=1",
+    "/api/v1/namespaces/default/pods/p/EXEC?command=ls&stdout=1",
+    "/api/v1/namespaces/default/pods/p/log/../exec?command=ls&stdout=1",
+    "/api/v1/namespaces/default/serviceaccounts/default/token/",
+    "/api/v1/nodes/n1/proxy/containerLogs/default/p/c",
+    "/api/v1/nodes/n1%2fproxy%2fmetrics",
+)
 
 
 class Attacked:

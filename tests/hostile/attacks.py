@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.hostile.attackers import CONFIG, PODS, head
+from tests.hostile.attackers import CONFIG, DISGUISED, PODS, head
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 NAMES = 20  # of objects that attackers make
@@ -117,6 +117,10 @@ async def pipelined(attacker: Attacker) -> str:
 
 async def readiness(attacker: Attacker) -> str:
     return (await asyncio.gather(*(attacker.ask("", "GET", "/readyz") for _ in range(20))))[0]
+
+
+async def disguised_paths(attacker: Attacker) -> str:
+    return await attacker.speak(head("GET", random.choice(DISGUISED), "viewer"))
 
 
 def unread(user: str, path: str, **headers: object) -> Attack:
@@ -241,6 +245,7 @@ ATTACKS: dict[str, Attack] = {
     "viewer: watches with long selectors": unread("viewer", f"{CONFIG}?watch=1&labelSelector={SELECTOR}"),
     "viewer: lists with long selectors": asking("viewer", "GET", f"{CONFIG}?limit=1&labelSelector={SELECTOR}"),
     "viewer: lists as YAML": asking("viewer", "GET", f"{CONFIG}?limit=200", accept="application/yaml"),
+    "viewer: paths in disguise": disguised_paths,
     "viewer: writes": asking("viewer", "POST", CONFIG, lambda: {"metadata": {"name": "no"}}),
     "editor: large objects": large_objects,
     "editor: half bodies": editors_half_bodies,

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.apiserver.reading import RBAC
-from tests.hostile.attackers import PODS, Attacked, measured, posted
+from tests.hostile.attackers import DISGUISED, PODS, Attacked, head, measured, posted
 from tests.objects import pod
+from tests.waiting import within
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 ROLES = f"/apis/{RBAC}/v1/clusterroles"
@@ -137,6 +138,23 @@ async def test_whoever_may_get_a_stream_does_not_open_one(server: Attacked, what
     assert (code, "cannot create resource" in body["message"]) == (403, True)
     code, body = await server.user("editor")("GET", f"{PODS}/p/{what}", **upgrade)
     assert (code, "has no address" in body["message"]) == (503, True)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"])
+async def test_no_disguise_of_a_path_leads_past_rights(server: Attacked, method: str) -> None:
+    await posted(
+        server.admin, "/api/v1/namespaces/default/secrets", {"metadata": {"name": "db"}, "data": {"k": "c2VjcmV0"}}
+    )
+    await posted(server.admin, PODS, pod("p", node="n1"))
+    upgrade = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: x\r\n"
+    for path in DISGUISED:
+        for more in (b"", upgrade):
+            async with server.connection() as (reader, writer):  # other clients would put the path straight
+                said = head(method, path, "viewer", content_length=0, connection="close")
+                writer.write(said.removesuffix(b"\r\n") + more + b"\r\n" if more else said)
+                line = await within(reader.readline())
+                assert line.split()[1] in (b"400", b"403", b"404", b"405"), (path, line)
+                assert b"c2VjcmV0" not in await within(reader.read())
 
 
 async def test_what_nodes_tell_is_passed_on_by_get_alone_and_to_whom_it_is_granted(server: Attacked) -> None:

@@ -287,6 +287,27 @@ async def test_an_error_of_one_claim_leaves_the_others_prepared(
     assert driver.called("prepare") == [[bad.metadata.uid, good.metadata.uid], [bad.metadata.uid]]
 
 
+@pytest.mark.parametrize(
+    "devices",
+    [
+        [{"device_name": "gpu-0", "cdi_device_ids": ["x" * 1_000_000]}],
+        [{"device_name": f"gpu-{number}"} for number in range(20_000)],
+    ],
+)
+async def test_an_answer_that_no_status_could_hold_is_a_failure(
+    cluster: Cluster, claims: ClaimsOnNode, driver: Driver, devices: list[dict[str, Any]]
+) -> None:
+    driver.devices = lambda uid: devices
+    await cluster.claim("gpu")
+    pod = await cluster.pod("p", claims=("gpu",))
+    with pytest.raises(ClaimsError, match="expected at most 65536 bytes about the claim"):
+        await claims.prepare(pod)
+    driver.fail = lambda method, uid: "no " * 1_000_000
+    with pytest.raises(ClaimsError) as refused:
+        await claims.prepare(pod)
+    assert len(str(refused.value)) < 5000
+
+
 async def test_a_claim_that_an_answer_leaves_out_is_asked_for_again(
     cluster: Cluster, claims: ClaimsOnNode, driver: Driver
 ) -> None:

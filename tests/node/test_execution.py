@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.runtime import ExecError, ExecSession, Key, Runtime
+from dray.node.runtime import BindMount, ExecError, ExecSession, Key, Runtime
 from tests.node.test_runtimes import EXECUTING, end, finished, opened, running_with, shell
 from tests.waiting import eventually, within
 
@@ -195,3 +195,21 @@ async def test_what_runs_no_more_or_is_no_command_is_refused(runtime: Runtime) -
 async def test_a_shell_in_a_terminal_ends_as_it_was_told_to(container: Runtime) -> None:
     code, _, _ = await said(container, "/bin/sh", "-i", stdin=b"echo hi\nexit 5\n", tty=True)
     assert code == 5
+
+
+async def test_a_command_that_is_the_guardians_own_program_cannot_change_it(runtime: Runtime, tmp_path: Path) -> None:
+    """`#!/proc/self/exe` makes the kernel run what is about to become the command: the interpreter of the host."""
+    if not runtime.mounts_volumes:
+        pytest.skip(f"{runtime.name} isolates nothing")
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    script = volume / "script"
+    later = "sleep 0.1; : >> /proc/self/fd/{file} && echo written"
+    script.write_text(
+        "#!/proc/self/exe\nimport os\nfile = os.open('/proc/self/exe', os.O_PATH)\nos.set_inheritable(file, True)\n"
+        f"os.write(1, b'begun ')\nos.execv('/bin/sh', ['sh', '-c', f'{later}'])\n"
+    )
+    script.chmod(0o755)
+    await runtime.start(shell("exec sleep 600", mounts=(BindMount(str(volume), "/volume"),)))
+    _, output, _ = await said(runtime, "/volume/script")
+    assert output in (b"begun ", b"")  # nothing, where the interpreter does not find its library in the container

@@ -170,6 +170,9 @@ def problems(spec: CdiSpec) -> Iterator[str]:
 
 
 def _edit_problems(edits: CdiEdits) -> Iterator[str]:
+    for text in _texts(edits):
+        if "\0" in text:
+            yield f"{text[:40]!r}: NUL characters are not allowed"
     yield from _env_problems(edits.env)
     for node in edits.deviceNodes:
         if not node.path:
@@ -188,6 +191,17 @@ def _edit_problems(edits: CdiEdits) -> Iterator[str]:
             yield f"hooks {hook.hookName}: path: must not be empty"
         yield from (f"hooks {hook.hookName}: {problem}" for problem in _env_problems(hook.env))
     yield from _rare_problems(edits)
+
+
+def _texts(edits: CdiEdits) -> Iterator[str]:
+    """What becomes a path, an argument or a variable."""
+    yield from edits.env
+    for node in edits.deviceNodes:
+        yield from (node.path, node.hostPath)
+    for mount in edits.mounts:
+        yield from (mount.hostPath, mount.containerPath, mount.type, *mount.options)
+    for hook in edits.hooks:
+        yield from (hook.path, *hook.args, *hook.env)
 
 
 def _rare_problems(edits: CdiEdits) -> Iterator[str]:

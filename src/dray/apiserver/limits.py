@@ -115,9 +115,9 @@ TABLE = (
     LimitRow("bytes of a SPDY frame; of its headers, unpacked, 8 KiB", STREAM_FRAME, "closed", "16 MiB"),
     LimitRow("bytes that a client sends into a pod ahead of it", STREAM_WAITING, "the client is made to wait"),
     LimitRow("streams on one SPDY connection; each forwarded port counts as a watch", STREAMS, "refused"),
-    LimitRow("seconds in which a node sends nothing of a log that is not followed", "log_silent_seconds", "the log ends"),
+    LimitRow("seconds in which a node sends nothing of a log that is not followed, or of `nodes/proxy`", "log_silent_seconds", "the log ends"),
     LimitRow("seconds of a log that is followed", "log_seconds", "the log ends"),
-    LimitRow("bytes of a log", "log_bytes", "the log ends"),
+    LimitRow("bytes of a log, or of an answer to `nodes/proxy`", "log_bytes", "the log ends"),
     LimitRow("bytes kept of encoded watch events (for 20 seconds), and of other versions, for the next reader", SHARED_BYTES, "encoded again"),
 )  # fmt: skip
 

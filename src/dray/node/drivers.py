@@ -21,6 +21,8 @@ from dray.rpc import HEALTH_SERVICES, PLUGIN_PACKAGE, PLUGIN_SERVICES, dra_v1_pb
 from dray.rpc.services import stub
 
 DEADLINE_SECONDS = 45.0  # of a prepare or unprepare, as the kubelet's
+ANSWER_BYTES = 64 << 10  # about one claim: it has 32 devices at most, and all this goes into the status of its pods
+ERROR_CHARACTERS = 4096
 V1, V1BETA1 = PLUGIN_SERVICES
 # Go servers refuse the authority that gRPC makes of a socket's path. A channel must not fall asleep, or nobody would
 # notice that a driver has gone; and a driver that comes back should be noticed soon.
@@ -118,7 +120,7 @@ class DriverConnection:
         request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodeUnprepareResources", request)
         return {
-            claim.uid: answer.claims[claim.uid].error if claim.uid in answer.claims else _left_out(self.name)
+            claim.uid: _shortened(answer.claims[claim.uid].error) if claim.uid in answer.claims else _left_out(self.name)
             for claim in claims
         }
 
@@ -139,7 +141,9 @@ class DriverConnection:
             return _left_out(self.name)
         share = answer.claims[uid]
         if share.error:
-            return str(share.error)
+            return _shortened(share.error)
+        if share.ByteSize() > ANSWER_BYTES:
+            return f"expected at most {ANSWER_BYTES} bytes about the claim, got {share.ByteSize()}"
         return tuple(
             CheckpointedDevice(tuple(d.request_names), d.pool_name, d.device_name, tuple(d.cdi_device_ids), d.share_id)
             for d in share.devices
@@ -181,9 +185,13 @@ def _is_cancelled(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= ERROR_CHARACTERS else text[:ERROR_CHARACTERS] + "…"
+
+
 def _left_out(driver: str) -> str:
     return f"DRA driver {driver} did not answer for the claim"
 
 
 def _text(error: grpc.aio.AioRpcError) -> str:
-    return f"{error.code().name}: {error.details()}"
+    return f"{error.code().name}: {_shortened(error.details() or '')}"
