@@ -25,7 +25,7 @@ def test_what_was_put_is_there_after_a_restart(tmp_path: Path) -> None:
     assert (again.claims, problem) == (checkpoint.claims, "")
     again.remove("u1")
     assert [*Checkpoint.open(file)[0].claims] == ["u2"]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["claims.json"]
+    assert {*os.listdir(tmp_path)} == {"claims.json", "claims.json.new"}  # the second has the space for the next state
 
 
 def test_a_claim_is_prepared_when_every_driver_is_done() -> None:
@@ -82,7 +82,8 @@ def test_a_file_of_another_version_is_kept_aside(tmp_path: Path) -> None:
     Checkpoint(file).put(CLAIM)
     file.write_text("again")
     Checkpoint.open(file)
-    assert sorted(os.listdir(tmp_path)) == ["claims.json.corrupt-1", "claims.json.corrupt-2"]
+    kept = {"claims.json.corrupt-1", "claims.json.corrupt-2"}
+    assert {*os.listdir(tmp_path)} == kept | {"claims.json.new"}  # the space for the next state
 
 
 def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:

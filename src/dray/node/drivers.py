@@ -120,7 +120,9 @@ class DriverConnection:
         request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodeUnprepareResources", request)
         return {
-            claim.uid: _shortened(answer.claims[claim.uid].error) if claim.uid in answer.claims else _left_out(self.name)
+            claim.uid: _shortened(answer.claims[claim.uid].error)
+            if claim.uid in answer.claims
+            else _left_out(self.name)
             for claim in claims
         }
 
