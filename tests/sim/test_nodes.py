@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
@@ -51,6 +52,23 @@ async def test_a_second_start_keeps_what_is_there() -> None:
         await c.runs("q")
         assert await versions() == before
         assert (await c.pod("p")).status.phase == "Running"
+
+
+async def test_a_second_start_leaves_the_status_of_a_node_and_what_others_added_to_it() -> None:
+    async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+
+        async def registered() -> Node | None:
+            node = (await c.client.list(Node)).items
+            return node[0] if node and node[0].status.conditions else None
+
+        node = await c.eventually(registered)
+        amounts = node.status.capacity | {"example.com/dongle": "5"}
+        added = replace(node.status, capacity=amounts, allocatable=amounts)
+        before = await c.client.patch_status(node, added)
+        await c.restart(NODES)
+        await c.create(Pod, pod("p", nodeName="node-0"))
+        await c.runs("p")
+        assert await c.client.get(Node, "node-0") == before
 
 
 async def test_pods_run_end_and_go_when_deleted() -> None:

@@ -11,10 +11,12 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from dray.api.times import micro_timestamp, timestamp
 from dray.api.types.coordination import Lease
-from dray.api.types.core import Node
+from dray.api.types.core import Node, NodeStatus
 from dray.api.wire import Tree
 from dray.client import Client, Clock, PatchKind, change_status, with_fields
 from dray.client.backoff import Backoff
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 VERSION = "v1.37.0+dray"
 LEASES_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40  # after which the node counts as dead; renewed four times in that time, as Kubernetes does
-STATUS_SECONDS = 300.0  # a status without changes is written this often
+STATUS_SECONDS = 300.0  # how often the status is compared with what the node has to say
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Heartbeat:
             await self._client.patch(Node, name, labels, kind=PatchKind.STRATEGIC)
         node = await self._client.get(Node, name)
         told = self._identity.status_tree(self._clock.time())
-        await change_status(self._client, node, lambda node: with_fields(node.status, told))
+        await change_status(self._client, node, lambda node: refreshed(node.status, told))
         try:
             await self._renew()
         except NotFound:
@@ -145,6 +147,30 @@ class Heartbeat:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
         metadata = {"name": node.metadata.name, "ownerReferences": [owner]}
         return {"metadata": metadata, "spec": self._identity.lease_spec(self._clock.time())}
+
+
+def refreshed(status: NodeStatus, told: Tree) -> NodeStatus:
+    """The status with what the node says of itself; the very same if nothing but the time of its heartbeat is new.
+
+    The lease is the heartbeat. A status that is written without news makes others' updates of the node conflict.
+    Extended resources that somebody else added to the node stay.
+    """
+    amounts = {name: _foreign(getattr(status, name)) | told[name] for name in _AMOUNTS if name in told}
+    wanted = with_fields(status, told | amounts)
+    return status if _without_beats(wanted) == _without_beats(status) else wanted
+
+
+_AMOUNTS = ("capacity", "allocatable")
+
+
+def _foreign(amounts: Mapping[str, str]) -> dict[str, str]:
+    """Extended resources among the amounts of a node: their names have a domain."""
+    return {name: amount for name, amount in amounts.items() if "/" in name}
+
+
+def _without_beats(status: NodeStatus) -> NodeStatus:
+    conditions = tuple(replace(condition, lastHeartbeatTime=None) for condition in status.conditions)
+    return replace(status, conditions=conditions)
 
 
 def machine_capacity() -> dict[str, str]:

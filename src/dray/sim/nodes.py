@@ -33,6 +33,7 @@ from dray.client import Client, Controller, Deltas, SharedInformers, change_stat
 from dray.client.consumers import ClaimConsumers
 from dray.client.events import EventRecorder
 from dray.client.interface import T
+from dray.node.identity import refreshed
 from dray.node.played import BadAnnotation, exit_code, run_seconds
 from dray.sim import hardware, lifecycle
 
@@ -86,7 +87,7 @@ async def _register_node(client: Client, tree: Tree, nodes: int, gates: FeatureG
     await _ensure(client, Node, tree)
     features = declared_features(gates)
     told = {**tree["status"], "declaredFeatures": [*features]} if features else tree["status"]
-    node = await _tell(client, await client.get(Node, name), told)
+    node = await change_status(client, await client.get(Node, name), lambda node: refreshed(node.status, told))
     await _ensure(client, Lease, hardware.lease_tree(name, _precisely_now(), lease_seconds(nodes)))
     return node
 
