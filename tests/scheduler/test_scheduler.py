@@ -256,6 +256,20 @@ async def test_the_same_reason_is_told_once() -> None:
         assert [(e.reason, e.count) for e in events] == [("FailedScheduling", 1)]
 
 
+async def test_whoever_sees_the_event_of_a_pod_that_waits_finds_its_condition() -> None:
+    async with cluster(nodes=1, parts=(NODES,)) as c:
+        hold = c.hooks[SCHEDULER] = Hold(lambda write: write.subresource == "status" and write.type is Pod)
+        await c.start(SCHEDULER)
+        await c.create(Pod, pod("p", nodeSelector={"disk": "ssd"}))
+        await hold.reached()
+        await c.quiet(0.1)
+        assert not [write for write in hold.seen if write.type is Event]
+        hold.go()
+        await c.told("p", "FailedScheduling", "")
+        (condition,) = (await c.pod("p")).status.conditions
+        assert (condition.type, condition.status) == ("PodScheduled", "False")
+
+
 async def test_a_pod_that_got_its_node_is_not_told_late_that_it_waits() -> None:
     """The words are still on their way to the server when the pod finds a node."""
     async with cluster(nodes=1, parts=(NODES,)) as c:

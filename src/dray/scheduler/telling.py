@@ -80,12 +80,14 @@ class Teller:
         if said == text and now - when < REMIND_AFTER:
             return
         self._told[uid] = text, now
-        self._recorder.warning(pod, "FailedScheduling", text)
-        if said != text:
-            task = self._writing[uid] = self._tasks.start(self._write(pod, reason, text, self._writing.get(uid)))
-            task.add_done_callback(lambda done: self._writing.get(uid) is done and self._writing.pop(uid))
+        if said == text:
+            self._recorder.warning(pod, "FailedScheduling", text)
+            return
+        task = self._writing[uid] = self._tasks.start(self._write(pod, reason, text, self._writing.get(uid)))
+        task.add_done_callback(lambda done: self._writing.get(uid) is done and self._writing.pop(uid))
 
     async def _write(self, pod: Pod, reason: str, text: str, earlier: asyncio.Task[None] | None) -> None:
+        """Write the condition, then the event: whoever sees the event finds the condition."""
         if earlier is not None:
             await asyncio.wait([earlier])
         told = PodCondition(None, timestamp(time.time()), text, 0, reason, "False", "PodScheduled")
@@ -93,6 +95,7 @@ class Teller:
             await change_status(self._client, pod, lambda pod: _with_condition(pod, told))
         except ApiError as error:
             log.debug("could not write the condition of %s: %s", pod.metadata.name, error)
+        self._recorder.warning(pod, "FailedScheduling", text)
 
 
 def _with_condition(pod: Pod, told: PodCondition) -> PodStatus:
