@@ -78,6 +78,27 @@ async def test_conditions_say_what_a_namespace_waits_for(client: Client, start: 
         await gone(client, Namespace, "ns")
 
 
+async def test_pods_go_before_everything_else(client: Client, start: Start) -> None:
+    await fill(client, "ns")
+    await client.patch(Pod, "a", {"metadata": {"finalizers": ["test/hold"]}}, "ns")
+    async with start(NamespaceController):
+        await client.delete(Namespace, "ns")
+
+        async def conditions() -> dict[str, str]:
+            found = (await client.get(Namespace, "ns")).status.conditions
+            return {one.type: one.message for one in found if one.status == "True"}
+
+        assert await eventually(conditions) == {
+            "NamespaceContentRemaining": "Some resources are remaining: pods has 1 resource instances",
+            "NamespaceFinalizersRemaining": "Some content in the namespace has finalizers remaining: "
+            "test/hold in 1 resource instances",
+        }
+        assert (await client.get(Pod, "a", "ns")).metadata.deletionTimestamp
+        assert (await client.get(ConfigMap, "a", "ns")).metadata.deletionTimestamp is None
+        await client.patch(Pod, "a", {"metadata": {"finalizers": None}}, "ns")
+        await gone(client, Namespace, "ns")
+
+
 def test_a_failure_is_told_in_its_own_condition() -> None:
     (failure, *_) = told(Remaining({}, {}, ("pods: no",)))
     assert failure == (

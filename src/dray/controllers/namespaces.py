@@ -1,12 +1,14 @@
 """The end of a namespace: delete everything in it, wait until that is gone, then let the namespace go.
 
-The server marks a deleted namespace and refuses new content; here the content goes, resource by resource, and the
-conditions say what is left. The finalizer `kubernetes` in the namespace's spec comes off last. Left out: what new
-namespaces get (`accounts`).
+The server marks a deleted namespace and refuses new content. Here the pods go first. When the last of them is gone the
+other content follows, resource by resource, so a network policy outlives the pods that it confines. The conditions say
+what is left. The finalizer `kubernetes` in the namespace's spec comes off last. Left out: what new namespaces get
+(`accounts`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,14 +16,15 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api.errors import ApiError, NotFound
-from dray.api.resources import RESOURCES, Resource
+from dray.api.resources import BY_TYPE, RESOURCES, Resource
 from dray.api.times import parse_timestamp, timestamp
-from dray.api.types.core import Namespace, NamespaceCondition
+from dray.api.types.core import Namespace, NamespaceCondition, Pod
 from dray.client import Deltas, Object, Tree, type_of, with_conditions
 from dray.controllers.context import ControllerContext
 from dray.controllers.custom import CustomResources
 
 FINALIZER = "kubernetes"
+_PODS = BY_TYPE[Pod]
 WORKERS = 8
 # Content that takes time (pods that stop, finalizers) is looked at again after a tenth of the time it took so far.
 _SHORTEST_WAIT_SECONDS = 0.1
@@ -106,8 +109,19 @@ class NamespaceController:
         return None
 
     async def _empty(self, name: str) -> Remaining:
+        """Delete the pods and, once they are gone, everything else: until then they may need it."""
+        left, unserved = await self._delete((_PODS,), name)
+        if left.nothing:
+            custom = (resource for resource in self._custom.all() if resource.namespaced)
+            left, unserved = await self._delete((*contents(), *custom), name)
+        if left.nothing:
+            await self._release(unserved)
+        return left
+
+    async def _delete(self, resources: Iterable[Resource], name: str) -> tuple[Remaining, list[Object]]:
+        """Delete the objects of resources. Returns what is left of them, and objects of kinds whose gate is off."""
         errors, items, unserved = [], dict[str, tuple[Object, ...]](), list[Object]()
-        for resource in (*contents(), *(r for r in self._custom.all() if r.namespaced)):
+        for resource in resources:
             try:
                 found = (await self._client.list(type_of(resource), name)).items
                 if any(obj.metadata.deletionTimestamp is None for obj in found):
@@ -121,9 +135,7 @@ class NamespaceController:
                 continue  # not served
             except ApiError as error:
                 errors.append(f"{resource.qualified}: {error.message}")
-        if not items and not errors:
-            await self._release(unserved)
-        return remaining(items, errors)
+        return remaining(items, errors), unserved
 
     async def _release(self, unserved: list[Object]) -> None:
         """Take the finalizers off objects of kinds whose gate is off: whoever would have done it does not run.
