@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dray.api.types.core import ConfigMap, Namespace, Pod, ResourceQuota
+from dray.api.types.core import ConfigMap, Namespace, Pod, ResourceQuota, ResourceQuotaStatus
 from dray.api.types.resource import ResourceClaim
 from dray.client import Client
 from dray.controllers.quota import QuotaController
@@ -77,6 +77,31 @@ async def test_names_that_leave_the_quota_leave_its_status(client: Client, start
         await client.patch(ResourceQuota, "q", {"spec": {"hard": {DEVICES: None}}}, "ns")
         await used(client, {"configmaps": "0"})
         assert (await client.get(ResourceQuota, "q", "ns")).status.hard == {"configmaps": "5"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param({"hard": {"configmaps": "7"}}, id="another limit"),
+        pytest.param({"used": {"configmaps": "0"}}, id="less than there is"),
+        pytest.param({"used": {"configmaps": None}}, id="nothing"),
+    ],
+)
+async def test_a_status_that_a_client_wrote_is_corrected(
+    client: Client, start: Start, written: dict[str, dict[str, str]]
+) -> None:
+    await client.create(ConfigMap, {"metadata": {"name": "a"}}, namespace="ns")
+    async with start(QuotaController):
+        await quota(client, configmaps="5")
+        await used(client, {"configmaps": "1"})
+        wrong = await client.patch(ResourceQuota, "q", {"status": written}, "ns", subresource="status")
+        assert wrong.status != ResourceQuotaStatus(hard={"configmaps": "5"}, used={"configmaps": "1"})
+
+        async def corrected() -> bool:
+            status = (await client.get(ResourceQuota, "q", "ns")).status
+            return status == ResourceQuotaStatus(hard={"configmaps": "5"}, used={"configmaps": "1"})
+
+        await eventually(corrected)
 
 
 async def test_creations_and_deletions_at_once_end_in_the_right_count(client: Client, start: Start) -> None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from dray.api import usage
 from dray.api.errors import NotFound
 from dray.api.podclaims import is_finished
+from dray.api.quantity import Quantity
 from dray.api.resources import BY_TYPE, RESOURCES, Resource
 from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus
 from dray.api.types.resource import DeviceClass
@@ -26,6 +27,8 @@ _GATHER_SECONDS = 0.05
 # Custom objects and events are not followed here, only counted again now and then: few quotas are about them, and events
 # come with every pod. A copy of all events cost a fiftieth of the work on a pod.
 _UNFOLLOWED_SECONDS = 30.0
+# Usage that somebody wrote too high looks like a charge of admission. It is corrected when all is counted again.
+_RESYNC_SECONDS = 300.0
 
 
 class QuotaController:
@@ -58,7 +61,7 @@ class QuotaController:
 
     def _on_quotas(self, deltas: Deltas[ResourceQuota]) -> None:
         for old, new in deltas:
-            if new is not None and (old is None or old.spec != new.spec):
+            if new is not None and (old is None or old.spec != new.spec or _is_overwritten(old, new)):
                 self._controller.queue.add(key_of(new))
 
     def _recount(self, resource: Resource) -> Callable[[Deltas[Any]], None]:
@@ -87,7 +90,7 @@ class QuotaController:
         status = ResourceQuotaStatus(hard=dict(quota.spec.hard), used=used)
         if status != quota.status:
             await self._client.patch_status(quota, status)
-        return None if all(map(_is_followed, counted)) else _UNFOLLOWED_SECONDS
+        return _RESYNC_SECONDS if all(map(_is_followed, counted)) else _UNFOLLOWED_SECONDS
 
     async def _extended(
         self, quota: ResourceQuota, counted: Mapping[Resource, tuple[Wire, ...]]
@@ -114,6 +117,18 @@ def _is_followed(resource: Resource) -> bool:
     """Whether an informer tells what is freed."""
     is_counted = resource.namespaced and "delete" in resource.verbs and resource.alias_of is None
     return is_counted and resource.custom is None and resource.plural != "events"
+
+
+def _is_overwritten(old: ResourceQuota, new: ResourceQuota) -> bool:
+    """Whether a client wrote the status. Admission only raises usage; what the controller itself wrote is counted once more."""
+    if new.status == old.status:
+        return False
+    used, before = new.status.used, old.status.used
+    return (
+        new.status.hard != new.spec.hard
+        or used.keys() != before.keys()
+        or any(Quantity.parse(used[name]) < Quantity.parse(before[name]) for name in used.keys() & before.keys())
+    )
 
 
 def _frees(delta: Delta[Any]) -> bool:
