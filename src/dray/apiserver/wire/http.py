@@ -58,6 +58,7 @@ _NONE: Headers = []
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WITH_BODY = ("create", "update", "patch")
 _READ = (*_WITH_BODY, "delete", "deletecollection")
+_NO_METADATA = ("binding", "eviction", "token")  # subresources that answer with something else than their object
 
 
 class HttpApi:
@@ -157,9 +158,10 @@ class HttpCall:
         )
         self.label = ("watch" if watching else target.verb, target.resource.group, target.resource.plural)
         if target.subresource != "log" and target.subresource not in CONNECTED:
-            self._accepted = accepted(header)
+            shapes = "get" in target.resource.verbs and target.subresource not in _NO_METADATA
+            self._accepted = accepted(header, shapes=shapes)
             if self._accepted.media == PROTOBUF and not self._accepted.shape:
-                self._accepted = accepted(header, _has_protobuf(target))
+                self._accepted = accepted(header, _has_protobuf(target), shapes=shapes)
         if warning := deprecation(target.resource, target.version):
             self._warnings.append(warning)
         request = Request(

@@ -27,30 +27,35 @@ class Accepted(msgspec.Struct, frozen=True):
 PLAIN = Accepted()
 
 
-def accepted(header: str, protobuf: bool = True) -> Accepted:
+def accepted(header: str, protobuf: bool = True, *, shapes: bool = True) -> Accepted:
     """What an Accept header comes to; those of ordinary length are remembered."""
-    return (_remembered if len(header) <= _ORDINARY else _accepted)(header, protobuf)
+    return (_remembered if len(header) <= _ORDINARY else _accepted)(header, protobuf, shapes)
 
 
-def _accepted(header: str, protobuf: bool) -> Accepted:
+def _accepted(header: str, protobuf: bool, shapes: bool) -> Accepted:
     """What an Accept header comes to; NotAcceptable if there is nothing that we can produce.
 
     JSON goes before protobuf where a client wants both equally: it is stored that way. `protobuf` is false for objects
-    that have no such form.
+    that have no such form, `shapes` for reviews, which have no metadata to show.
     """
     if not header:
         return PLAIN
     offers = [(quality, _offer(media, parameters)) for quality, media, parameters in _by_quality(header)]
     for quality, offer in offers:
-        if offer is None or (offer.media == PROTOBUF and not protobuf):
+        if offer is None or (offer.media == PROTOBUF and not protobuf) or (offer.shape and not shapes):
             continue
         same = Accepted(JSON, offer.shape)
         return same if offer.media == PROTOBUF and (quality, same) in offers else offer
-    raise NotAcceptable(
-        "only the following media types are accepted: application/json, application/yaml,"
-        " application/json;as=Table, application/json;as=PartialObjectMetadata"
-        + (f", {PROTOBUF}, {PROTOBUF};as=PartialObjectMetadata" if protobuf else "; there is no protobuf form of this")
-    )
+    raise NotAcceptable(f"only the following media types are accepted: {_listed(protobuf, shapes)}")
+
+
+def _listed(protobuf: bool, shapes: bool) -> str:
+    forms = [JSON, YAML]
+    if shapes:
+        forms += [f"{JSON};as=Table", f"{JSON};as=PartialObjectMetadata"]
+    if not protobuf:
+        return f"{', '.join(forms)}; there is no protobuf form of this"
+    return ", ".join([*forms, PROTOBUF, *([f"{PROTOBUF};as=PartialObjectMetadata"] if shapes else ())])
 
 
 _remembered = lru_cache(maxsize=256)(_accepted)

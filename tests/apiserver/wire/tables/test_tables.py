@@ -9,6 +9,7 @@ from dray.api.errors import BadRequest
 from dray.api.resources import BY_NAME
 from dray.api.types.resource import ResourceClaim
 from dray.apiserver.wire.tables import columns, head, include_policy, partial_list, printer, row
+from tests.apiserver.asking import HttpAsker, Tree
 from tests.apiserver.wire.tables.printing import cells
 
 NOW = 1_800_000_000.0
@@ -154,3 +155,28 @@ def test_partial_lists_are_lists_of_metadata():
     answer = partial_list({"resourceVersion": "5"})
     assert answer["kind"] == "PartialObjectMetadataList"
     assert answer["metadata"] == {"resourceVersion": "5"}
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}),
+        (f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}),
+        ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "t"}}),
+        ("/apis/authentication.k8s.io/v1/selfsubjectreviews", {}),
+        ("/api/v1/namespaces/default/serviceaccounts/default/token", {"spec": {"audiences": ["a"]}}),
+    ],
+)
+async def test_what_has_no_metadata_is_not_shown_as_a_table(http: HttpAsker, path: str, body: Tree) -> None:
+    await http("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    code, status = await http("POST", path, body, accept=TABLE)
+    assert (code, status["reason"]) == (406, "NotAcceptable")
+    assert status["message"].startswith("only the following media types are accepted: application/json,")
+    assert "as=" not in status["message"]
+    code, review = await http("POST", path, body, accept=f"{TABLE},application/json")
+    assert code == 201
+    assert review["kind"].endswith(("Review", "TokenRequest"))
