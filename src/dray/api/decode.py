@@ -13,8 +13,7 @@ import binascii
 import dataclasses
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, TypeVar
@@ -62,7 +61,8 @@ def duplicate_fields(body: bytes, tree: Any, most: int) -> list[str]:
 
     A repeated key is lost in decoding, so its quotes are missing when the tree is written again. Bodies that count the
     same are clean; the others (also those with odd spacing or escapes) are read again, slowly. A body that loses more
-    than `most` fields that way is refused.
+    than `most` fields that way is refused. Fields that are said twice move in the tree to where the second one stood:
+    complaints are told in that order (`together`).
     """
     again = msgspec.json.encode(tree)
     lost = body.count(b'":') - again.count(b'":')
@@ -70,26 +70,75 @@ def duplicate_fields(body: bytes, tree: Any, most: int) -> list[str]:
         return []
     if lost > most:
         raise TooLarge(f"Request entity too large: limit is {most} values")
-    return [f'duplicate field "{path}"' for path in _repeated(json.loads(body, object_pairs_hook=_Pairs), "")]
+    return [f'duplicate field "{path}"' for path in _repeated(json.loads(body, object_pairs_hook=_Pairs), tree, "")]
 
 
 class _Pairs(dict[str, Any]):
+    """An object whose repeated fields stand where they are said for the second time."""
+
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        counts = Counter(name for name, _ in pairs) if len(self) < len(pairs) else {}
-        self.repeated = {name for name, count in counts.items() if count > 1}
+        self.repeated: set[str] = set()
+        if len(self) == len(pairs):
+            return
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen and name not in self.repeated:
+                self.repeated.add(name)
+                self[name] = self.pop(name)
+            elif name not in seen:
+                seen.add(name)
+                self[name] = self.pop(name)
 
 
-def _repeated(value: Any, path: str) -> Iterator[str]:
+def _repeated(value: Any, tree: Any, path: str) -> Iterator[str]:
     if isinstance(value, _Pairs):
+        if value.repeated:
+            ordered = {name: tree[name] for name in value}
+            tree.clear()
+            tree.update(ordered)
         for name, child in value.items():
             here = f"{path}.{name}" if path else name
             if name in value.repeated:
                 yield here
-            yield from _repeated(child, here)
+            yield from _repeated(child, tree[name], here)
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            yield from _repeated(child, f"{path}[{index}]")
+            yield from _repeated(child, tree[index], f"{path}[{index}]")
+
+
+def field_places(tree: Any) -> dict[str, int]:
+    """The place of each field in a tree, by its path."""
+    return {path: place for place, path in enumerate(_paths(tree, ""))}
+
+
+def _paths(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, child in value.items():
+            here = f"{path}.{name}" if path else name
+            yield here
+            yield from _paths(child, here)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _paths(child, f"{path}[{index}]")
+
+
+def together(unknown: Sequence[str], repeated: Sequence[str], places: Mapping[str, int]) -> list[str]:
+    """Complaints about unknown and repeated fields of a typed object, in the order of the body.
+
+    Nobody reads what stands in an unknown field, so it is not said twice either.
+    """
+    strange = [_path(complaint) for complaint in unknown]
+    known = [one for one in repeated if not any(_is_within(_path(one), path) for path in strange)]
+    return sorted([*unknown, *known], key=lambda complaint: places.get(_path(complaint), 0))
+
+
+def _path(complaint: str) -> str:
+    return complaint.partition('"')[2][:-1]
+
+
+def _is_within(path: str, outer: str) -> bool:
+    return path.startswith(outer) and path[len(outer) :][:1] in ("", ".", "[")
 
 
 def check_kind(resource: Resource, expected: str, tree: Any) -> None:
@@ -165,7 +214,7 @@ def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
         if metadata is not None:
             _expect(_METADATA_HOLDER, _METADATA_SLOT, metadata, dict, "metadata")
             _walk(_plan(f"{META}ObjectMeta"), metadata, "metadata", complaints)
-        complaints += pruning.pruned(node, tree)
+        complaints += sorted(pruning.pruned(node, tree))
         for path, embedded in pruning.embedded_metadata(node, tree):
             _expect(_METADATA_HOLDER, _METADATA_SLOT, embedded, dict, path)
             _walk(_plan(f"{META}ObjectMeta"), embedded, path, complaints)

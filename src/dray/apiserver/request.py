@@ -63,6 +63,27 @@ MADE_FROM_TEMPLATES: frozenset[type[Wire]] = frozenset({Pod, ResourceClaim})
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
+class Repeated(msgspec.Struct, frozen=True):
+    """Complaints about what a body says twice, which its tree does not show: fields of JSON, or lines of YAML."""
+
+    fields: Sequence[str] = ()
+    lines: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.fields or self.lines)
+
+    @property
+    def errors(self) -> list[str]:
+        """The complaints in Kubernetes' words: those about YAML are one error."""
+        return [
+            *self.fields,
+            *(["yaml: unmarshal errors:" + "".join(f"\n  {line}" for line in self.lines)] if self.lines else ()),
+        ]
+
+
+NOTHING_TWICE = Repeated()
+
+
 class Request(msgspec.Struct, kw_only=True):
     """One request: who asks for which verb on what. `version` empty means the stored version.
 
@@ -82,6 +103,7 @@ class Request(msgspec.Struct, kw_only=True):
     user_agent: str = ""
     tracked: bool = False  # keep who manages which field even if no manager is named
     is_large: bool = False  # the body: what it comes to is worked out beside the event loop
+    repeated: Repeated = NOTHING_TWICE
 
 
 def copied(body: Any) -> tuple[Any, bool]:

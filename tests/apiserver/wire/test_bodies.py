@@ -56,7 +56,9 @@ def test_broken_json_is_explained_in_words_that_people_search_for(data: bytes, t
 
 
 def test_a_field_that_is_said_twice_is_complained_about() -> None:
-    assert read_body("application/json", b'{"a": {"b": 1, "b": 2}}', CLAIMS, "v1")[1] == ['duplicate field "a.b"']
+    assert read_body("application/json", b'{"a": {"b": 1, "b": 2}}', CLAIMS, "v1")[1].fields == [
+        'duplicate field "a.b"'
+    ]
 
 
 def test_protobuf_becomes_the_same_tree() -> None:
@@ -72,9 +74,9 @@ def test_protobuf_becomes_the_same_tree() -> None:
 
 
 def test_a_patch_says_what_kind_of_patch_it_is() -> None:
-    assert read_patch(MERGE_PATCH, b'{"a": null}') == (MERGE_PATCH, {"a": None})
-    assert read_patch(f"{JSON_PATCH}; charset=utf-8", b"[]") == (JSON_PATCH, [])
-    assert read_patch(APPLY_PATCH, b"a: b") == (APPLY_PATCH, {"a": "b"})
+    assert read_patch(MERGE_PATCH, b'{"a": null}')[:2] == (MERGE_PATCH, {"a": None})
+    assert read_patch(f"{JSON_PATCH}; charset=utf-8", b"[]")[:2] == (JSON_PATCH, [])
+    assert read_patch(APPLY_PATCH, b"a: b")[:2] == (APPLY_PATCH, {"a": "b"})
 
 
 @pytest.mark.parametrize("content_type", ["", "application/json", "text/plain", "application/xml"])

@@ -19,9 +19,10 @@ import msgspec
 
 from dray.api.decode import duplicate_fields
 from dray.api.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
+from dray.api.quoting import quote
 from dray.api.resources import Resource
 from dray.apiserver.limits import Limits
-from dray.apiserver.request import PATCH_TYPES
+from dray.apiserver.request import JSON_PATCH, NOTHING_TWICE, PATCH_TYPES, Repeated
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -95,45 +96,53 @@ ORDINARY = Reading(Limits())
 
 def read_body(
     content_type: str, data: bytes, resource: Resource, version: str, reading: Reading = ORDINARY
-) -> tuple[Any, list[str]]:
+) -> tuple[Any, Repeated]:
     """The tree of an object, and complaints about fields that it says twice."""
     media = content_type if content_type == JSON else media_type(content_type) or JSON
     values = reading.limits.values
     if media == PROTOBUF:
         tree = _read_protobuf(data, resource, version, values)
         reading.walk(tree, values)
-        return tree, []
+        return tree, NOTHING_TWICE
     if media not in (JSON, YAML):
         raise unsupported_media(media, _BODIES)
     try:
-        tree = _read_yaml(reading, data, values) if media == YAML else _read_json(reading, data, values)
+        if media == YAML:
+            return _read_yaml(reading, data, values)
+        tree = _read_json(reading, data, values)
     except RecursionError as error:
         raise BadRequest(_unrecognized(resource, data, media, _too_deep(reading.limits.depth))) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise BadRequest(_unrecognized(resource, data, media, error)) from error
-    if media == YAML or not isinstance(tree, (dict, list)):
-        return tree, []
+    if not isinstance(tree, (dict, list)):
+        return tree, NOTHING_TWICE
     reading.check(tree, data, values)
-    return tree, duplicate_fields(data, tree, values)
+    return tree, _repeated(data, tree, values)
 
 
-def read_patch(content_type: str, data: bytes, reading: Reading = ORDINARY) -> tuple[str, Any]:
-    """The media type and the tree of a patch."""
+def _repeated(data: bytes, tree: Any, values: int, prefix: str = "") -> Repeated:
+    found = duplicate_fields(data, tree, values)
+    return Repeated([prefix + complaint for complaint in found]) if found else NOTHING_TWICE
+
+
+def read_patch(content_type: str, data: bytes, reading: Reading = ORDINARY) -> tuple[str, Any, Repeated]:
+    """The media type and the tree of a patch, and complaints about fields that it says twice."""
     media = media_type(content_type)
     if media not in PATCH_TYPES:
         raise unsupported_media(media, PATCH_TYPES)
     values = reading.limits.values
     try:
         if media.endswith("yaml"):
-            return media, _read_yaml(reading, data, values)
+            return media, *_read_yaml(reading, data, values)
         tree = _read_json(reading, data, values)
     except RecursionError as error:
         raise _too_deep(reading.limits.depth) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise BadRequest(f"error decoding patch: {_go_words(data, error)}") from error
-    if isinstance(tree, (dict, list)):
-        reading.check(tree, data, values)
-    return media, tree
+    if not isinstance(tree, (dict, list)):
+        return media, tree, NOTHING_TWICE
+    reading.check(tree, data, values)
+    return media, tree, _repeated(data, tree, values, "json patch " if media == JSON_PATCH else "")
 
 
 def _too_deep(limit: int) -> ApiError:
@@ -204,14 +213,19 @@ def _read_json(reading: Reading, data: bytes, values: int) -> Any:
     return msgspec.json.decode(data)
 
 
-def _read_yaml(reading: Reading, data: bytes, values: int) -> Any:
+def _read_yaml(reading: Reading, data: bytes, values: int) -> tuple[Any, Repeated]:
     import yaml
 
     try:
         _check_yaml(reading.limits.depth, data, values)
-        return yaml.load(data, _yaml_loader())
+        loader = _yaml_loader()(data)
+        try:
+            tree = loader.get_single_data()
+        finally:
+            loader.dispose()
     except yaml.YAMLError as error:
         raise ValueError(str(error).replace("\n", " ")) from error
+    return tree, Repeated(lines=loader.repeated) if loader.repeated else NOTHING_TWICE
 
 
 def _check_yaml(deepest: int, data: bytes, values: int) -> None:
@@ -241,13 +255,24 @@ def _yaml_loader() -> Any:
         yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
         yaml_constructors: ClassVar[dict[str, Any]] = {}
 
+        def __init__(self, stream: bytes) -> None:
+            super().__init__(stream)
+            self.repeated: list[str] = []
+
     def mapping(loader: Any, node: Any) -> Any:
         if not isinstance(node, yaml.MappingNode):
             raise ValueError("expected a YAML mapping")
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise ValueError("a YAML key must be a plain value")
-        return {key.value: loader.construct_object(value, deep=True) for key, value in node.value}
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            made = loader.construct_object(value, deep=True)
+            if key.value in found:
+                line = value.start_mark.line + 1
+                loader.repeated.append(f"line {line}: key {quote(key.value)} already set in map")
+            found[key.value] = made
+        return found
 
     def sequence(loader: Any, node: Any) -> Any:
         return loader.construct_sequence(node, deep=True)

@@ -15,12 +15,13 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from dray.api.decode import strict_error
 from dray.api.errors import ApiError, BadRequest, InternalError, NotAcceptable, TooLarge
 from dray.api.localhost import check_local
 from dray.api.strategy import deprecation
 from dray.apiserver.core import ApiServer
 from dray.apiserver.limits import LARGE, Limits
-from dray.apiserver.request import Answer, Request, RequestOptions
+from dray.apiserver.request import NOTHING_TWICE, Answer, Request, RequestOptions
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.security.user import ADMIN, User
 from dray.apiserver.streaming.options import NodeProxyOptions, connect_options
@@ -253,30 +254,29 @@ class HttpCall:
         """Put body and what it says about the options into the request."""
         reading, content_type = self._api._reading, self._header(b"content-type")
         if request.verb == "patch":
-            patch_type, request.body = await _apart(request, read_patch, content_type, data, reading)
+            patch_type, request.body, request.repeated = await _apart(request, read_patch, content_type, data, reading)
             request.options = options_of("patch", self._query, patch_type)
         elif request.verb in _WITH_BODY:
-            request.body, repeated = await _apart(
+            request.body, request.repeated = await _apart(
                 request, read_body, content_type, data, request.resource, request.version, reading
             )
             if request.subresource != "scale":
                 require_kind(request.resource, data, request.body)
-            self._complain(request, repeated)
+            if "get" not in request.resource.verbs or request.subresource in (*_NO_METADATA, "scale"):
+                self._complain(request)
         elif data:
             tree, _ = await _apart(request, read_body, content_type, data, request.resource, "v1", reading)
             request.options = delete_options(request.options, tree)
         if request.is_large:
             await pause(request.user.name)
 
-    def _complain(self, request: Request, repeated: list[str]) -> None:
-        validation = request.options.field_validation
-        if repeated and validation == "Strict":
-            raise BadRequest(
-                f'{request.resource.kind} in version "{request.version}" cannot be handled as a '
-                f"{request.resource.kind}: strict decoding error: {', '.join(repeated)}"
-            )
-        if validation == "Warn":
-            self._warnings += repeated
+    def _complain(self, request: Request) -> None:
+        """Say what a body that is no object says twice. Of an object, it is said with its unknown fields."""
+        if request.repeated and request.options.field_validation == "Strict":
+            raise strict_error(request.resource, request.version, request.repeated.errors)
+        if request.options.field_validation == "Warn":
+            self._warnings += (*request.repeated.fields, *request.repeated.lines)
+        request.repeated = NOTHING_TWICE
 
     async def _body(self) -> bytes:
         """The whole body; how long it may take to arrive is up to `serving`."""

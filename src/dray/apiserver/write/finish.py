@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api import conversion, decode, defaults, schema, strategy
-from dray.api.errors import Invalid, invalid
+from dray.api.errors import ApiError, BadRequest, Invalid, invalid
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.core import Pod
@@ -61,15 +61,16 @@ class Finish:
         """A checked and defaulted tree of the stored version, and the warnings about what the body says."""
         resource = request.resource
         version = request.version or resource.stored
+        places = decode.field_places(body) if request.repeated.fields and request.verb != "patch" else {}
         complaints = decode.check(resource, version, body)
-        if complaints and request.options.field_validation == "Strict":
-            if request.verb == "patch" and request.options.patch_type != APPLY_PATCH:
-                raise _refused_patch(body, complaints)
-            raise decode.strict_error(resource, version, complaints)
+        if (complaints or request.repeated) and request.options.field_validation == "Strict":
+            raise _refusal(request, body, complaints, places)
         old = current.object if current is not None else None
         tree = conversion.to_stored(resource, version, body, old, partial(self._workload, request.namespace))
         defaults.apply_defaults(resource, tree, self._gates)
-        return tree, complaints if request.options.field_validation == "Warn" else []
+        if request.options.field_validation != "Warn":
+            return tree, []
+        return tree, [*request.repeated.lines, *_all(request, complaints, request.repeated.fields, places)]
 
     def _workload(self, namespace: str, name: str) -> Workload | None:
         return cast("Workload | None", self._storage.get(_WORKLOADS, namespace, name))
@@ -144,10 +145,29 @@ def _told(request: Request, dropped: Sequence[strategy.Dropped]) -> list[str]:
     return [str(one) for one in dropped] if request.options.field_validation != "Ignore" else []
 
 
-def _refused_patch(patched: Any, complaints: list[str]) -> Invalid:
-    """What a patch makes of an object is told as a value of the patch, which has no kind."""
+def _all(request: Request, unknown: list[str], repeated: Sequence[str], places: dict[str, int]) -> list[str]:
+    """Complaints about a body in Kubernetes' order.
+
+    Of typed objects in JSON that is the order of the body. Of everything else (custom objects, YAML, and patches, whose
+    text is not that of the object) Kubernetes tells first what is repeated, and sorts what is unknown.
+    """
+    if request.verb != "patch" and request.resource.custom is None and not request.repeated.lines:
+        return decode.together(unknown, repeated, places) if repeated else unknown
+    return [*repeated, *(sorted(unknown) if request.resource.custom is None else unknown)]
+
+
+def _refusal(request: Request, body: Any, unknown: list[str], places: dict[str, int]) -> ApiError:
+    """The answer to strict field validation."""
+    complaints = _all(request, unknown, request.repeated.errors, places)
+    if request.verb != "patch":
+        return decode.strict_error(request.resource, request.version or request.resource.stored, complaints)
+    if request.options.patch_type == APPLY_PATCH and request.repeated:
+        return BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {request.repeated.errors[0]}")
+    if request.options.patch_type == APPLY_PATCH:
+        return decode.strict_error(request.resource, request.version or request.resource.stored, unknown)
+    # What a patch makes of an object is told as a value of the patch, which has no kind.
     text = f"strict decoding error: {', '.join(complaints)}"
-    return Invalid(_NO_KIND, "", [invalid("patch", msgspec.json.encode(patched).decode(), text)])
+    return Invalid(_NO_KIND, "", [invalid("patch", msgspec.json.encode(body).decode(), text)])
 
 
 def _is_plain(resource: Resource) -> bool:

@@ -98,7 +98,7 @@ class Registry:
             text = "create not allowed while custom resource definition is terminating"
             raise MethodNotAllowed(text, group=request.resource.group, kind=request.resource.plural)
         reads = self._admission.reads(request.resource.type, "CREATE")
-        question = None if reads is None else question_of(request, reads)
+        question = None if reads is None or request.repeated else question_of(request, reads)
         for _ in range(_ATTEMPTS):
             obj = self._memo.recall(question) or (self._finish.as_it_is(request) if reads == () else None)
             if obj is None:
