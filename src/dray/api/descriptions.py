@@ -1,7 +1,8 @@
 """What the kinds and fields of devices, claims and groups mean, in a sentence or two: the text of `kubectl explain`.
 
 The texts are in `descriptions.json`, by group and message; a text holds for every version that has the message or
-field. Of pods, only the parts about claims and groups have one; other kinds are well documented elsewhere.
+field. Of pods, only the parts about claims and groups have one; metadata has them all, since custom kinds show them;
+other kinds are well documented elsewhere.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from importlib import resources
 import msgspec
 
 _KIND = ("apiVersion", "kind", "metadata")
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 # Messages that hold the fields of another one, beside or instead of their own.
 _LIKE = {
     "resource.BasicDevice": "resource.Device",
@@ -33,7 +35,7 @@ def describe(message: str, field: str = "") -> str:
     'What is asked for: the'
     """
     package, _, name = message.rpartition(".")
-    group = package.removeprefix("io.k8s.api.").partition(".")[0]
+    group = "meta" if package == _META else package.removeprefix("io.k8s.api.").partition(".")[0]
     key = f"{group}.{name}"
     texts = _texts()
     if key not in texts:
@@ -41,3 +43,8 @@ def describe(message: str, field: str = "") -> str:
     if field in _KIND and "spec" in texts[key]:
         return texts["kind"][field]
     return texts[key].get(field) or texts.get(_LIKE.get(key, ""), {}).get(field, "")
+
+
+def describe_kind(field: str) -> str:
+    """The description of apiVersion, kind or metadata, which all objects have."""
+    return _texts()["kind"][field]

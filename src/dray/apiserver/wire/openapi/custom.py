@@ -1,21 +1,23 @@
 """Schemas of custom resources in OpenAPI documents: what their definition says, and the metadata that all objects have.
 
-Version 2 has no words for choices between schemas and for values that may be null; there they are left out, as
-Kubernetes leaves them out, so that old clients still check and explain the rest.
+Version 2 has no words for choices between schemas, for values that may be null and for objects with members that nobody
+declared. What kubectl would wrongly refuse is left out there, as Kubernetes leaves it out, so that old clients still
+check and explain the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dray.api.custom.kinds import schema_of
+from dray.api.descriptions import describe_kind
 from dray.api.resources import Resource
 from dray.apiserver.wire.openapi.paths import document_name
 from dray.apiserver.wire.openapi.schemas import GVK, LIST_META, META, Dialect, Json, reference
 
 _ONLY_V3 = ("anyOf", "oneOf", "not", "nullable")
 _NESTED = ("properties", "patternProperties")
+_PRESERVES = "x-kubernetes-preserve-unknown-fields"
 
 
 def custom_definitions(resource: Resource, version: str, dialect: Dialect) -> Iterator[tuple[str, Json]]:
@@ -23,13 +25,11 @@ def custom_definitions(resource: Resource, version: str, dialect: Dialect) -> It
     assert resource.custom is not None
     name = document_name(resource, version)
     tree = schema_of(resource.custom.versions[version].spec)
-    shown = _old(tree) if dialect is Dialect.V2 else dict(tree)
-    head = {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
-        "metadata": reference(f"{META}ObjectMeta", dialect, default={}),
-    }
-    shown["properties"] = {**shown.get("properties", {}), **head}
+    if dialect is Dialect.V2 and tree.get(_PRESERVES):
+        shown: Json = {"type": "object"}
+    else:
+        shown = _shown(tree, dialect)
+        shown["properties"] = {**shown.get("properties", {}), **_head(dialect)}
     kind = {"group": resource.group, "version": version}
     yield name, {**shown, GVK: [{**kind, "kind": resource.kind}]}
     yield (
@@ -48,22 +48,44 @@ def custom_definitions(resource: Resource, version: str, dialect: Dialect) -> It
     )
 
 
-def _old(tree: Json) -> Json:
-    """A schema as version 2 can say it."""
+def _head(dialect: Dialect) -> Json:
+    """The members of every object, also of one that stands within another."""
+    text = {name: describe_kind(name) for name in ("apiVersion", "kind", "metadata")}
+    return {
+        "apiVersion": {"type": "string", "description": text["apiVersion"]},
+        "kind": {"type": "string", "description": text["kind"]},
+        "metadata": reference(f"{META}ObjectMeta", dialect, description=text["metadata"], default={}),
+    }
+
+
+def _shown(tree: Json, dialect: Dialect) -> Json:
+    """A schema as a version of OpenAPI can say it."""
+    is_old = dialect is Dialect.V2
+    is_open = is_old and bool(tree.get(_PRESERVES) or tree.get("nullable"))
     shown: Json = {}
     for key, value in tree.items():
-        if key in _ONLY_V3:
+        if (is_old and key in _ONLY_V3) or (is_open and key in ("items", "properties")):
             continue
         if key in _NESTED:
-            shown[key] = {name: _old(part) for name, part in value.items()}
+            shown[key] = {name: _shown(part, dialect) for name, part in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            shown[key] = _shown(value, dialect)
         else:
-            shown[key] = _old_part(key, value)
-    if tree.get("x-kubernetes-int-or-string"):
-        shown.pop("type", None)
+            shown[key] = [_shown(part, dialect) for part in value] if key == "allOf" else value
+    if is_old:
+        _widen(tree, shown)
+    if tree.get("x-kubernetes-embedded-resource") and not (is_old and tree.get(_PRESERVES)):
+        shown["properties"] = {**shown.get("properties", {}), **_head(dialect)}
+        shown["required"] = list(dict.fromkeys((*shown.get("required", ()), "kind", "apiVersion")))
     return shown
 
 
-def _old_part(key: str, value: Any) -> Any:
-    if key in ("items", "additionalProperties") and isinstance(value, dict):
-        return _old(value)
-    return [_old(part) for part in value] if key == "allOf" else value
+def _widen(tree: Json, shown: Json) -> None:
+    """Drop what version 2 would say too narrowly: types of values that may have several, and values that may be null."""
+    if tree.get("x-kubernetes-int-or-string") or tree.get("nullable"):
+        shown.pop("type", None)
+    properties = tree.get("properties", {})
+    if "required" in shown:
+        shown["required"] = [name for name in shown["required"] if not properties.get(name, {}).get("nullable")]
+        if not shown["required"]:
+            del shown["required"]
