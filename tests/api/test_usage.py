@@ -85,6 +85,12 @@ def test_services_count_ports_and_balancers() -> None:
     assert used == {"services": "1", "count/services": "1", "services.nodeports": "2", "services.loadbalancers": "1"}
 
 
+def test_a_balancer_that_takes_no_node_ports_counts_those_it_names() -> None:
+    ports = [{"port": 1}, {"port": 2, "nodePort": 30000}]
+    tree = {"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": ports}}
+    assert texts(usage_of(BY_TYPE[Service], msgspec.convert(tree, Service)))["services.nodeports"] == "1"
+
+
 requests = st.builds(
     lambda name, count, everything: {
         "deviceClassName": name,

@@ -206,8 +206,12 @@ def _is_done(pod: Pod) -> bool:
 
 
 def _service(service: Service) -> Usage:
-    ports = len(service.spec.ports) if service.spec.type in ("NodePort", "LoadBalancer") else 0
-    balancers = 1 if service.spec.type == "LoadBalancer" else 0
+    """Node ports and load balancers. A balancer without node ports of its own has those that it names."""
+    spec = service.spec
+    ports = len(spec.ports) if spec.type in ("NodePort", "LoadBalancer") else 0
+    if spec.type == "LoadBalancer" and spec.allocateLoadBalancerNodePorts is False:
+        ports = sum(port.nodePort != 0 for port in spec.ports)
+    balancers = 1 if spec.type == "LoadBalancer" else 0
     return {"services.nodeports": Quantity.parse(ports), "services.loadbalancers": Quantity.parse(balancers)}
 
 

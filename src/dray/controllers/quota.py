@@ -25,7 +25,7 @@ from dray.controllers.custom import CustomResources
 # Deletions come in bursts; one count serves all that fall within this time.
 _GATHER_SECONDS = 0.05
 # Custom objects and events are not followed here, only counted again now and then: few quotas are about them, and events
-# come with every pod. A copy of all events cost a fiftieth of the work on a pod.
+# come with every pod. Names that nothing is counted for yet may be those of a kind that is about to be defined. A copy of all events cost a fiftieth of the work on a pod.
 _UNFOLLOWED_SECONDS = 30.0
 # Usage that somebody wrote too high looks like a charge of admission. It is corrected when all is counted again.
 _RESYNC_SECONDS = 300.0
@@ -90,7 +90,8 @@ class QuotaController:
         status = ResourceQuotaStatus(hard=dict(quota.spec.hard), used=used)
         if status != quota.status:
             await self._client.patch_status(quota, status)
-        return _RESYNC_SECONDS if all(map(_is_followed, counted)) else _UNFOLLOWED_SECONDS
+        is_followed = all(map(_is_followed, counted)) and quota.spec.hard.keys() <= used.keys()
+        return _RESYNC_SECONDS if is_followed else _UNFOLLOWED_SECONDS
 
     async def _extended(
         self, quota: ResourceQuota, counted: Mapping[Resource, tuple[Wire, ...]]
