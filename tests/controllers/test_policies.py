@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dray.api.types.admissionregistration import ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy
+from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.wire import Tree
 from dray.client import Client
 from dray.controllers.policies import PolicyStatus
@@ -149,3 +150,41 @@ async def test_a_warning_goes_when_the_policy_is_mended(client: Client, start: S
     assert again.status.typeChecking is not None
     (warning,) = again.status.typeChecking.expressionWarnings
     assert isinstance(warning, ExpressionWarning)
+
+
+async def define(client: Client, spec: Tree) -> None:
+    root = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": root}}
+    names = {"plural": "crons", "kind": "Cron"}
+    tree = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    await client.create(CustomResourceDefinition, {"metadata": {"name": "crons.example.com"}, "spec": tree})
+
+    async def is_established() -> bool:
+        found = (await client.get(CustomResourceDefinition, "crons.example.com")).status.conditions
+        return any(one.type == "Established" and one.status == "True" for one in found or ())
+
+    await eventually(is_established)
+
+
+async def test_custom_kinds_are_checked_by_their_schemas(client: Client, start: Start) -> None:
+    replicas = {"type": "integer"}
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"n": replicas}}
+    odd = {"type": "object", "properties": {"a-b": replicas, "namespace": {"type": "string"}}}
+    list_ = {"type": "array", "items": {"type": "object", "properties": {"n": replicas}}}
+    await define(
+        client, {"type": "object", "properties": {"replicas": replicas, "loose": loose, "odd": odd, "list": list_}}
+    )
+    found = await warnings(
+        client,
+        start,
+        policy(
+            "object.spec.replicas > '1'",
+            "object.spec.replica > 1",
+            "object.spec.list.all(one, one.m > 1)",
+            "object.spec.replicas > 1 && object.spec.loose.whatever > 1 && object.metadata.name != ''",
+            "object.spec.odd.a__dash__b > 1 && object.spec.odd.__namespace__ != ''",
+            rules=[rule("example.com", "v1", "crons")],
+        ),
+    )
+    assert [field for field, _ in found] == [f"spec.validations[{index}].expression" for index in range(3)]
+    assert found[0][1].startswith("example.com/v1, Kind=Cron: ERROR: <input>:1:22: found no matching overload for")

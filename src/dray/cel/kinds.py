@@ -2,7 +2,7 @@
 
 A policy is evaluated without declared types, so that a misspelt field shows only when a request comes; with the types
 of the schema it shows before. Fields have the types that evaluation finds: times, quantities and bytes are strings. What
-may be several things, and fields of kinds that the schema does not know, can be anything.
+may be several things, and objects of custom kinds that take members which nobody declared, can be anything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from dray.api import schema
+from dray.api.names import CEL_RESERVED
 from dray.api.resources import BY_KIND, Resource
 from dray.cel.admission import Declared, Fields, environment, exposed
 from dray.cel.declarations import Environment
@@ -37,7 +38,10 @@ class KindCheck:
     ) -> None:
         """`variables` are names and expressions in their order; those that do not fit can be anything."""
         self.kind = f"{resource.group}/{version}, Kind={resource.kind}"
-        self._object, self._params = _message(resource.message(version)), params
+        message = resource.message(version)
+        self._messages = _messages() if resource.custom is None else {**_messages(), **_custom_messages(message)}
+        self._object = _message(message) if message in self._messages else DYN
+        self._params = params
         self._environment = self._declaring(None)
         declared: dict[str, Type] = {}
         for name, text in variables:
@@ -50,7 +54,7 @@ class KindCheck:
         return error.report if error is not None else ""
 
     def _declaring(self, variables: Declared | None) -> Environment:
-        return environment(self._object, self._params, True, variables, _messages())
+        return environment(self._object, self._params, True, variables, self._messages)
 
 
 def type_of_kind(api_version: str, kind: str) -> Type:
@@ -74,6 +78,36 @@ def _typed(text: str) -> Type:
     if text.startswith("ref:"):
         return _message(text[4:])
     return _PLAIN.get(text, DYN)
+
+
+def _custom_messages(root: str) -> Fields:
+    """The fields of a custom kind's own messages. They are not kept, since they go with its definition."""
+    found: dict[str, dict[str, Type]] = {}
+    waiting = [root]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name in _messages() or not _is_closed(name):
+            continue
+        fields = schema.message(name).fields
+        found[name] = {key: _custom_type(field.type) for key, field in fields.items()}
+        waiting += [field.reference for field in fields.values() if field.reference]
+    return found
+
+
+def _custom_type(text: str) -> Type:
+    if text.startswith("["):
+        return list_of(_custom_type(text[1:]))
+    if text.startswith("{"):
+        return map_of(STRING, _custom_type(text[1:]))
+    if text.startswith("ref:"):
+        return _message(text[4:]) if _is_closed(text[4:]) else DYN
+    return _PLAIN.get(text, DYN)
+
+
+def _is_closed(name: str) -> bool:
+    """Whether all members of a message are declared, under the names that expressions use."""
+    message = schema.message(name)
+    return not message.open and all(key.isidentifier() and key not in CEL_RESERVED for key in message.fields)
 
 
 @cache

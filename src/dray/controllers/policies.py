@@ -7,7 +7,7 @@ warning changes nothing about what a policy does. Whatever is about expressions 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from dray.api.resources import RESOURCES, Resource
 from dray.api.types.admissionregistration import ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy
 from dray.client import Deltas
 from dray.controllers.context import ControllerContext
+from dray.controllers.custom import CustomResources
 
 if TYPE_CHECKING:
     from dray.cel.kinds import KindCheck
@@ -30,6 +31,7 @@ class PolicyStatus:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
+        self._custom = CustomResources(context)
         self._policies = context.informers.informer(ValidatingAdmissionPolicy)
         self._policies.add_handler(self._on_policies)
         self._controller = context.controller("policy_status", self._reconcile)
@@ -45,7 +47,7 @@ class PolicyStatus:
         if policy is None or _is_observed(policy):
             return
         warnings = []
-        for field, warning in expression_warnings(policy):
+        for field, warning in expression_warnings(policy, self._custom.all()):
             if warning:
                 warnings.append(ExpressionWarning(fieldRef=field, warning=warning))
             await asyncio.sleep(0)  # there may be many; others want to get on
@@ -58,9 +60,11 @@ class PolicyStatus:
             await self._client.patch_status(policy, status)
 
 
-def expression_warnings(policy: ValidatingAdmissionPolicy) -> Iterator[tuple[str, str]]:
+def expression_warnings(
+    policy: ValidatingAdmissionPolicy, custom: Sequence[Resource] = ()
+) -> Iterator[tuple[str, str]]:
     """The fields with expressions, each with what is wrong with it for some kind, if anything is."""
-    checks = _checks(policy)
+    checks = _checks(policy, custom)
     for index, validation in enumerate(policy.spec.validations):
         for field in ("expression", "messageExpression"):
             if text := getattr(validation, field):
@@ -68,22 +72,22 @@ def expression_warnings(policy: ValidatingAdmissionPolicy) -> Iterator[tuple[str
                 yield f"spec.validations[{index}].{field}", "\n".join(found)
 
 
-def _checks(policy: ValidatingAdmissionPolicy) -> list[KindCheck]:
+def _checks(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource]) -> list[KindCheck]:
     from dray.cel.kinds import KindCheck, type_of_kind
 
     spec = policy.spec
     params = type_of_kind(spec.paramKind.apiVersion, spec.paramKind.kind) if spec.paramKind is not None else None
     variables = [(variable.name, variable.expression) for variable in spec.variables]
-    return [KindCheck(resource, version, params, variables) for resource, version in kinds(policy)]
+    return [KindCheck(resource, version, params, variables) for resource, version in kinds(policy, custom)]
 
 
-def kinds(policy: ValidatingAdmissionPolicy) -> list[tuple[Resource, str]]:
+def kinds(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource] = ()) -> list[tuple[Resource, str]]:
     """The kinds and versions that the rules of a policy name, and not too many; patterns and subresources name none."""
     match = policy.spec.matchConstraints
     found = {
         (resource, version)
         for rule in (match.resourceRules if match is not None else ())
-        for resource in RESOURCES
+        for resource in (*RESOURCES, *custom)
         if resource.group in rule.apiGroups and resource.plural in rule.resources
         for version in resource.versions
         if version in rule.apiVersions
