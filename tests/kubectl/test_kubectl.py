@@ -265,3 +265,12 @@ def test_replace_and_diff_of_nothing(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=CONFIG)
     assert kubectl("replace", "-f", "-", stdin=CONFIG.replace('"1"', '"9"')) == "configmap/c replaced\n"
     assert kubectl("get", "configmap", "c", "-o", "jsonpath={.data.a}") == "9"
+
+
+def test_what_was_applied_by_the_client_is_handed_over_to_the_server(kubectl: Kubectl) -> None:
+    kubectl.needs(26, "hand over what it applied")
+    tree = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {key: value%s}"
+    kubectl("apply", "-f", "-", stdin=tree % ", legacy: unused")
+    kubectl("apply", "--server-side", "-f", "-", stdin=tree % ", legacy: unused")
+    kubectl("apply", "--server-side", "-f", "-", stdin=tree % "")
+    assert kubectl("get", "configmap", "c", "-o", "jsonpath={.data}") == '{"key":"value"}'

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
 from dray.api.resources import BY_NAME
-from dray.apiserver.request import APPLY_PATCH
+from dray.apiserver.request import APPLY_PATCH, JSON_PATCH
 from tests.apiserver.asking import CLAIMS, PODS, Asker, HttpAsker, claim, created, pod
 
 CONFIG = BY_NAME["", "configmaps"]
@@ -74,6 +75,28 @@ async def test_entries_survive_updates_that_do_not_repeat_them(ask: Asker) -> No
     assert owners(updated) == {"m": "Update"}
     reset = {**config(a="3"), "metadata": {"name": "c", "managedFields": [{}]}}
     assert owners((await ask("update", CONFIG, "c", reset, field_manager="n")).object) == {"n": "Update"}
+
+
+async def test_who_owns_what_can_be_handed_over(ask: Asker) -> None:
+    """As kubectl does when it begins to apply on the server what it applied by itself before."""
+    first = await ask.create(CONFIG, config(a="1", b="2"), field_manager="csa")
+    entry = msgspec.to_builtins(first.metadata.managedFields[0]) | {"manager": "me", "operation": "Apply"}
+    steps = [{"op": "replace", "path": "/metadata/managedFields", "value": [entry]}]
+    given = await ask.patch(CONFIG, "c", steps, patch_type=JSON_PATCH, field_manager="csa")
+    assert owners(given) == {"me": "Apply"}
+    assert (await apply(ask, config(a="1"))).data == {"a": "1"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"fieldsType": "FieldsV2"}, {"fieldsV1": {"f:data": 1}}, {"fieldsV1": {"data": {}}}, {"operation": "Take"}],
+)
+async def test_entries_that_mean_nothing_leave_the_stored_ones(ask: Asker, broken: dict[str, Any]) -> None:
+    first = await ask.create(CONFIG, config(a="1"), field_manager="csa")
+    entry = {**msgspec.to_builtins(first.metadata.managedFields[0]), **broken}
+    changed = {**config(a="1"), "metadata": {"name": "c", "managedFields": [entry]}}
+    updated = (await ask("update", CONFIG, "c", changed, field_manager="csa")).object
+    assert updated.metadata.managedFields == first.metadata.managedFields
 
 
 async def test_entries_survive_short_patches_of_a_status_and_of_labels(ask: Asker) -> None:

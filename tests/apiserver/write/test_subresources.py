@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Invalid, NotFound, NotImplementedYet
 from dray.api.resources import BY_NAME
+from dray.apiserver.request import JSON_PATCH, MERGE_PATCH
 from tests import objects
 from tests.apiserver.asking import DEPLOYMENTS, PODS, Asker, pod
 
@@ -95,6 +97,31 @@ async def test_a_scale_shows_and_sets_replicas(ask: Asker) -> None:
     patched = (await ask("patch", DEPLOYMENTS, "d", {"spec": {"replicas": 0}}, subresource="scale")).tree
     assert patched is not None
     assert (await ask.get(DEPLOYMENTS, "d")).spec.replicas == 0
+
+
+async def test_a_patch_of_a_scale_is_made_again_when_it_meets_another_write(ask: Asker) -> None:
+    await ask.create(DEPLOYMENTS, deployment(3))
+    scaling = [
+        ask("patch", DEPLOYMENTS, "d", {"spec": {"replicas": count}}, subresource="scale") for count in range(4, 7)
+    ]
+    labelling = [ask("patch", DEPLOYMENTS, "d", {"metadata": {"labels": {f"l{n}": "x"}}}) for n in range(3)]
+    await asyncio.gather(*scaling, *labelling)
+    found = await ask.get(DEPLOYMENTS, "d")
+    assert found.spec.replicas in (4, 5, 6)
+    assert len(found.metadata.labels) == 3
+
+
+@pytest.mark.parametrize(
+    ("patch", "kind"),
+    [
+        ({"metadata": {"resourceVersion": "9999"}, "spec": {"replicas": 1}}, MERGE_PATCH),
+        ([{"op": "replace", "path": "/metadata/resourceVersion", "value": "9999"}], JSON_PATCH),
+    ],
+)
+async def test_a_patch_of_a_scale_may_be_based_on_a_version(ask: Asker, patch: Any, kind: str) -> None:
+    await ask.create(DEPLOYMENTS, deployment(3))
+    with pytest.raises(Conflict):
+        await ask("patch", DEPLOYMENTS, "d", patch, subresource="scale", patch_type=kind)
 
 
 async def test_a_scale_is_based_on_a_version_too(ask: Asker) -> None:

@@ -24,6 +24,7 @@ Entries = list[Tree]
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _RESET: Entries = [{}]  # what a client writes to have all entries forgotten
+_ELEMENTS = ("f:", "k:", "v:", "i:")  # how parts of a field set begin: a field, keys, a value, a place
 _LONGEST = 128
 
 
@@ -35,7 +36,8 @@ def manager_of(request: Request) -> str:
 def track(request: Request, current: KeyVersion | None, tree: Tree) -> None:
     """Put up-to-date entries into the tree that is about to be stored."""
     metadata = tree["metadata"]
-    reset = metadata.pop("managedFields", None) == _RESET
+    said = metadata.pop("managedFields", None)
+    reset = said == _RESET
     old = stored(current) if current is not None and _had_entries(current) else None
     entries = old["metadata"].pop("managedFields", []) if old else []
     applied = any(entry.get("operation") == "Apply" for entry in entries) if entries else False
@@ -45,6 +47,8 @@ def track(request: Request, current: KeyVersion | None, tree: Tree) -> None:
         return
     if current is not None and old is None:
         old = stored(current)
+    if current is not None and not request.subresource and said and not reset and all(map(_is_sound, said)):
+        entries = said  # kubectl writes them to hand over what it set before to its applier
     resource = request.resource
     entries = track_update(
         resource,
@@ -90,3 +94,19 @@ def stored(version: KeyVersion) -> Tree:
 
 def _had_entries(version: KeyVersion) -> bool:
     return bool(cast(Any, version.object).metadata.managedFields)
+
+
+def _is_sound(entry: Tree) -> bool:
+    """Whether an entry that a client wrote can be worked with; else those that are stored stay."""
+    return (
+        entry.get("operation") in ("Apply", "Update")
+        and entry.get("fieldsType") == "FieldsV1"
+        and bool(entry.get("apiVersion"))
+        and _is_field_set(entry.get("fieldsV1"))
+    )
+
+
+def _is_field_set(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        (name == "." or name[:2] in _ELEMENTS) and _is_field_set(inner) for name, inner in value.items()
+    )

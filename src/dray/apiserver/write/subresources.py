@@ -168,7 +168,8 @@ class Subresources:
         if scale.metadata.uid not in ("", uid):
             text = f"Precondition failed: UID in precondition: {scale.metadata.uid}, UID in object meta: {uid}"
             raise conflict(request.resource, request.name, text)
-        metadata = {"uid": scale.metadata.uid or None, "resourceVersion": scale.metadata.resourceVersion or None}
+        version = scale.metadata.resourceVersion if request.verb != "patch" or _names_version(request.body) else ""
+        metadata = {"uid": scale.metadata.uid or None, "resourceVersion": version or None}
         patch = {"metadata": metadata, **scale_patch(request.resource, request.version, scale.spec.replicas)}
         written = await self._registry.patch(
             replace(request, verb="patch", version="", body=patch, options=_merge(request.options))
@@ -191,6 +192,14 @@ class Subresources:
         await admission.release()
         tree = self._issue_token(request.namespace, request.name, body)
         return Answer(code=201, tree=tree, warnings=admission.warnings)
+
+
+def _names_version(patch: Any) -> bool:
+    """Whether a patch holds for one version of the object only."""
+    if isinstance(patch, list):
+        return any(isinstance(step, dict) and step.get("path") == "/metadata/resourceVersion" for step in patch)
+    metadata = patch.get("metadata") if isinstance(patch, dict) else None
+    return isinstance(metadata, dict) and "resourceVersion" in metadata
 
 
 def _posted(request: Request, obj: T) -> AdmissionRequest:
