@@ -40,5 +40,12 @@ async def http(keys: Keys) -> AsyncIterator[HttpAsker]:
 
 
 @pytest.fixture
+async def http_all_versions(keys: Keys) -> AsyncIterator[HttpAsker]:
+    """A server that serves beta and alpha versions, too."""
+    async with serving(keys, runtime_config={"api/all": True}) as asker:
+        yield asker
+
+
+@pytest.fixture
 def directory(tmp_path: Path) -> Path:
     return tmp_path / "dray"

@@ -153,7 +153,7 @@ def test_a_newer_database_is_not_touched(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (["--feature-gates", "Nope=true"], "unrecognized feature gate: Nope"),
-        (["--runtime-config", "nope/v1=true"], 'unknown API version "nope/v1"'),
+        (["--runtime-config", "nope/v1=true"], 'unknown API group "nope"'),
         (["--store", "floppy"], "floppy"),
         (["--port", "99999"], "expected a number from 0 to 65535"),
         (["--disable-admission-plugins", "Nope"], "Nope"),

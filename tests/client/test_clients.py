@@ -383,7 +383,7 @@ async def _random_writes(client: Client, chance: random.Random, alive: set[str])
 
 async def test_a_server_without_v1_is_served_in_v1beta1(server: Running, near: Client) -> None:
     """The same claims, written and read through a server that speaks only the oldest version over HTTP."""
-    off = {"resource.k8s.io/v1": False, "resource.k8s.io/v1beta2": False}
+    off = {"resource.k8s.io/v1": False, "resource.k8s.io/v1beta1": True}
     old = Running(MemoryLog(), server.api.storage.cache, ServerSettings(authenticate=False, runtime_config=off))
     sock = listen("127.0.0.1", 0)
     http = HttpServer(old.http, sock, None)

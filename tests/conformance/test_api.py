@@ -146,7 +146,7 @@ async def test_recorded_answers_are_given_again(keys: Keys, store: str, name: st
     recorded = cases(name)
     settings = {"gates": FeatureGates.parse(GATES), "disabled_plugins": ("ServiceAccount",)}
     found = []
-    async with serving(keys, store=store, **settings) as http:
+    async with serving(keys, store=store, runtime_config={"api/all": True}, **settings) as http:
         for case in recorded:
             found += [f"{case['name']}: {text}" for text in differences(case, await replayed(http, case))]
     assert len(recorded) == COUNTS[name]

@@ -25,7 +25,18 @@ GATES = "DRAResourcePoolStatus=true,GenericWorkload=true,DRAReservedForWorkloads
 @pytest.fixture(scope="session")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("up")
-    options = ("--store", "memory", "--nodes", "3", "--devices", "8", "--feature-gates", GATES)
+    options = (
+        "--store",
+        "memory",
+        "--nodes",
+        "3",
+        "--devices",
+        "8",
+        "--feature-gates",
+        GATES,
+        "--runtime-config",
+        "api/beta=true",
+    )
     with Dray("up", "--dir", directory, "--port", "0", *options), audited(directory / "kubeconfig"):
         yield directory / "kubeconfig"
 

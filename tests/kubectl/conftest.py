@@ -66,7 +66,8 @@ class Kubectl:
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("dray")
     gates = "DRAResourcePoolStatus=true,GenericWorkload=true"
-    with Dray("apiserver", "--dir", directory, "--port", "0", "--store", "memory", "--feature-gates", gates):
+    choices = ("--feature-gates", gates, "--runtime-config", "api/all=true")
+    with Dray("apiserver", "--dir", directory, "--port", "0", "--store", "memory", *choices):
         yield directory / "kubeconfig"
 
 

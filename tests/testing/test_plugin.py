@@ -64,6 +64,31 @@ def test_kubectl_reaches_the_cluster() -> None:
         )
 
 
+def test_only_what_the_cluster_serves_is_applied() -> None:
+    claim = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu.example.com"}]}},
+    }
+    request = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "ResourcePoolStatusRequest",
+        "metadata": {"name": "r"},
+        "spec": {"driver": "gpu.example.com"},
+    }
+    with Cluster("--feature-gates", "DRAResourcePoolStatus=true") as cluster:
+        with pytest.raises(ValueError, match=r"no matches for kind ResourceClaim in version resource\.k8s\.io/v1beta1"):
+            cluster.apply(claim)
+        cluster.apply(request)
+        assert cluster.get("resourcepoolstatusrequests", "r")["spec"]["driver"] == "gpu.example.com"
+    with Cluster("--runtime-config", "resource.k8s.io/v1beta1=true") as cluster:
+        cluster.apply(claim)
+        assert cluster.get("resourceclaims", "c")["spec"]["devices"]["requests"][0]["exactly"]
+        with pytest.raises(ValueError, match="no matches for kind ResourcePoolStatusRequest"):
+            cluster.apply(request)
+
+
 def test_manifests_are_files_text_or_trees_and_replace_what_is_there(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: file}\n")

@@ -41,6 +41,7 @@ class ServerSettings:
     store: str = "memory"
     gates: FeatureGates = field(default_factory=FeatureGates)
     runtime_config: dict[str, bool] = field(default_factory=dict)
+    gates_enable_apis: bool = True  # a gate also enables its kinds that have no stable version, as in `dray up`
     disabled_plugins: tuple[str, ...] = ()
     authenticate: bool = True  # otherwise everybody who comes over HTTP is the administrator
     limits: Limits = field(default_factory=Limits)
@@ -84,17 +85,20 @@ class Running:
         self.establishing = Establishing(self.api, self.definitions)
         self._logs = NodeLogs(storage, settings.keys if settings.authenticate else None, settings.limits)
         self.api.log_source = self._logs
-        served = served_versions(settings.gates, settings.runtime_config)
+        self.served = served_versions(
+            settings.gates, settings.runtime_config, gates_enable_apis=settings.gates_enable_apis
+        )
         self._watchdog = Watchdog()
         metrics = Metrics(cache, self._watchdog)
         self.http = HttpApi(
             self.api,
             Routes(
-                ((resource, version) for resource, versions in served.items() for version in versions), self.definitions
+                ((resource, version) for resource, versions in self.served.items() for version in versions),
+                self.definitions,
             ),
             Documents(
                 cache,
-                served,
+                self.served,
                 self.definitions,
                 metrics,
                 guards.authorizer,

@@ -52,7 +52,9 @@ class ServerStartError(Exception):
     """Why a server cannot start, in words for a person."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> None:
+    """Add the options of a server. `gates_enable_apis`: a gate enables its kinds that have no stable version."""
+    parser.set_defaults(gates_enable_apis=gates_enable_apis)
     _clusters.add_options(parser)
     parser.add_argument(
         "--merge-kubeconfig", action="store_true", help="also add a context to your own kubeconfig, and select it"
@@ -65,7 +67,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--store", default="sqlite", help=_STORES)
     parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
-    parser.add_argument("--runtime-config", default="", metavar="G/V=false,…", help="turn API versions off or on")
+    unless = ", except those of kinds without a stable version whose feature gate is on" if gates_enable_apis else ""
+    parser.add_argument(
+        "--runtime-config",
+        default="",
+        metavar="G/V=true,…",
+        help=f"enable or disable API versions: resource.k8s.io/v1beta1=true, api/ga, api/beta, api/alpha or api/all; the "
+        f"most specific one counts (by default beta and alpha versions are off{unless})",
+    )
     parser.add_argument("--disable-admission-plugins", default="", metavar="NAME,…", help="leave plugins out")
     for name, default, help_ in (
         ("per-minute", 10.0, "ResourcePoolStatusRequests that a user may create in a minute (%(default)g)"),
@@ -262,6 +271,7 @@ def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Serv
         keys=keys,
         gates=gates,
         runtime_config=runtime_config,
+        gates_enable_apis=args.gates_enable_apis,
         disabled_plugins=tuple(filter(None, args.disable_admission_plugins.split(","))),
         authenticate=not args.insecure,
         token_file=args.token_auth_file,

@@ -10,7 +10,7 @@ from dray.cli._serve import add_options, serve
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("apiserver", help="run the API server alone")
-    add_options(parser)
+    add_options(parser, gates_enable_apis=False)
     parser.set_defaults(run=run)
 
 

@@ -15,7 +15,7 @@ from dray.cli._serve import add_options, serve
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("up", help="run a cluster")
-    add_options(parser)
+    add_options(parser, gates_enable_apis=True)
     parser.add_argument(
         "--detach",
         action="store_true",

@@ -7,7 +7,7 @@ import copy
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,6 +39,7 @@ class RunningCluster:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._client: Client | None = None
+        self._served: Mapping[Resource, Sequence[str]] = {}
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="dray cluster", daemon=True)
@@ -71,7 +72,10 @@ class RunningCluster:
     # -- what a test does
 
     def apply(self, manifests: str | Path | Tree, namespace: str = "default") -> None:
-        """Create the objects of a manifest: a file, YAML text, or a tree. Objects that exist are replaced."""
+        """Create the objects of a manifest: a file, YAML text, or a tree. Objects that exist are replaced.
+
+        Raises ValueError for an API version that the cluster does not serve, as kubectl refuses it.
+        """
         for tree in _trees(manifests):
             self._call(self._put(tree, namespace))
 
@@ -163,6 +167,7 @@ class RunningCluster:
 
         entries = _kubeconfig.entries(url, None if url.startswith("http:") else keys)
         _kubeconfig.write(self.kubeconfig, entries, select=True)
+        self._served = running.served
         self._client = InProcess(running.api, ADMIN, user_agent="dray-testing")
         self._started.set()
 
@@ -178,8 +183,13 @@ class RunningCluster:
         from dray.api.errors import AlreadyExists
         from dray.client.interface import type_of
 
-        resource = _resource_of(tree)
-        tree = to_stored(resource, str(tree["apiVersion"]).rpartition("/")[2], copy.deepcopy(tree))
+        resource, version = _resource_of(tree), str(tree["apiVersion"]).rpartition("/")[2]
+        if version not in self._served.get(resource, ()):
+            raise ValueError(
+                f"no matches for kind {resource.kind} in version {tree['apiVersion']}; "
+                "--feature-gates and --runtime-config say what is served"
+            )
+        tree = to_stored(resource, version, copy.deepcopy(tree))
         where = tree.get("metadata", {}).get("namespace") or namespace if resource.namespaced else ""
         try:
             await self._ask().create(type_of(resource), tree, namespace=where)

@@ -74,7 +74,8 @@ def opaque_claim(name: str) -> Tree:
     return tree
 
 
-async def test_objects_and_lists_say_the_same_as_in_json(http: HttpAsker) -> None:
+async def test_objects_and_lists_say_the_same_as_in_json(http_all_versions: HttpAsker) -> None:
+    http = http_all_versions
     await created(http, CLAIMS, opaque_claim("a"))
     found = await same(http, f"{CLAIMS}/a")
     assert found["metadata"]["managedFields"][0]["fieldsV1"]
@@ -89,7 +90,8 @@ async def test_objects_and_lists_say_the_same_as_in_json(http: HttpAsker) -> Non
         await same(http, f"{DRA}/{version}/namespaces/default/resourceclaims")
 
 
-async def test_pods_slices_and_what_stands_in_the_cluster_already(http: HttpAsker) -> None:
+async def test_pods_slices_and_what_stands_in_the_cluster_already(http_all_versions: HttpAsker) -> None:
+    http = http_all_versions
     limits = {"requests": {"cpu": "100m", "memory": "1Gi"}}
     tree = pod("p")
     tree["spec"]["containers"][0] |= {"resources": limits, "ports": [{"containerPort": 80}]}

@@ -58,7 +58,8 @@ async def test_commits_of_requests_say_that_a_client_waits_for_them(
     assert not AWAITED.get()  # here, in another task of the same loop
 
 
-async def test_every_served_version_shows_the_same_object(http: HttpAsker) -> None:
+async def test_every_served_version_shows_the_same_object(http_all_versions: HttpAsker) -> None:
+    http = http_all_versions
     await http("POST", CLAIMS, claim("a"))
     async with http.send("GET", CLAIMS.replace("/v1/", "/v1beta1/") + "/a") as response:
         old = await response.json()

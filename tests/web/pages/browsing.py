@@ -107,7 +107,7 @@ def pod(name: str, claim_name: str, namespace: str = "default") -> Tree:
 
 def taint(name: str, node: str, device: str) -> Tree:
     return {
-        "apiVersion": "resource.k8s.io/v1beta2",
+        "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceTaintRule",
         "metadata": {"name": name},
         "spec": {

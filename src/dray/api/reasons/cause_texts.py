@@ -157,7 +157,8 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.NOT_FOUND: '{kind} "{name}" not found',
     CausePhrase.IN_NAMESPACES: '{kind} "{name}" is not in namespace {namespace}, but in {names}',
     CausePhrase.MAY_NOT_LIST: "you may not list {names}",
-    CausePhrase.GATE_HIDES: "the API server does not serve {kind}s: its gate {gate} is off",
+    CausePhrase.GATE_HIDES: "the API server does not serve {kind}s: its gate {gate} is off, or no version of them is "
+    "enabled (--runtime-config)",
     CausePhrase.EVERY_TAKEN: (
         "{asked} asks for all {needed} matching devices of a node, and at most {found} are free ({node})"
     ),
