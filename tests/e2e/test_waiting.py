@@ -13,7 +13,7 @@ from dray.api.reasons.claims import ClaimCode
 from dray.api.reasons.devices import InputCode
 from dray.api.reasons.nodes import NodeCode
 from dray.api.reasons.wording import Phrase, say
-from dray.api.types.core import Node, Pod
+from dray.api.types.core import Event, Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.core.configuration import Configuration, SchedulerProfile
 from dray.sim.hardware import CLASS, DRIVER, slice_trees
@@ -214,6 +214,26 @@ async def test_a_shared_claim_that_is_full_lets_the_next_pod_in_when_a_place_fre
         await c.delete(Pod, "p17", grace=0)
         await c.runs("last")
         assert len((await c.claim("gpu")).status.reservedFor) == 256
+
+
+async def test_pods_that_come_at_once_and_find_a_shared_claim_full_are_told_so_in_words() -> None:
+    """Their reservations are under way when the last are decided, so only the write of the claim shows that it is full."""
+    async with cluster(nodes=3, devices=1, parts=(NODES, CONTROLLERS)) as c:
+        await c.create(ResourceClaim, claim("gpu"))
+        names = [f"p{i}" for i in range(260)]
+        await c.create(Pod, *(pod(name, claims=["gpu"]) for name in names))
+        await c.start(SCHEDULER)
+
+        async def last() -> list[str]:
+            without = [one.metadata.name for one in (await c.client.list(Pod)).items if not one.spec.nodeName]
+            return without if len(without) == 4 else []
+
+        for name in await c.eventually(last):
+            assert "256" in await c.waits(name, words_of(ClaimCode.FULL))
+        events = (await c.client.list(Event)).items
+        failed = {one.message for one in events if one.reason == "FailedScheduling"}
+        assert failed
+        assert [text for text in failed if "Too many" in text] == []
 
 
 # Slices

@@ -143,6 +143,18 @@ async def test_a_conflict_is_read_again_while_the_decision_stands(client: Client
     assert await consumers(client) == ["p"]
 
 
+async def test_a_claim_that_became_full_ends_the_decision(client: Client) -> None:
+    await Binder(client).bind(promise(await create_pod(client, "first"), await create_claim(client)))
+    seen = await client.get(ResourceClaim, "c", "ns")
+    others = [{"resource": "pods", "name": f"o{number}", "uid": f"o{number}"} for number in range(255)]
+    patch = {"status": {"reservedFor": [{"resource": "pods", "name": "first", "uid": "1"}, *others]}}
+    await client.patch(ResourceClaim, "c", patch, "ns", subresource="status")
+    with pytest.raises(Overtaken, match="no more consumers"):
+        await Binder(client).bind(promise(await create_pod(client, "last"), seen))
+    assert len(await consumers(client)) == 256
+    assert not (await client.get(Pod, "last", "ns")).spec.nodeName
+
+
 async def test_a_claim_that_another_scheduler_allocated_ends_the_decision(client: Client) -> None:
     seen = await create_claim(client)
     await Binder(client).bind(promise(await create_pod(client, "faster"), seen))

@@ -210,6 +210,9 @@ class Binder:
         if podclaims.CLAIM_FINALIZER not in claim.metadata.finalizers:
             claim = await self._protect(claim)
         status, own = reservation(promise, use, claim, self._sharing)
+        if len(status.reservedFor) > podclaims.RESERVATIONS_LIMIT:
+            # The last places went while this was decided. The next attempt sees that, and tells the pod.
+            raise Overtaken(f'resourceclaim "{claim.metadata.name}" takes no more consumers')
         if self._ready is not None and claim.status.allocation is None and status.allocation is not None:
             stamped = replace(status.allocation, allocationTimestamp=timestamp(time.time()))
             status = replace(status, allocation=stamped)
