@@ -44,8 +44,9 @@ def cluster(directory: Path) -> Iterator[Cluster]:
 
 
 async def furnish(cluster: Cluster) -> None:
-    """A role for the guest; a pod that has two devices, and one that waits for five."""
+    """A role for the guest, as in KEP-5677, that is without `watch`; a pod that has two devices, and one that waits for five."""
     role = yaml.safe_load(ROLE.read_text())
+    role["rules"][0]["verbs"] = ["create", "get", "list", "delete"]
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "guest"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
     async with Http(load(str(cluster.admin))) as client:

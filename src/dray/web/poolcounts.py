@@ -33,6 +33,8 @@ async def pool_counts(client: Client, drivers: Iterable[str]) -> Counts:
             log.debug("pools of %s are not counted: %s", driver, error)
             continue
         for pool in answer.status.pools if answer is not None and answer.status is not None else ():
+            if pool.totalDevices is None:
+                continue  # slices are missing, so nothing is counted
             numbers = (pool.totalDevices, pool.allocatedDevices, pool.availableDevices, pool.unavailableDevices)
             found[pool.driver, pool.poolName] = tuple(number or 0 for number in numbers)  # type: ignore[assignment]
     return found

@@ -125,6 +125,39 @@ def figure(name: str) -> float:
 # Answers
 
 
+async def test_a_pool_that_is_being_published_is_waited_for(server: Running, client: Client) -> None:
+    await client.create(ResourceSlice, slice_tree("s1", ["d0", "d1"], of=2))
+    async with controller(server) as manager:
+        await within(manager.ready.wait())
+        await client.create(ResourcePoolStatusRequest, request())
+        looked_at = manager.controllers["resourcepoolstatusrequest"]
+        await eventually(lambda: "check" in looked_at._incomplete)  # type: ignore[attr-defined]  # it waits
+        assert (await client.get(ResourcePoolStatusRequest, "check")).status is None
+        await client.create(ResourceSlice, slice_tree("s2", ["d2"], of=2))
+        found = await answered(client)
+        assert not looked_at._incomplete  # type: ignore[attr-defined]
+    assert numbers(found) == [("node-1", 3, 0, 3, 0)]
+    assert found.status is not None
+    assert found.status.validationErrors == ()
+
+
+async def test_a_pool_that_stays_incomplete_is_answered_without_counts(
+    server: Running, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "INCOMPLETE_SECONDS", 0.6)
+    await client.create(ResourceSlice, slice_tree("s1", ["d0", "d1"], of=2))
+    await client.create(ResourceSlice, slice_tree("s2", ["d0"], pool="node-2", node="node-2"))
+    async with controller(server):
+        found = await ask(client)
+    assert numbers(found) == [("node-1", None, None, None, None), ("node-2", 1, 0, 1, 0)]
+    assert found.status is not None
+    lacking = found.status.pools[0]
+    assert (lacking.resourceSliceCount, lacking.generation) == (None, 1)
+    assert lacking.validationError is not None
+    assert lacking.validationError.startswith("PoolIncomplete: ")
+    assert [one.type for one in found.status.conditions] == ["Complete"]
+
+
 async def test_a_new_request_is_answered_with_the_right_numbers(server: Running, client: Client) -> None:
     await client.create(ResourceSlice, slice_tree("s1", ["d0", "d1", tainted("d2")]))
     await client.create(ResourceSlice, slice_tree("s2", ["d0"], pool="node-2", node="node-2"))

@@ -41,6 +41,7 @@ class PoolCount(NamedTuple):
     allocated: int
     unavailable: int
     problem: str | None
+    is_incomplete: bool = False  # slices are missing, so the counts say nothing
     summaries: Summaries = Summaries()
 
     @property
@@ -116,6 +117,7 @@ def count(
         allocated=len(held),
         unavailable=len(unusable - held),
         problem=shortened("; ".join(problems)) if problems else None,
+        is_incomplete=problem is not None and problem.state is PoolState.INCOMPLETE,
         summaries=summaries,
     )
 
@@ -188,12 +190,15 @@ def _pool_tree(pool: PoolCount) -> dict[str, Any]:
         "driver": pool.driver,
         "poolName": pool.name,
         "generation": pool.generation,
-        "resourceSliceCount": pool.slices,
-        "totalDevices": pool.total,
-        "allocatedDevices": pool.allocated,
-        "availableDevices": pool.available,
-        "unavailableDevices": pool.unavailable,
     }
+    if not pool.is_incomplete:  # as in Kubernetes: what is published so far must not be taken for the pool
+        tree |= {
+            "resourceSliceCount": pool.slices,
+            "totalDevices": pool.total,
+            "allocatedDevices": pool.allocated,
+            "availableDevices": pool.available,
+            "unavailableDevices": pool.unavailable,
+        }
     if pool.node:
         tree["nodeName"] = pool.node
     if pool.problem:

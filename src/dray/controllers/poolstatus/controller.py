@@ -1,7 +1,8 @@
 """Answers each ResourcePoolStatusRequest once, and deletes those whose time is up.
 
 A request that has an observation time is done. Another one is counted from the shared copies of slices, taint rules and
-claims, never before all are complete, and its status is written on condition that nobody wrote it meanwhile; what fails
+claims, never before all are complete. While a pool that it asks about lacks slices, it is looked at again with growing
+delays, for a few seconds, since drivers publish slices one by one; then it is answered as it is. Its status is written on condition that nobody wrote it meanwhile; what fails
 is tried again with growing delays. The controller has a client and a pace of its own. Left out: counting (`computation`).
 """
 
@@ -37,6 +38,9 @@ ACCOUNT = "resourcepoolstatusrequest-controller"
 # a fortieth of its time; people who look now and then never wait.
 CALLS_PER_SECOND = 5.0
 CALLS_AT_ONCE = 50
+# How long missing slices are waited for, and between the first two looks. `kubectl wait` in the KEP waits for 30 seconds.
+INCOMPLETE_SECONDS = 8.0
+_FIRST_LOOK_SECONDS = 0.25
 _BY_DRIVER = "slices by driver"
 _BY_POOL = "claims by pool"
 
@@ -48,6 +52,7 @@ class PoolStatusController:
         self._client = context.client_for(ACCOUNT)
         self._own_client = self._client is not context.client
         self._clock = context.clock
+        self._incomplete: dict[str, tuple[str, float]] = {}  # requests that wait for slices: uid and since when
         self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
         self._controller = context.controller("resourcepoolstatusrequest", self._reconcile)
         self._slices = context.informers.informer(ResourceSlice)
@@ -78,10 +83,15 @@ class PoolStatusController:
     async def _reconcile(self, name: str) -> float | None:
         request = self._requests.get("", name)
         if request is None:
+            self._incomplete.pop(name, None)
             return None
         if not _is_answered(request):
             await self._turn()
-            await self._answer(request)
+            status, is_incomplete = self._status(request)
+            if is_incomplete and (patience := self._patience(request)) > 0:
+                return patience
+            self._incomplete.pop(name, None)
+            await self._answer(request, status)
             return None
         left = _seconds_left(request, self._clock.time())
         if left is None or left > 0:
@@ -92,10 +102,23 @@ class PoolStatusController:
 
     # Answering
 
-    async def _answer(self, request: ResourcePoolStatusRequest) -> None:
+    def _patience(self, request: ResourcePoolStatusRequest) -> float:
+        """Seconds until a request about incomplete pools is looked at again; 0 when it has waited long enough.
+
+        The delay is as long as the request has waited already, so it doubles each time.
+        """
+        now, uid = self._clock.monotonic(), request.metadata.uid
+        known, since = self._incomplete.get(request.metadata.name, ("", now))
+        if known != uid:  # the first look, or another request of the same name
+            since = now
+        self._incomplete[request.metadata.name] = uid, since
+        waited = now - since
+        return min(max(waited, _FIRST_LOOK_SECONDS), max(INCOMPLETE_SECONDS - waited, 0.0))
+
+    async def _answer(self, request: ResourcePoolStatusRequest, status: Tree) -> None:
         started = time.perf_counter()
         try:
-            await self._write(request, self._status(request))
+            await self._write(request, status)
         except NotFound:
             return  # whoever asked did not wait
         except Conflict:
@@ -116,7 +139,8 @@ class PoolStatusController:
         if (delay := self._pace.delay(self._clock.monotonic())) > 0:
             await self._clock.sleep(delay)
 
-    def _status(self, request: ResourcePoolStatusRequest) -> Tree:
+    def _status(self, request: ResourcePoolStatusRequest) -> tuple[Tree, bool]:
+        """The answer to a request, and whether a pool in it lacks slices."""
         spec, now = request.spec, timestamp(self._clock.time())
         try:
             found = answer(
@@ -129,8 +153,8 @@ class PoolStatusController:
         except Exception as error:  # whatever it is, whoever asked must learn of it
             ERRORS.inc()
             log.exception("request %s: the computation failed", request.metadata.name)
-            return failed_status(error, now)
-        return complete_status(found, now)
+            return failed_status(error, now), False
+        return complete_status(found, now), any(pool.is_incomplete for pool in found.pools)
 
     def _slices_of(self, driver: str) -> list[ResourceSlice]:
         """The slices of a driver, with the taints that rules add; without types of partitions where their gate is off."""
