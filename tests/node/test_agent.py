@@ -14,6 +14,7 @@ from dray.api.errors import ServiceUnavailable
 from dray.api.gates import FeatureGates
 from dray.api.reasons.claims import ClaimCode
 from dray.api.reasons.wording import say
+from dray.api.simulated import RUNS_NO_PODS
 from dray.api.types.coordination import Lease
 from dray.api.types.core import ConfigMap, ContainerStateWaiting, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
@@ -754,3 +755,14 @@ async def test_slices_go_at_the_agents_start_and_with_their_driver(
             return await names() == ["elsewhere", "others"]
 
         await eventually(only_others)
+
+
+async def test_a_node_says_whether_anything_runs_its_pods(node_client: Client, cluster: Cluster, root: Path) -> None:
+    async with running_agent(node_client, root, runtime="fake"):
+        assert (await cluster.client.get(Node, NODE)).metadata.annotations == {RUNS_NO_PODS: "fake"}
+        await cluster.pod("p")
+        assert (await cluster.phase("p", "Running")).status.podIP.startswith("198.19.")
+        await cluster.delete("p")
+        await cluster.gone("p")
+    async with running_agent(node_client, root):
+        assert (await cluster.client.get(Node, NODE)).metadata.annotations == {}

@@ -21,8 +21,8 @@ def pod_with_uid(**spec: Any) -> Pod:
 
 def test_a_running_pod_is_ready_with_all_containers() -> None:
     init = [{"name": "init", "image": "i"}]
-    status = lifecycle.running(pod_with_uid(initContainers=init), NOW, "198.18.0.1", restarts=2)
-    assert (status["phase"], status["hostIP"], status["podIP"]) == ("Running", "198.18.0.1", "10.10.11.12")
+    status = lifecycle.running(pod_with_uid(initContainers=init), NOW, "198.18.0.1", "198.19.11.12", restarts=2)
+    assert (status["phase"], status["hostIP"], status["podIP"]) == ("Running", "198.18.0.1", "198.19.11.12")
     assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
     [container] = status["containerStatuses"]
     assert (container["ready"], container["restartCount"], "running" in container["state"]) == (True, 2, True)

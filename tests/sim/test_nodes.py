@@ -7,6 +7,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from dray.api.simulated import POD_RANGE, pod_address
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceSlice
@@ -79,6 +80,8 @@ async def test_pods_run_end_and_go_when_deleted() -> None:
         await c.runs("ends", phase="Failed")
         stays = await c.runs("stays")
         assert stays.status.hostIP == "198.18.0.0"
+        assert stays.status.podIP == pod_address(POD_RANGE, stays.metadata.uid)
+        assert stays.status.podIP.startswith("198.19.")
         await c.delete(Pod, "stays", grace=30)
         await c.gone(Pod, "stays")
         assert (await c.pod("elsewhere")).status.phase == "Pending"

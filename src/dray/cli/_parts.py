@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dray.cli import _dashboard
 from dray.cli._serve import ServerPart, Work
-from dray.cli.node import add_image_options, add_runtime_option, image_settings
+from dray.cli.node import add_image_options, add_pod_range_option, add_runtime_option, image_settings, pod_range
 
 if TYPE_CHECKING:
     from dray.api.selectors.labels import LabelRequirements
@@ -59,6 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="real nodes agent-0, agent-1, …: node agents in this process, each below DIR/nodes (%(default)s)",
     )
     add_runtime_option(parser)
+    add_pod_range_option(parser, "of simulated nodes and of the runtime fake")
     add_image_options(parser)
     parser.add_argument("--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration")
     parser.add_argument(
@@ -92,6 +93,7 @@ def problem(args: argparse.Namespace) -> str:
     except ValueError as error:
         return f"--adopt-nodes {args.adopt_nodes}: {error}"
     try:
+        pod_range(args)
         profiled(args)
         node_groups(args)
         if args.images or args.registry:  # what reads images takes long to import
@@ -182,6 +184,7 @@ def _informers(informers: SharedInformers) -> Work:
 def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
     """The nodes of an earlier start that this one does not run: simulated ones, and agents of this directory."""
     from dray.api.resources import BY_TYPE
+    from dray.api.simulated import SIMULATED
     from dray.api.types.core import Node
     from dray.sim.hardware import node_name
 
@@ -193,7 +196,7 @@ def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
     found = []
     for node in storage.list(BY_TYPE[Node]):
         assert isinstance(node, Node)
-        name, is_simulated = node.metadata.name, node.metadata.labels.get("dray.dev/simulated") == "true"
+        name, is_simulated = node.metadata.name, node.metadata.labels.get(SIMULATED) == "true"
         if groups is not None and groups.of(node) is not None:
             continue  # the provider of simulated nodes takes it over
         if others is not None and others.matches(node.metadata.labels):
@@ -272,6 +275,7 @@ def _nodes(
         profiled=profiled(args),
         adopted=adopted(args),
         job_seconds=args.job_seconds,
+        pod_range=pod_range(args),
     )
     groups = node_groups(args)
     work = autoscaling(scaler, informers, nodes, groups, running, args) if groups is not None else None
@@ -334,6 +338,7 @@ def _agent(name: str, running: Running, args: argparse.Namespace) -> Agent:
         images=image_settings(args),
         gates=running.gates,
         outlived=args.store != "memory",
+        pod_range=pod_range(args),
     )
     client = InProcess(running.api, node_user(name), user_agent=f"dray-node/{name}")
     return Agent(client, settings)

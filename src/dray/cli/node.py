@@ -13,6 +13,7 @@ from dray.cli._component import add_options, run_component
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
+    from dray.api.simulated import Network
     from dray.client import Client
     from dray.client.config import Config
     from dray.client.http import Http
@@ -29,6 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--root", required=True, type=Path, metavar="DIR", help="plugin sockets, checkpoint, containers and logs"
     )
     add_runtime_option(parser)
+    add_pod_range_option(parser, "of the runtime fake")
     parser.add_argument("--address", default="127.0.0.1", help="of the node, for its pods and logs (%(default)s)")
     parser.add_argument("--log-port", type=int, default=0, help="where the API server reads logs, 0 for any")
     parser.add_argument("--labels", default="", metavar="K=V,…", help="of the node")
@@ -53,6 +55,26 @@ def add_runtime_option(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "fake", "process", "bwrap", "oci"),
         help="what runs containers; auto is bwrap where it works, else process",
     )
+
+
+def add_pod_range_option(parser: argparse.ArgumentParser, whose: str) -> None:
+    parser.add_argument(
+        "--simulated-pod-cidr",
+        default="198.19.0.0/16",
+        metavar="CIDR",
+        help=f"IPv4 or IPv6 network that the pods {whose} get their addresses from. Nothing runs these pods, and the "
+        "API server never connects to them. The default is reserved for benchmarks and not routed (%(default)s)",
+    )
+
+
+def pod_range(args: argparse.Namespace) -> Network:
+    """The addresses of pods that nothing runs. Raises ValueError."""
+    from dray.api import simulated
+
+    try:
+        return simulated.pod_range(args.simulated_pod_cidr)
+    except ValueError as error:
+        raise ValueError(f"--simulated-pod-cidr: {error}") from None
 
 
 def add_image_options(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         labels, capacity = _pairs("--labels", args.labels), _pairs("--capacity", args.capacity)
-        images = image_settings(args)
+        images, addresses = image_settings(args), pod_range(args)
         runtime = open_runtime(args.runtime, args.root.resolve())
     except (ValueError, RuntimeUnavailable) as error:
         return fail("node", error)
@@ -110,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
             api_server=_address(client.config),
             images=images,
             gates=gates,
+            pod_range=addresses,
         )
         try:
             await Agent(client, settings, runtime=runtime).run()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dray.api.gates import OPTIONAL_OPERATIONS, FeatureGates, declared_features
 from dray.api.podclaims import Sharing
+from dray.api.simulated import POD_RANGE, Network
 from dray.api.types.core import Node as NodeObject
 from dray.api.types.core import Pod
 from dray.client import Client, Clock, EventRecorder, Informer, SystemClock
@@ -66,6 +67,7 @@ class AgentSettings:
     images: ImageSettings = field(default_factory=ImageSettings)
     api_server: str = ""  # HOST:PORT, as containers reach it
     refresh_seconds: float = REFRESH_SECONDS
+    pod_range: Network = POD_RANGE  # addresses of pods under the runtime fake
     outlived: bool = True  # by its containers; otherwise they end with the agent, for clusters that live in memory
 
 
@@ -102,7 +104,14 @@ class Agent:
         try:
             features = declared_features(settings.gates)
             identity = NodeIdentity(
-                settings.name, settings.address, runtime.name, settings.labels, settings.capacity, port, features
+                settings.name,
+                settings.address,
+                runtime.name,
+                settings.labels,
+                settings.capacity,
+                port,
+                features,
+                runs_pods=runtime.executes,
             )
             heartbeat = Heartbeat(client, identity, clock)
             slices = Slices(client, settings.name, clock)
@@ -167,6 +176,7 @@ class _Parts:
             api_server=settings.api_server,
             refresh_seconds=settings.refresh_seconds,
             capacity=machine_capacity() | dict(settings.capacity),
+            pod_range=settings.pod_range,
         )
         self._pods = Pods(node, informer)
         self._resources = PodResources(node.claims, informer.list)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from dray.api import simulated
 from dray.api.types.core import Pod
 from dray.client import Client, Clock, EventRecorder
 from dray.node.cdi import Specs
@@ -41,6 +42,7 @@ class NodeContext:
     api_server: str = ""  # HOST:PORT, as containers reach it
     refresh_seconds: float = REFRESH_SECONDS
     capacity: Mapping[str, str] = field(default_factory=machine_capacity)
+    pod_range: simulated.Network = simulated.POD_RANGE  # for pods of a runtime that runs nothing
 
     @cached_property
     def service_env(self) -> dict[str, str]:
@@ -58,7 +60,6 @@ class NodeContext:
     def place_of(self, pod: Pod) -> VariablePlace:
         """Containers share the node's network; those that do not exist get an address where nobody answers."""
         address = self.address
-        if self.runtime.name == "fake":
-            number = int(pod.metadata.uid.replace("-", "")[:6] or "0", 16)
-            address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+        if not self.runtime.executes:
+            address = simulated.pod_address(self.pod_range, pod.metadata.uid)
         return VariablePlace(self.name, self.address, address, self.capacity)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.simulated import BY_FAKE_RUNTIME, RUNS_NO_PODS
 from dray.api.times import micro_timestamp, timestamp
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, NodeStatus
@@ -41,6 +42,7 @@ class NodeIdentity:
     capacity: Mapping[str, str] = field(default_factory=dict)  # in place of what the machine has
     log_port: int = 0
     features: tuple[str, ...] = ()  # what it can do that not every node can
+    runs_pods: bool = True  # otherwise its runtime executes nothing
 
     def node_tree(self) -> Tree:
         labels = {
@@ -48,7 +50,9 @@ class NodeIdentity:
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": architecture(),
         }
-        metadata = {"name": self.name, "labels": labels | dict(self.labels)}
+        metadata: Tree = {"name": self.name, "labels": labels | dict(self.labels)}
+        if not self.runs_pods:
+            metadata["annotations"] = {RUNS_NO_PODS: BY_FAKE_RUNTIME}
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}}
 
     def status_tree(self, now: float) -> Tree:
@@ -128,8 +132,10 @@ class Heartbeat:
         try:
             await self._client.create(Node, tree)
         except AlreadyExists:
-            labels = {"metadata": {"labels": tree["metadata"]["labels"]}}
-            await self._client.patch(Node, name, labels, kind=PatchKind.STRATEGIC)
+            known = tree["metadata"]
+            marks = known.get("annotations", {RUNS_NO_PODS: None})  # an earlier agent may have had another runtime
+            own = {"metadata": {"labels": known["labels"], "annotations": marks}}
+            await self._client.patch(Node, name, own, kind=PatchKind.STRATEGIC)
         node = await self._client.get(Node, name)
         told = self._identity.status_tree(self._clock.time())
         await change_status(self._client, node, lambda node: refreshed(node.status, told))

@@ -75,6 +75,8 @@ class NodeStreams:
         names, port, socket = request.match_info, request.query.get("port", ""), await _open(request)
         if self._find(names["namespace"], names["pod"]) is None:
             return await _refuse(socket, port, f'pod "{names["pod"]}" not found')
+        if not self._runtime.executes:
+            return await _refuse(socket, port, f"the runtime {self._runtime.name} executes nothing")
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection("127.0.0.1", int(port))

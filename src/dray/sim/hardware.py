@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from dray.api.simulated import BY_SIMULATION, RUNS_NO_PODS, SIMULATED
+
 DRIVER = "gpu.example.com"
 CLASS = "gpu.example.com"
 DEVICES_A_SLICE = 128
-SIMULATED = "dray.dev/simulated"  # the label of nodes that nobody runs
 _CAPACITY = MappingProxyType({"cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti"})
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _GIB_OF_MODEL = {"a100": 40, "h100": 80}
@@ -20,7 +21,7 @@ def node_name(number: int) -> str:
 
 
 def address(number: int) -> str:
-    """An address for a node, out of a range that is reserved for documentation and tests."""
+    """An address for a node, out of a range that is reserved for benchmarks; pods have the other half of it."""
     return f"198.18.{number >> 8 & 255}.{number & 255}"
 
 
@@ -38,7 +39,11 @@ def node_tree(
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": hostname | usual | dict(labels) | hostname},
+        "metadata": {
+            "name": name,
+            "labels": hostname | usual | dict(labels) | hostname,
+            "annotations": {RUNS_NO_PODS: BY_SIMULATION},
+        },
         "spec": {},
         "status": {
             "capacity": {**capacity},

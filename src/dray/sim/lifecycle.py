@@ -11,15 +11,15 @@ from typing import Any
 from dray.api.types.core import Container, Pod
 
 
-def running(pod: Pod, now: str, node_address: str, restarts: int = 0) -> dict[str, Any]:
+def running(pod: Pod, now: str, node_address: str, pod_address: str, restarts: int = 0) -> dict[str, Any]:
     """The status of a pod whose containers all run."""
     return {
         "phase": "Running",
         "startTime": pod.status.startTime or now,
         "hostIP": node_address,
         "hostIPs": [{"ip": node_address}],
-        "podIP": pod_address(pod),
-        "podIPs": [{"ip": pod_address(pod)}],
+        "podIP": pod_address,
+        "podIPs": [{"ip": pod_address}],
         "conditions": _conditions(now, ready=True),
         "initContainerStatuses": [_finished(c, now, 0) for c in pod.spec.initContainers],
         "containerStatuses": [
@@ -49,12 +49,6 @@ def restarts_after(pod: Pod, code: int) -> bool:
 
 def belongs_to_job(pod: Pod) -> bool:
     return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.ownerReferences)
-
-
-def pod_address(pod: Pod) -> str:
-    """An address that follows from the pod's uid; nothing answers there."""
-    number = int(pod.metadata.uid.replace("-", "")[:6] or "0", 16)
-    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
 def _conditions(now: str, *, ready: bool, reason: str = "") -> list[dict[str, Any]]:

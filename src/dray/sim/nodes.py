@@ -24,6 +24,7 @@ from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.selectors.labels import LabelRequirements
+from dray.api.simulated import BY_SIMULATION, POD_RANGE, RUNS_NO_PODS, SIMULATED, Network, pod_address
 from dray.api.times import micro_timestamp, timestamp
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
@@ -85,6 +86,7 @@ async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int, gat
 async def _register_node(client: Client, tree: Tree, nodes: int, gates: FeatureGates) -> Node:
     name = tree["metadata"]["name"]
     await _ensure(client, Node, tree)
+    await _mark(client, await client.get(Node, name))
     features = declared_features(gates)
     told = {**tree["status"], "declaredFeatures": [*features]} if features else tree["status"]
     node = await change_status(client, await client.get(Node, name), lambda node: refreshed(node.status, told))
@@ -105,6 +107,12 @@ def lease_seconds(count: int) -> int:
 async def _tell(client: Client, obj: T, fields: dict[str, Any]) -> T:
     """Write fields of a status."""
     return await change_status(client, obj, lambda obj: with_fields(cast(Any, obj).status, fields))
+
+
+async def _mark(client: Client, node: Node) -> None:
+    """Say in a node's annotations that nothing runs its pods."""
+    if node.metadata.annotations.get(RUNS_NO_PODS) != BY_SIMULATION:
+        await client.patch(Node, node.metadata.name, {"metadata": {"annotations": {RUNS_NO_PODS: BY_SIMULATION}}})
 
 
 async def _ensure(client: Client, type_: type, tree: dict[str, object]) -> None:
@@ -130,16 +138,19 @@ class SimulatedNodes:
         profiled: Sequence[Tree] = (),
         adopted: LabelRequirements | None = None,
         job_seconds: float = math.inf,
+        pod_range: Network = POD_RANGE,
     ) -> None:
         self._client = client
         self._adopted = adopted
         self._job_seconds = job_seconds
+        self._pod_range = pod_range
         self._plain = count
         self._devices = devices
         self._profiled = profiled
         self._own = {tree["metadata"]["name"]: tree["status"] for tree in profiled if tree["kind"] == "Node"}
         self._numbers = {name: n for n, name in enumerate([*map(hardware.node_name, range(count)), *self._own])}
         self._taken_over: set[str] = set()  # nodes that others have made
+        self._unmarked: set[str] = set()  # those of them that do not say yet that nothing runs their pods
         self._pods = informers.informer(Pod)
         self._nodes = informers.informer(Node)
         self._claims = informers.informer(ResourceClaim)
@@ -223,9 +234,12 @@ class SimulatedNodes:
             wanted = delta.new is not None and self._adopts(delta.new)
             if name in self._taken_over and not wanted:
                 self._taken_over.discard(name)
+                self._unmarked.discard(name)
                 self._numbers.pop(name, None)
+                self._controller.queue.add(("", name))
             elif wanted and name not in self._numbers:
                 self._taken_over.add(name)
+                self._unmarked.add(name)
                 self.adopt(name)
                 self._controller.queue.add(("", name))
 
@@ -250,7 +264,7 @@ class SimulatedNodes:
             await self._adopt(key[1])
             return None
         pod = self._pods.get(*key)
-        if pod is None or pod.spec.nodeName not in self._numbers:
+        if pod is None or pod.spec.nodeName not in self._numbers or pod.spec.nodeName in self._unmarked:
             return None
         if pod.metadata.deletionTimestamp is not None:
             await self._remove(pod)
@@ -270,14 +284,26 @@ class SimulatedNodes:
     async def _adopt(self, name: str) -> None:
         """Give a node that was made by hand what is missing for it to live, and run the pods that are there."""
         node = self._nodes.get("", name)
-        if node is None or name not in self._numbers:
+        if node is None:
             return
+        if name not in self._numbers:
+            await self._let_go(node)
+            return
+        await _mark(self._client, node)
+        self._unmarked.discard(name)
         await _ensure(self._client, Lease, hardware.lease_tree(name, _precisely_now(), lease_seconds(1)))
         if not any(condition.type == "Ready" for condition in node.status.conditions):
             await _tell(self._client, node, {"conditions": hardware.conditions(_now())})
         for pod in self._pods.list():
             if pod.spec.nodeName == name:
                 self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
+
+    async def _let_go(self, node: Node) -> None:
+        """Take our mark off a node that is no longer played: somebody else may run its pods from now on."""
+        meta = node.metadata
+        if meta.annotations.get(RUNS_NO_PODS) == BY_SIMULATION and meta.labels.get(SIMULATED) != "true":
+            with contextlib.suppress(NotFound):
+                await self._client.patch(Node, meta.name, {"metadata": {"annotations": {RUNS_NO_PODS: None}}})
 
     async def _remove(self, pod: Pod) -> None:
         """Stop a deleted pod. One that stays for others (foreground deletion) must say that it uses nothing more."""
@@ -296,8 +322,9 @@ class SimulatedNodes:
             return None
         seconds = self._seconds(pod)
         self._ends[pod.metadata.uid] = asyncio.get_running_loop().time() + (math.inf if seconds is None else seconds)
-        if pod.status.phase != "Running":
-            await self._report(pod, lifecycle.running(pod, _now(), self._address(pod)))
+        if pod.status.phase != "Running" or pod.status.podIP != self._pod_address(pod):
+            restarts = max((s.restartCount for s in pod.status.containerStatuses), default=0)
+            await self._report(pod, self._running(pod, restarts))
         return seconds
 
     async def _advance(self, pod: Pod) -> float | None:
@@ -314,7 +341,7 @@ class SimulatedNodes:
             restarts = 1 + max((s.restartCount for s in pod.status.containerStatuses), default=0)
             again = max(RESTART_SECONDS, seconds)
             self._ends[pod.metadata.uid] = now + again
-            await self._report(pod, lifecycle.running(pod, _now(), self._address(pod), restarts))
+            await self._report(pod, self._running(pod, restarts))
             return again
         await self._report(pod, lifecycle.finished(pod, _now(), code))
         return None
@@ -344,8 +371,12 @@ class SimulatedNodes:
         except (NotFound, Conflict):
             self._ends.pop(pod.metadata.uid, None)
 
-    def _address(self, pod: Pod) -> str:
-        return hardware.address(self._numbers.get(pod.spec.nodeName, 0))
+    def _running(self, pod: Pod, restarts: int = 0) -> dict[str, object]:
+        node_address = hardware.address(self._numbers.get(pod.spec.nodeName, 0))
+        return lifecycle.running(pod, _now(), node_address, self._pod_address(pod), restarts)
+
+    def _pod_address(self, pod: Pod) -> str:
+        return pod_address(self._pod_range, pod.metadata.uid)
 
 
 def _now() -> str:

@@ -319,3 +319,16 @@ def test_whoever_may_only_read_pods_opens_nothing(kubectl: kubectls.Kubectl, sec
     assert (allowed.returncode, refused.returncode) == (0, 1)
     assert "pods/exec" in refused.stderr
     assert "forbidden" in refused.stderr
+
+
+async def test_no_port_is_forwarded_to_a_pod_that_nothing_runs(cluster: Cluster) -> None:
+    """The ports of the machine, on which a program listens, are not those of a pod under the runtime fake."""
+    with Cluster("--agents", "1", "--runtime", "fake", "--insecure") as other:
+        other.apply(POD)
+        other.wait("pods", "p", lambda pod: pod["status"].get("phase") == "Running")
+        async with connected(other, f"portforward?ports={PORT}", "v4.channel.k8s.io") as opened:
+            for _ in range(2):
+                await within(opened.receive())  # the number of the port on both channels
+            await opened.send_bytes(b"\0GET / HTTP/1.0\r\n\r\n")
+            said = (await within(opened.receive())).data
+        assert said == f"\1unable to connect to port {PORT} of the pod: the runtime fake executes nothing".encode()

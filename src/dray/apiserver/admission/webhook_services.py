@@ -1,7 +1,8 @@
 """Where a webhook is: at the address that its configuration gives, or at a ready endpoint of the Service that it names.
 
 Behind a Service the name that its certificate must have is `SERVICE.NAMESPACE.svc`. Left out: balancing; one of the
-endpoints that are ready is taken at random.
+endpoints that are ready is taken at random. A pod that nothing runs is not called: its address is made up, and whoever
+has it in the real network would get the request.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
 
-from dray.api.types.core import Service
-from dray.api.types.discovery import EndpointSlice
+from dray.api.simulated import BENCHMARKING, is_reserved, runs_no_pods
+from dray.api.types.core import Node, Pod, Service
+from dray.api.types.discovery import Endpoint, EndpointSlice
 from dray.apiserver.read.reader import Reader, many, one
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 DEFAULT_PORT = 443
+_NAMED = 3  # endpoints that a message lists
+_RESERVED = f"addresses of {BENCHMARKING} are made up and not connected to"
 
 
 class Unreachable(Exception):
@@ -51,21 +56,26 @@ class ServiceAddress(NamedTuple):
 def place_of(config: ClientConfig, reader: Reader) -> ServiceAddress:
     """Raises Unreachable."""
     if config.url:
+        if is_reserved(urlsplit(config.url).hostname or ""):
+            raise Unreachable(f'Post "{config.url}": {_RESERVED}')
         return ServiceAddress(config.url, shown=config.url)
     service = config.service
     if service is None:
         raise Unreachable("the webhook has neither a URL nor a service")
     port, path = service.port or DEFAULT_PORT, "/" + (service.path or "").lstrip("/")
-    endpoints = list(_endpoints(service, port, reader))
+    ready = list(_endpoints(service, port, reader))
+    unrun = {endpoint.addresses[0]: why for endpoint, _ in ready if (why := _not_run(endpoint, service, reader))}
+    endpoints = [(endpoint.addresses[0], number) for endpoint, number in ready if endpoint.addresses[0] not in unrun]
     if not endpoints:
-        raise Unreachable(f'no endpoints available for service "{service.name}"')
+        raise Unreachable(f'no endpoints available for service "{service.name}"{_listed([*unrun.values()])}')
     address, number = random.choice(endpoints)
     host = f"[{address}]" if ":" in address else address
     name = f"{service.name}.{service.namespace}.svc"
     return ServiceAddress(f"https://{host}:{number}{path}", name, f"https://{name}:{port}{path}")
 
 
-def _endpoints(reference: WebhookService, port: int, reader: Reader) -> Iterator[tuple[str, int]]:
+def _endpoints(reference: WebhookService, port: int, reader: Reader) -> Iterator[tuple[Endpoint, int]]:
+    """The ready endpoints of a Service, each with the number of its port."""
     service = one(reader, Service, reference.namespace, reference.name)
     if service is None:
         raise Unreachable(f'service "{reference.name}" not found')
@@ -78,4 +88,27 @@ def _endpoints(reference: WebhookService, port: int, reader: Reader) -> Iterator
         number = next((known.port for known in slice_.ports or () if (known.name or "") == wanted), None)
         for endpoint in slice_.endpoints or ():
             if endpoint.conditions.ready is not False and endpoint.addresses and number is not None:
-                yield endpoint.addresses[0], number
+                yield endpoint, number
+
+
+def _not_run(endpoint: Endpoint, service: WebhookService, reader: Reader) -> str:
+    """Why nothing runs the pod of an endpoint; empty if something does."""
+    target, address = endpoint.targetRef, endpoint.addresses[0]
+    is_pod = target is not None and target.kind == "Pod"
+    pod = one(reader, Pod, target.namespace or service.namespace, target.name) if target and is_pod else None
+    shown = f"pod {target.name}" if target and is_pod else f"endpoint {address}"
+    name = endpoint.nodeName or (pod.spec.nodeName if pod is not None else "")
+    if name:
+        node = one(reader, Node, "", name)
+        if node is None:
+            return f"{shown}: node {name} does not exist"
+        if why := runs_no_pods(node.metadata.labels, node.metadata.annotations):
+            return f"{shown}: node {name} {why}"
+    return f"{shown}: {_RESERVED}" if is_reserved(address) else ""
+
+
+def _listed(unrun: list[str]) -> str:
+    if not unrun:
+        return ""
+    more = f", and {len(unrun) - _NAMED} more" if len(unrun) > _NAMED else ""
+    return f": nothing runs its pods ({'; '.join(unrun[:_NAMED])}{more})"

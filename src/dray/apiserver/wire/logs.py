@@ -20,6 +20,7 @@ from weakref import WeakSet
 from dray.api.channels import V5
 from dray.api.errors import ApiError, BadRequest, InternalError, NotFound, ServiceUnavailable, not_found
 from dray.api.resources import BY_TYPE
+from dray.api.simulated import BENCHMARKING, is_reserved, is_simulated
 from dray.api.types.core import Container, Node, Pod
 from dray.apiserver.limits import Limits
 from dray.apiserver.read.reader import Reader, one
@@ -229,6 +230,9 @@ def chosen_container(pod: Pod, name: str) -> str:
 
 
 def _endpoint(node: Node) -> str:
+    """HOST:PORT of a node agent. Raises ServiceUnavailable for a node that has none."""
+    if is_simulated(node.metadata.labels, node.metadata.annotations):
+        raise ServiceUnavailable(f"node {node.metadata.name} is simulated: no node agent answers for it")
     port = node.status.daemonEndpoints.kubeletEndpoint.Port
     addresses = {address.type: address.address for address in node.status.addresses}
     host = addresses.get("InternalIP") or addresses.get("Hostname")
@@ -238,6 +242,9 @@ def _endpoint(node: Node) -> str:
         )
     if not _HOST.fullmatch(host):
         raise ServiceUnavailable(f"node {node.metadata.name} has an address that is none: {host[:64]!r}")
+    if is_reserved(host):
+        text = f"addresses of {BENCHMARKING} are made up and not connected to"
+        raise ServiceUnavailable(f"node {node.metadata.name} has the address {host}: {text}")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

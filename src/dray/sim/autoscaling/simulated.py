@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from dray.api.errors import ApiError
+from dray.api.simulated import SIMULATED
 from dray.api.times import timestamp
 from dray.api.types.core import Node
 from dray.api.wire import Tree, tree_of
@@ -132,6 +133,6 @@ class SimulatedProvider:
 def _fresh(node: Tree, name: str) -> Tree:
     """A node as it registers itself: well since now, and with its provider's name for it."""
     spec = {**node.get("spec", {}), "providerID": SCHEME + name}
-    labels = {**node["metadata"].get("labels", {}), hardware.SIMULATED: "true"}
+    labels = {**node["metadata"].get("labels", {}), SIMULATED: "true"}
     status = {**node["status"], "conditions": hardware.conditions(timestamp(time.time()))}
     return {**node, "metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
