@@ -72,6 +72,40 @@ async def test_it_places_pods_of_its_profiles_and_tells_how_it_is(tmp_path: Path
                 assert "pod default/p goes to node node-" in scheduler.process.stderr.read()
 
 
+async def test_it_says_which_rule_was_asked_about_which_node(tmp_path: Path) -> None:
+    with server(tmp_path) as kubeconfig:
+        async with Http(load(str(kubeconfig))) as client:
+            await furnish(client, 3)
+            await client.patch(Node, "node-1", {"spec": {"unschedulable": True}})
+            await client.create(Pod, pod("p", nodeSelector={"kubernetes.io/hostname": "node-2"}), namespace="default")
+            said = []
+            for verbosity in ("5", "4"):
+                with Dray("scheduler", "--kubeconfig", kubeconfig, "--port", "-1", "-v", verbosity) as scheduler:
+
+                    async def placed() -> bool:
+                        return bool(await node_of(client, "p"))
+
+                    await eventually(placed)
+                    scheduler.stop(signal.SIGTERM)
+                    assert scheduler.process.stderr is not None
+                    said.append(scheduler.process.stderr.read())
+                await client.delete(Pod, "p", "default", grace=0)
+                await client.create(
+                    Pod, pod("p", nodeSelector={"kubernetes.io/hostname": "node-2"}), namespace="default"
+                )
+    why, short = said
+    for line in (
+        "pod default/p: NodeUnschedulable refuses (node(s) were unschedulable) node-1\n",
+        "pod default/p: NodeUnschedulable accepts node-0, node-2\n",
+        "pod default/p: NodeAffinity refuses (node(s) didn't match Pod's node affinity/selector) node-0\n",
+        "pod default/p: NodeAffinity accepts node-2\n",
+        "pod default/p: NodeResourcesFit accepts node-2\n",
+    ):
+        assert line in why
+        assert line not in short
+    assert "InterPodAffinity" not in why  # the pod asks for nothing that this rule looks at
+
+
 async def test_a_second_one_waits_until_the_first_is_gone(tmp_path: Path) -> None:
     with server(tmp_path) as kubeconfig:
         async with Http(load(str(kubeconfig))) as client:

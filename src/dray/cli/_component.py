@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from dray.api.verbosity import WHY
 from dray.cli import fail
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # -v as Kubernetes' components understand it: 0 to 3 say what happens, 4 what is decided, 5 and more why.
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO, 4: logging.DEBUG}
-WHY = 5  # the logging level of explanations, below DEBUG
 
 Run = Callable[["Http", "FeatureGates"], Awaitable[None]]
 Probe = Callable[["Client"], Awaitable[object]]
@@ -50,7 +50,14 @@ def add_options(parser: argparse.ArgumentParser, port: int, *, elects: bool = Tr
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-v", "--v", type=int, default=0, metavar="N", help="4 logs decisions, 5 the reasons")
+    parser.add_argument(
+        "-v",
+        "--v",
+        type=int,
+        default=0,
+        metavar="N",
+        help="4 logs decisions, 5 also what each scheduling rule says of each node",
+    )
 
 
 def set_up_logging(verbosity: int) -> None:

@@ -41,7 +41,7 @@ from dray.verdicts.devices import NOTHING_ASKED, DeviceVerdict, Search
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
-from dray.verdicts.rules import Judgement, Rules
+from dray.verdicts.rules import AskedRules, Judgement, Rules
 
 COUNTING = 0.01  # seconds that may go into counting other pods before others in this process get a turn
 COMPARED = 100  # nodes that are scored, unless a profile says more; Kubernetes, too, looks at no fewer
@@ -133,6 +133,8 @@ class Unfinished(msgspec.Struct, frozen=True):
 
 
 Decision = Promise | Refused | Unfinished
+RuleObserver = Callable[[Pod, SchedulingRule, NodeReason | None, int], None]
+"""Told that a rule refuses a set of nodes for a reason, or accepts them, where there is none."""
 
 
 class Placement:
@@ -143,6 +145,7 @@ class Placement:
         self._neighbours = neighbours
         self.rules = Rules(table, neighbours, devices.rule, KeptSets(table).accepting)
         self._devices = devices
+        self.observe: RuleObserver | None = None  # is told what every rule says; None costs nothing
         self.start = 0  # where the next pod starts to look, so that load spreads over equal nodes
         self._scores: tuple[Score, ...] = (
             LeastAllocated(),
@@ -156,7 +159,24 @@ class Placement:
         """What the rules say of the nodes, as far as each is asked."""
         deadline = self._devices.deadline(attempt)
         disabled = attempt.profile.disabled_filters
-        return self.rules.judge(attempt.candidate, attempt.claims, deadline, disabled=disabled, among=attempt.among)
+        asked: AskedRules | None = None if self.observe is None else []
+        judgement = self.rules.judge(
+            attempt.candidate, attempt.claims, deadline, disabled=disabled, among=attempt.among, asked=asked
+        )
+        for rule, nodes in asked or ():
+            self._show(attempt.pod, rule, nodes, judgement)
+        return judgement
+
+    def _show(self, pod: Pod, rule: SchedulingRule, nodes: int, judgement: Judgement) -> None:
+        """Tell the observer what a rule said of the nodes that it was asked about."""
+        assert self.observe is not None
+        accepted = nodes
+        for reason, refused in judgement.refused.items():
+            if reason.rule == rule and refused & nodes:
+                accepted &= ~refused
+                self.observe(pod, rule, reason, refused & nodes)
+        if accepted:
+            self.observe(pod, rule, None, accepted)
 
     def decide(self, attempt: Attempt) -> Decision:
         """A node and devices for the pod, or why there are none."""
@@ -194,6 +214,8 @@ class Placement:
             if isinstance(answer, Promise):
                 return answer
             judgement.refuse(answer, 1 << info.position)
+            if self.observe is not None:
+                self.observe(attempt.pod, answer.rule, answer, 1 << info.position)
             ends = ends or self._devices.deadline(attempt)
             if answer.code in (NodeCode.DEVICES_INSUFFICIENT, NodeCode.LACKS_FEATURE):
                 attempt.lacking[answer] = attempt.lacking.get(answer, 0) | 1 << info.position

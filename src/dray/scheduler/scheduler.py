@@ -14,6 +14,7 @@ from dray.api.types.core import Pod
 from dray.client import Client, SharedInformers
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
+from dray.scheduler import rule_log
 from dray.scheduler.binding import Binder
 from dray.scheduler.conditions import BindingConditions
 from dray.scheduler.feed import InformerFeed
@@ -45,6 +46,7 @@ class Scheduler:
         has_conditions = gates.served("DRADeviceBindingConditions")
         timeouts = {name: profile.binding_timeout for name, profile in profiles.items() if has_conditions}
         self.core = SchedulerCore(objects, gates, profiles, time.monotonic, defers=True, binding_timeouts=timeouts)
+        rule_log.observe(self.core.state.placement, self.core.state.table)
         self._thinker = Thinker(self.core.queue)
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)
         self._teller = Teller(client, self._tasks, time.monotonic)

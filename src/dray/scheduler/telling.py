@@ -17,13 +17,13 @@ from dray.api.reasons import wording
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.times import timestamp
 from dray.api.types.core import Pod, PodCondition, PodStatus
+from dray.api.verbosity import WHY
 from dray.client import Client, change_status, with_conditions
 from dray.client.events import EventRecorder
 from dray.scheduler.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-WHY = 5  # the logging level of reasons, below DEBUG: `-v5`
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
 UNSCHEDULABLE = "Unschedulable"  # the condition's reason
 SCHEDULER_ERROR = "SchedulerError"  # the same, where waiting alone will not help

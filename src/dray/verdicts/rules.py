@@ -34,6 +34,7 @@ from dray.verdicts.nodes import NodeInfo, NodeTable
 _AFFINITY, _SPREAD = SchedulingRule.INTER_POD_AFFINITY, SchedulingRule.POD_TOPOLOGY_SPREAD
 _DEVICES = SchedulingRule.DYNAMIC_RESOURCES
 _ORDER = {code: number for number, code in enumerate(NodeCode)}
+AskedRules = list[tuple[SchedulingRule, int]]  # rules in the order in which they were asked, each about a set of nodes
 
 
 class Judgement:
@@ -86,10 +87,12 @@ class Rules:
         disabled: Set[str] = frozenset(),
         thorough: bool = False,
         among: int | None = None,
+        asked: AskedRules | None = None,
     ) -> Judgement:
         """What each rule says of each node; unless it is `thorough`, of each node that the rules before accept.
 
-        Only the nodes of the set `among` come into question, where one is given.
+        Only the nodes of the set `among` come into question, where one is given. `asked` gets every rule that was
+        asked, with the nodes that it was asked about.
         """
         everyone = self._table.everyone if among is None else self._table.everyone & among
         judgement = Judgement(pod, claims, everyone)
@@ -98,18 +101,27 @@ class Rules:
         for rule in NODE_RULES:
             if rule.name not in disabled:
                 nodes = everyone if thorough else judgement.nodes
+                if asked is not None:
+                    asked.append((rule.name, nodes))
                 accepted = nodes & self._accepting(rule, pod)
                 if accepted != nodes:
                     self._refuse(rule, pod, judgement, nodes ^ accepted)
         if _AFFINITY not in disabled and (pod.spec.affinity is not None or self._table.refusers):
-            _refuse_once(judgement, self._neighbours.affinity(pod), everyone if thorough else judgement.nodes)
+            nodes = everyone if thorough else judgement.nodes
+            if asked is not None:
+                asked.append((_AFFINITY, nodes))
+            _refuse_once(judgement, self._neighbours.affinity(pod), nodes)
         if _SPREAD not in disabled and pod.spec.topologySpreadConstraints:
             nodes = everyone if thorough else judgement.nodes
+            if asked is not None:
+                asked.append((_SPREAD, nodes))
             spreading = self._neighbours.spreading(pod, nodes, partial(self._spread_over, pod))
             _refuse_once(judgement, spreading, nodes)
         has_devices = claims.uses or pod.extended or claims.left_over is not None
         if has_devices and _DEVICES not in disabled:
             nodes = everyone if thorough else judgement.nodes
+            if asked is not None:
+                asked.append((_DEVICES, nodes))
             judgement.devices = self._devices.judge(pod, claims, nodes, deadline, thorough=thorough)
             for reason, bad in judgement.devices.refused:
                 judgement.refuse(reason, bad)
