@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
@@ -24,6 +27,7 @@ from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess, ManualClock
 from dray.client.config import Config
 from dray.client.http import Http
+from dray.node import emptydirs
 from dray.node.agent import Agent, AgentError
 from dray.node.checkpoint import Checkpoint
 from dray.node.fake import FakeRuntime
@@ -766,3 +770,169 @@ async def test_a_node_says_whether_anything_runs_its_pods(node_client: Client, c
         await cluster.gone("p")
     async with running_agent(node_client, root):
         assert (await cluster.client.get(Node, NODE)).metadata.annotations == {}
+
+
+@pytest.mark.parametrize("runtime", ["process", "bwrap", "oci"])
+async def test_a_program_that_cannot_be_run_counts_as_a_failed_start(
+    node_client: Client, cluster: Cluster, root: Path, clean: None, runtime: str
+) -> None:
+    if why := unavailable(runtime):
+        pytest.skip(f"{runtime}: {why}")
+    missing = {"name": "init", "image": "none", "command": ["/no/such"]}
+    async with running_agent(node_client, root, runtime=runtime):
+        before = started("RunContainerError"), started("RunContainerError", "init_container"), started()
+        await cluster.pod("good", "exit 1", restartPolicy="Never")
+        await cluster.phase("good", "Failed")
+        await cluster.pod("bad", containers=[{**missing, "name": "main"}], restartPolicy="Never")
+        await cluster.pod("worse", initContainers=[missing], restartPolicy="Never")
+        await cluster.phase("bad", "Failed")
+        await cluster.phase("worse", "Failed")
+        after = started("RunContainerError"), started("RunContainerError", "init_container"), started()
+    assert after == (before[0] + 1, before[1] + 1, before[2] + 2)
+
+
+def without_driver() -> float:
+    return REGISTRY.get_sample_value("dra_resource_claims_without_driver", {"driver_name": NAME}) or 0
+
+
+async def test_claims_whose_driver_is_uninstalled_are_counted_and_their_pods_told(
+    node_client: Client, cluster: Cluster, root: Path, driver: Driver, clean: None, hasty: None
+) -> None:
+    async with running_agent(node_client, root):
+        await driver.start()
+        await cluster.claim("c")
+        await cluster.claim("d")
+        await cluster.pod("p", claims=("c", "d"))
+        await cluster.pod("other")
+        await cluster.phase("p", "Running")
+        await cluster.phase("other", "Running")
+        assert without_driver() == 0
+        await driver.stop()
+        await eventually(lambda: without_driver() == 2)
+        message = await cluster.event("p", "DRADriverGone")
+        assert message.startswith(f"DRA driver {NAME} is not registered any more: ResourceClaim ")
+        assert not [reason for reason, _ in await cluster.events("other") if reason == "DRADriverGone"]
+    async with running_agent(node_client, root):  # the next agent knows it from the checkpoint
+        await eventually(lambda: without_driver() == 2)
+        await driver.start()
+        await eventually(lambda: without_driver() == 0)
+
+
+def port_container(name: str, port: int, **more: Any) -> dict[str, Any]:
+    ports = [{"containerPort": 80, "hostPort": port, **more}]
+    return {"name": name, "image": "none", "command": ["sleep", "600"], "ports": ports}
+
+
+async def test_a_pod_whose_host_port_is_taken_is_told_by_whom(node: Agent, cluster: Cluster) -> None:
+    await cluster.pod("holder", containers=[port_container("a", 8080), port_container("b", 9090)])
+    await cluster.phase("holder", "Running")
+    await cluster.pod("late", containers=[port_container("main", 9090, hostIP="127.0.0.1")])
+    failed = await cluster.phase("late", "Failed")
+    text = f"Pod was rejected: host port 9090/TCP is held by pod {NAMESPACE}/holder"
+    assert (failed.status.reason, failed.status.message) == ("NodePorts", text)
+    assert await cluster.event("late", "NodePorts") == text
+    await cluster.pod("udp", containers=[port_container("main", 9090, protocol="UDP")])
+    await cluster.phase("udp", "Running")
+    await cluster.delete("holder")
+    await cluster.gone("holder")
+    await cluster.pod("next", containers=[port_container("main", 9090)])
+    await cluster.phase("next", "Running")
+
+
+async def test_a_pod_keeps_its_host_port_when_the_agent_is_restarted(
+    node_client: Client, cluster: Cluster, root: Path, clean: None
+) -> None:
+    async with running_agent(node_client, root):
+        await cluster.pod("holder", containers=[port_container("main", 8080)])
+        await cluster.phase("holder", "Running")
+    await cluster.pod("late", containers=[port_container("main", 8080)])
+    async with running_agent(node_client, root):
+        await cluster.phase("late", "Failed")
+        assert (await cluster.get("holder")).status.phase == "Running"
+
+
+class TestEmptyDirLimits:
+    """Volumes that hold more than their limit."""
+
+    async def filled(self, cluster: Cluster, script: str, limit: str = "1Mi", **spec: Any) -> None:
+        volumes = [
+            {"name": "free", "emptyDir": {}},
+            {"name": "roomy", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "cache", "emptyDir": {"sizeLimit": limit}},
+        ]
+        mounts = [{"name": volume["name"], "mountPath": f"/data/{volume['name']}"} for volume in volumes]
+        shell = {"name": "main", "image": "none", "command": ["/bin/sh", "-c", script], "volumeMounts": mounts}
+        await cluster.pod("p", containers=[shell], volumes=volumes, **spec)
+
+    @pytest.fixture
+    async def agent(self, node_client: Client, root: Path, clean: None) -> AsyncIterator[Agent]:
+        if why := unavailable("bwrap"):
+            pytest.skip(why)
+        async with running_agent(node_client, root, runtime="bwrap", usage_seconds=0.1) as running:
+            yield running
+
+    async def test_a_pod_that_exceeds_one_is_evicted(self, agent: Agent, cluster: Cluster) -> None:
+        script = (
+            "trap '' TERM; mkdir -p /data/cache/a/b; head -c 3000000 /dev/zero >/data/cache/a/b/file;"
+            "while true; do sleep 0.1; done"
+        )
+        await self.filled(cluster, script, terminationGracePeriodSeconds=600)
+        failed = await cluster.phase("p", "Failed")
+        text = 'Usage of EmptyDir volume "cache" exceeds the limit "1Mi". '
+        assert (failed.status.reason, failed.status.message) == ("Evicted", text)
+        [condition] = [c for c in failed.status.conditions if c.type == "DisruptionTarget"]
+        assert (condition.status, condition.reason, condition.message) == ("True", "TerminationByKubelet", text)
+        assert await cluster.event("p", "Evicted") == text
+        assert failed.status.containerStatuses[0].state.terminated is not None
+
+    async def test_a_pod_within_its_limits_runs_on(self, agent: Agent, cluster: Cluster) -> None:
+        """Holes take no room, a second name for a file takes none either, and links are not followed."""
+        script = (
+            "cd /data/cache; head -c 700000 /dev/zero >f; ln f g; ln f h; truncate -s 300M sparse; ln -s / root;"
+            "head -c 3000000 /dev/zero >/data/free/f; head -c 3000000 /dev/zero >/data/roomy/f; touch done; sleep 600"
+        )
+        await self.filled(cluster, script)
+        pod = await cluster.phase("p", "Running")
+        volumes = agent._settings.root / "pods" / pod.metadata.uid / "volumes"
+        await eventually((volumes / "cache" / "done").exists)
+        assert 600_000 < await emptydirs.usage(volumes / "cache", 10**9) < 2**20
+        await quiet(0.5)  # several looks
+        assert (await cluster.get("p")).status.phase == "Running"
+
+    async def test_a_pod_that_runs_already_is_measured_by_the_next_agent(
+        self, node_client: Client, cluster: Cluster, root: Path, clean: None
+    ) -> None:
+        if why := unavailable("bwrap"):
+            pytest.skip(why)
+        async with running_agent(node_client, root, runtime="bwrap"):
+            await self.filled(cluster, "while ! test -e /data/free/go; do sleep 0.05; done; sleep 600")
+            pod = await cluster.phase("p", "Running")
+        (root / "pods" / pod.metadata.uid / "volumes" / "cache" / "f").write_bytes(bytes(3_000_000))
+        async with running_agent(node_client, root, runtime="bwrap", usage_seconds=0.1):
+            assert (await cluster.phase("p", "Failed")).status.reason == "Evicted"
+
+    async def test_critical_pods_stay(self) -> None:
+        tree = objects.pod("p", volumes=[{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}])
+        assert emptydirs.size_limits(msgspec.convert(tree, Pod)) == {"v": "1Mi"}
+        tree["spec"]["priority"] = emptydirs.CRITICAL
+        assert emptydirs.size_limits(msgspec.convert(tree, Pod)) == {}
+
+    async def test_files_are_counted_beside_the_event_loop_and_in_turns(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(200):
+            (tmp_path / f"{number}").write_bytes(bytes(5000))
+        threads, turns = set(), 0
+        go_on = emptydirs.VolumeCount.go_on
+
+        def noted(counting: Any) -> float | None:
+            nonlocal turns
+            turns += 1
+            threads.add(threading.get_ident())
+            return go_on(counting)
+
+        monkeypatch.setattr(emptydirs.VolumeCount, "go_on", noted)
+        monkeypatch.setattr(emptydirs, "TURN_SECONDS", 0.0)
+        assert await emptydirs.usage(tmp_path, 10**12) >= 200 * 5000
+        assert threading.get_ident() not in threads
+        assert turns > 100

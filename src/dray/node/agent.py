@@ -25,7 +25,7 @@ from dray.client import Client, Clock, EventRecorder, Informer, SystemClock
 from dray.node.cdi import Specs
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import ClaimsOnNode
-from dray.node.context import REFRESH_SECONDS, NodeContext
+from dray.node.context import REFRESH_SECONDS, USAGE_SECONDS, NodeContext
 from dray.node.health import DeviceHealthCache
 from dray.node.hostpaths import HostPaths
 from dray.node.identity import Heartbeat, NodeIdentity, machine_capacity
@@ -67,6 +67,7 @@ class AgentSettings:
     images: ImageSettings = field(default_factory=ImageSettings)
     api_server: str = ""  # HOST:PORT, as containers reach it
     refresh_seconds: float = REFRESH_SECONDS
+    usage_seconds: float = USAGE_SECONDS  # between two looks at volumes with a size limit
     pod_range: Network = POD_RANGE  # addresses of pods under the runtime fake
     outlived: bool = True  # by its containers; otherwise they end with the agent, for clusters that live in memory
 
@@ -140,6 +141,7 @@ class _Parts:
     ) -> None:
         settings, client, clock = agent._settings, agent._client, agent._clock
         self._client = client
+        self._slices = slices
         self._started = agent.started
         self._informer = informer
         self._name = settings.name
@@ -149,9 +151,17 @@ class _Parts:
             root / "plugins_registry",
             clock=clock,
             changed=lambda name: self._pods.driver_changed(),
-            remove_slices=slices.remove,
+            lost=lambda name: self._claims.show(),
+            remove_slices=self._driver_gone,
             accompany=health.follow,
             locate=HostPaths(root).locate,
+        )
+        self._claims = ClaimsOnNode(
+            client,
+            checkpoint,
+            self._plugins,
+            Sharing.of(settings.gates),
+            skips=settings.gates.served(OPTIONAL_OPERATIONS),
         )
         node = NodeContext(
             name=settings.name,
@@ -160,13 +170,7 @@ class _Parts:
             client=client,
             clock=clock,
             runtime=runtime,
-            claims=ClaimsOnNode(
-                client,
-                checkpoint,
-                self._plugins,
-                Sharing.of(settings.gates),
-                skips=settings.gates.served(OPTIONAL_OPERATIONS),
-            ),
+            claims=self._claims,
             specs=Specs(settings.cdi_directories or (*SYSTEM_CDI_DIRECTORIES, root / "cdi")),
             health=health,
             recorder=self._recorder,
@@ -177,10 +181,16 @@ class _Parts:
             refresh_seconds=settings.refresh_seconds,
             capacity=machine_capacity() | dict(settings.capacity),
             pod_range=settings.pod_range,
+            usage_seconds=settings.usage_seconds,
+            pods=informer.list,
         )
         self._pods = Pods(node, informer)
         self._resources = PodResources(node.claims, informer.list)
         self._root = root
+
+    async def _driver_gone(self, name: str) -> None:
+        self._pods.driver_gone(name)
+        await self._slices.remove(name)
 
     async def run(self, heartbeat: Heartbeat, problem: str) -> None:
         await self._resources.start(self._root)
@@ -188,6 +198,7 @@ class _Parts:
             await self._run(heartbeat, problem)
         finally:
             await self._resources.stop()
+            self._claims.show_nothing()
 
     async def _run(self, heartbeat: Heartbeat, problem: str) -> None:
         if problem:

@@ -75,7 +75,7 @@ class ClaimsOnNode:
         self._plugins = plugins
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody holds one
         self._in_use = ClaimsInUse()
-        self._show()
+        self.show()
 
     def pods(self) -> set[str]:
         """The uids of pods that hold claims."""
@@ -140,7 +140,7 @@ class ClaimsOnNode:
             for w in wanted
         ]
         self._checkpoint.put(*entries)
-        self._show()
+        self.show()
 
     async def _prepare(self, name: str, ids: Sequence[ClaimId]) -> dict[str, Prepared | str]:
         """Ask one driver; by uid what it prepared or why not."""
@@ -226,7 +226,7 @@ class ClaimsOnNode:
             todo = _unprepared_shares(leaving, leaving=True)
             answers = await asyncio.gather(*(self._unprepare(driver, ids) for driver, ids in todo.items()))
             self._note_unprepared(leaving, dict(zip(todo, answers, strict=True)))
-            self._show()
+            self.show()
         _raise([text for answer in answers for text in answer.values() if text])
 
     async def _unprepare(self, name: str, ids: Sequence[ClaimId]) -> dict[str, str]:
@@ -284,8 +284,23 @@ class ClaimsOnNode:
                 await stack.enter_async_context(lock)
             yield
 
-    def _show(self) -> None:
-        self._in_use.show([{share.driver for share in claim.shares} for claim in self._checkpoint.claims.values()])
+    def show(self) -> None:
+        """Bring the metrics up to date: after a change of the claims, and when a driver comes or goes."""
+        drivers = [{share.driver for share in claim.shares} for claim in self._checkpoint.claims.values()]
+        self._in_use.show(drivers, self._plugins.is_reachable)
+
+    def show_nothing(self) -> None:
+        """Take this agent's claims out of the metrics: it ends, and another one in this process may take them over."""
+        self._in_use.show([], self._plugins.is_reachable)
+
+    def stranded(self, driver: str) -> dict[str, list[str]]:
+        """By the uid of a pod, the names of its claims that this driver prepared."""
+        found: dict[str, list[str]] = {}
+        for claim in self._checkpoint.claims.values():
+            if any(share.driver == driver for share in claim.shares):
+                for pod in claim.pods:
+                    found.setdefault(pod, []).append(claim.name)
+        return found
 
 
 def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, str]]:

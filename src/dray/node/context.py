@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from dray.node.runtime import Runtime
 
 # How often volumes made of API objects are compared with them. Kubelets take up to a minute.
 REFRESH_SECONDS = 30.0
+USAGE_SECONDS = 10.0  # how often volumes with a size limit are measured, as by the kubelet
 
 
 @dataclass
@@ -42,6 +43,8 @@ class NodeContext:
     api_server: str = ""  # HOST:PORT, as containers reach it
     refresh_seconds: float = REFRESH_SECONDS
     capacity: Mapping[str, str] = field(default_factory=machine_capacity)
+    usage_seconds: float = USAGE_SECONDS
+    pods: Callable[[], Iterable[Pod]] = lambda: ()  # all of this node
     pod_range: simulated.Network = simulated.POD_RANGE  # for pods of a runtime that runs nothing
 
     @cached_property

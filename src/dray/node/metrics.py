@@ -6,6 +6,7 @@ Several agents in one process add up. Left out: serving them.
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Callable
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -23,19 +24,27 @@ STARTS = Counter(
 START_ERRORS = Counter(
     "kubelet_started_containers_errors", "Starts of containers that failed, by reason", ["container_type", "code"]
 )
+_STRANDED = Gauge(
+    "dra_resource_claims_without_driver",
+    "Claims that are prepared on the node although no instance of the driver can be reached, by driver",
+    ["driver_name"],
+)
 _IN_USE = Gauge("dra_resource_claims_in_use", "Claims that are prepared on the node, by driver", ["driver_name"])
 
 
 class ClaimsInUse:
-    """One agent's share of the gauge."""
+    """One agent's share of the gauges."""
 
     def __init__(self) -> None:
         self._shown: Tally[str] = Tally()
+        self._stranded: Tally[str] = Tally()
 
-    def show(self, drivers_of_claims: list[set[str]]) -> None:
+    def show(self, drivers_of_claims: list[set[str]], is_reachable: Callable[[str], bool]) -> None:
         """Tell which drivers each claim in use needs."""
         now = Tally(driver for drivers in drivers_of_claims for driver in drivers)
+        stranded = Tally({driver: count for driver, count in now.items() if not is_reachable(driver)})
         now[ANY_DRIVER] = len(drivers_of_claims)
-        for driver in {*now, *self._shown}:
-            _IN_USE.labels(driver).inc(now[driver] - self._shown[driver])
-        self._shown = now
+        for gauge, after, before in ((_IN_USE, now, self._shown), (_STRANDED, stranded, self._stranded)):
+            for driver in {*after, *before}:
+                gauge.labels(driver).inc(after[driver] - before[driver])
+        self._shown, self._stranded = now, stranded

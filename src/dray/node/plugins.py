@@ -95,7 +95,7 @@ class _Presence:
 class Plugins:
     """The drivers that are registered with this node.
 
-    `changed` is called with a driver's name when it can be called again; `accompany` runs beside every instance as long
+    `changed` is called with a driver's name when it can be called again, and `lost` when it cannot any more; `accompany` runs beside every instance as long
     as it is registered; `remove_slices` is run when a driver was away for long, and stopped when it returns.
     """
 
@@ -106,6 +106,7 @@ class Plugins:
         clock: Clock,
         changed: Callable[[str], None],
         remove_slices: Callable[[str], Coroutine[None, None, None]],
+        lost: Callable[[str], None] = lambda name: None,
         accompany: Callable[[DriverConnection], Coroutine[None, None, None]] | None = None,
         locate: Callable[[str], str] = lambda path: path,
     ) -> None:
@@ -113,6 +114,7 @@ class Plugins:
         self._clock = clock
         self._changed = changed
         self._remove_slices = remove_slices
+        self._lost = lost
         self._accompany = accompany
         self._locate = locate
         self._sockets: dict[str, tuple[_Identity, asyncio.Task[None]]] = {}
@@ -125,6 +127,9 @@ class Plugins:
         """The instance of a driver to call: the latest that can be reached, else the latest."""
         instances = [*self._instances.get(name, {}).values()]
         return next((d for d in reversed(instances) if d.connected), instances[-1] if instances else None)
+
+    def is_reachable(self, name: str) -> bool:
+        return any(driver.connected for driver in self._instances.get(name, {}).values())
 
     def all(self) -> list[DriverConnection]:
         return [driver for instances in self._instances.values() for driver in instances.values()]
@@ -189,6 +194,7 @@ class Plugins:
     def _lost_one(self, name: str) -> None:
         if not any(instance.connected for instance in self._instances[name].values()):
             self._tell(name, RegistrationEvent.LEFT)
+            self._lost(name)
 
     def _tell(self, name: str, event: RegistrationEvent) -> None:
         if name not in self._presence:

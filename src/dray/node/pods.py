@@ -36,8 +36,15 @@ class Pods:
                 remove()
 
     def driver_changed(self) -> None:
+        self._node.claims.show()
         for worker in self._workers.values():
             worker.claims_may_work()
+
+    def driver_gone(self, name: str) -> None:
+        """Tell the pods that use claims of a driver that it was away for long."""
+        for uid, claims in self._node.claims.stranded(name).items():
+            if uid in self._workers:
+                self._workers[uid].driver_gone(name, claims)
 
     def health_changed(self) -> None:
         for worker in self._workers.values():

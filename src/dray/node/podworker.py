@@ -13,12 +13,13 @@ from collections.abc import Coroutine
 
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
+from dray.api.host_ports import collisions, host_ports
 from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
-from dray.node import lifecycle, status
+from dray.node import emptydirs, lifecycle, metrics, status
 from dray.node.containerhealth import ContainerHealth
-from dray.node.containers import container_of
+from dray.node.containers import container_of, kind_of
 from dray.node.context import NodeContext
 from dray.node.health import resource_statuses
 from dray.node.lifecycle import ContainerWaits, Histories, PodSteps
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 # How long containers of a pod that is gone from the API may take: somebody wanted it gone at once.
 FORCED_GRACE_SECONDS = 2.0
 _RETRY_AFTER_BUG_SECONDS = 5.0
+EVICTED = "Evicted"
+_EVICTION_GRACE_SECONDS = 1.0  # as the kubelet gives
+_RUN_ERROR = "RunContainerError"  # the kubelet's code for a container that was created and could not be run
 
 
 class PodWorker:
@@ -46,6 +50,8 @@ class PodWorker:
         self._refusal: tuple[str, str] | None = None  # reason and message: the pod may no longer run
         self._phase = ""  # in which the containers' story has ended
         self._stopping: dict[Key, tuple[float, asyncio.Task[None]]] = {}
+        self._begun: set[Key] = set()  # started by this agent, and not known to have ended
+        self._measuring: asyncio.Task[None] | None = None  # volumes with a size limit
         self._told: set[Key] = set()  # ends after which a restart was put off
         self._waits: dict[Key, asyncio.Task[None]] = {}
         self._claims = PodClaimUser(node, uid)
@@ -71,6 +77,12 @@ class PodWorker:
         """A driver has come or come back: do not wait any longer."""
         self._claims.hurry()
         self.wake()
+
+    def driver_gone(self, name: str, claims: list[str]) -> None:
+        """A driver that prepared claims of this pod was away for long."""
+        if self._pod is not None:
+            text = f"DRA driver {name} is not registered any more: ResourceClaim {', '.join(claims)} stays prepared"
+            self._node.recorder.warning(self._pod, "DRADriverGone", f"{text} until the driver is back")
 
     async def run(self) -> None:
         """Work until the pod is gone and nothing is left of it."""
@@ -100,6 +112,8 @@ class PodWorker:
         """Containers run on; only we stop looking."""
         for task in (*self._waits.values(), *(task for _, task in self._stopping.values())):
             task.cancel()
+        if self._measuring is not None:
+            self._measuring.cancel()
         self._health.close()
         if self._writer is not None:
             self._writer.close()
@@ -113,7 +127,7 @@ class PodWorker:
             return await self._bury(histories)
         if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None or self._refusal or self._phase:
             return await self._wind_down(pod, histories)
-        self._refusal = self._refused(pod)
+        self._refusal = self._refused(pod, histories)
         if self._refusal:
             return await self._wind_down(pod, histories)
         obstacle = await self._claims.obstacle(pod, new=not histories)
@@ -125,11 +139,19 @@ class PodWorker:
         histories: dict[str, list[ContainerAttempt]] = {}
         for attempt in self._node.runtime.attempts(self._uid):
             histories.setdefault(attempt.key.container, []).append(attempt)
+            self._count_failed_start(attempt)
             if attempt.running and attempt.key not in self._waits:
                 self._waits[attempt.key] = self._background(
                     self._node.runtime.wait(attempt.key), attempt.key, self._waits
                 )
         return histories
+
+    def _count_failed_start(self, attempt: ContainerAttempt) -> None:
+        """Count a container of ours that ended because its program could not be run."""
+        if attempt.key in self._begun and not attempt.running:
+            self._begun.discard(attempt.key)
+            if attempt.reason == "StartError" and self._pod is not None:
+                metrics.START_ERRORS.labels(kind_of(self._pod, attempt.key.container), _RUN_ERROR).inc()
 
     async def _carry_on(self, pod: Pod, obstacle: ContainerWaits | None) -> float | None:
         """Do what the lifecycle says until there is nothing more to do at once; an obstacle keeps from starting."""
@@ -147,7 +169,10 @@ class PodWorker:
         self._phase = decision.phase
         if self._phase:
             return await self._wind_down(pod, self._look())
-        self._report(pod, self._look(), decision)
+        histories = self._look()
+        if histories:
+            self._measure(pod)
+        self._report(pod, histories, decision)
         claims = self._claims.next_try if obstacle is not None and self._node.devices else None
         assert self._starter is not None
         times = (decision.again, self._deadline(pod), claims, self._starter.next_try, await self._starter.refresh(pod))
@@ -170,14 +195,23 @@ class PodWorker:
             waiting = await self._starter.start(pod, name, histories)
             if waiting is not None:
                 decision.waiting[name] = waiting
-            elif started := lifecycle.last(self._look(), name):
+            elif started := self._newest(name):
                 self._health.began(pod, container_of(pod, name), started.key)
         return any(name not in decision.waiting for name in decision.start)
 
+    def _newest(self, name: str) -> ContainerAttempt | None:
+        """The attempt that was started just now; one that has ended already is counted by the next look."""
+        attempts = [a for a in self._node.runtime.attempts(self._uid) if a.key.container == name]
+        self._begun |= {attempt.key for attempt in attempts[-1:]}
+        return lifecycle.last(self._look(), name)
+
     # How long to run
 
-    def _refused(self, pod: Pod) -> tuple[str, str] | None:
+    def _refused(self, pod: Pod, histories: Histories) -> tuple[str, str] | None:
         """Why the pod may no longer run."""
+        if not histories and (holder := self._port_holder(pod)):
+            self._node.recorder.warning(pod, "NodePorts", holder)
+            return "NodePorts", holder
         left = self._deadline(pod)
         if left is not None and left <= 0:
             return "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
@@ -188,6 +222,38 @@ class PodWorker:
         if pod.spec.activeDeadlineSeconds is None or pod.status.startTime is None:
             return None
         return parse_timestamp(pod.status.startTime) + pod.spec.activeDeadlineSeconds - self._node.clock.time()
+
+    def _port_holder(self, pod: Pod) -> str:
+        """Which other pod of this node holds a host port that a new pod wants; empty if none does."""
+        wanted = [*host_ports(pod.spec.containers)]
+        if not wanted or self._has_begun(pod):
+            return ""
+        for other in self._node.pods():
+            if other.metadata.uid == self._uid or podclaims.is_finished(other):
+                continue
+            [*taken] = collisions(wanted, host_ports(other.spec.containers))
+            if taken and (self._has_begun(other) or _age(other) < _age(pod)):
+                protocol, _, number = taken[0]
+                meta = other.metadata
+                return f"Pod was rejected: host port {number}/{protocol} is held by pod {meta.namespace}/{meta.name}"
+        return ""
+
+    def _has_begun(self, pod: Pod) -> bool:
+        """Whether a pod is beyond its admission on this node."""
+        return pod.status.phase == "Running" or bool(self._node.runtime.attempts(pod.metadata.uid))
+
+    def _measure(self, pod: Pod) -> None:
+        """Follow how much the pod's volumes with a size limit hold; it is evicted once one holds too much."""
+        if self._measuring is None and self._node.runtime.mounts_volumes and emptydirs.size_limits(pod):
+            self._measuring = asyncio.create_task(self._evict_when_full(pod), name=f"volumes of {pod.metadata.name}")
+
+    async def _evict_when_full(self, pod: Pod) -> None:
+        volumes = self._node.root / "pods" / self._uid / "volumes"
+        message = await emptydirs.exceeded(pod, volumes, self._node.clock, self._node.usage_seconds)
+        if self._refusal is None and not self._phase:
+            self._refusal = EVICTED, message
+            self._node.recorder.warning(pod, EVICTED, message)
+            self.wake()
 
     # Stopping
 
@@ -241,6 +307,8 @@ class PodWorker:
 
     async def _wind_down(self, pod: Pod, histories: Histories) -> float | None:
         """Bring a pod to its end: containers, claims, status, and the object itself if it is to be deleted."""
+        if self._measuring is not None:
+            self._measuring.cancel()
         remaining = lifecycle.next_to_stop(pod, histories)
         if remaining:
             self._stop(pod, remaining, histories, self._time_to_stop(pod))
@@ -259,7 +327,8 @@ class PodWorker:
 
     def _time_to_stop(self, pod: Pod) -> float:
         if pod.metadata.deletionTimestamp is None:
-            return self._grace(pod)
+            is_evicted = self._refusal is not None and self._refusal[0] == EVICTED
+            return _EVICTION_GRACE_SECONDS if is_evicted else self._grace(pod)
         return max(0.0, parse_timestamp(pod.metadata.deletionTimestamp) - self._node.clock.time())
 
     def _final_phase(self, pod: Pod, histories: Histories) -> str:
@@ -308,6 +377,7 @@ class PodWorker:
             initialized=decision.initialized and (begun or not phase),
             reason=reason,
             message=message,
+            disrupted=message if reason == EVICTED else "",
             not_applied=self._starter.not_applied,
             image_ids=known_images(pod) | self._starter.image_ids,
             ready=self._health.ready(histories),
@@ -326,3 +396,8 @@ class PodWorker:
             for container in (*pod.spec.initContainers, *pod.spec.containers)
         }
         return {name: statuses for name, statuses in found.items() if statuses}
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    """Orders pods by when they were created."""
+    return pod.metadata.creationTimestamp or "", pod.metadata.uid

@@ -30,6 +30,7 @@ class PodReport:
     initialized: bool = False
     reason: str = ""
     message: str = ""
+    disrupted: str = ""  # why the node ends the pod before its time
     not_applied: Sequence[str] = ()
     image_ids: Mapping[str, str] = field(default_factory=dict)
     ready: frozenset[str] | None = None  # running containers that are ready; None: all of them
@@ -141,6 +142,8 @@ def _conditions(pod: Pod, report: PodReport, now: float) -> list[Tree]:
     if report.not_applied:
         text = "; ".join(report.not_applied)
         wanted.append((EDITS_APPLIED, False, "RuntimeCannotApply", text))
+    if report.disrupted:
+        wanted.append(("DisruptionTarget", True, "TerminationByKubelet", report.disrupted))
     before = {condition.type: condition for condition in pod.status.conditions}
     return [_condition(before.get(type_), type_, met, reason, message, now) for type_, met, reason, message in wanted]
 

@@ -6,12 +6,13 @@ it waits. Left out: comparing them with a node (`node_rules`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 
 import msgspec
 
 from dray.api.extended_resources import Needs, Served, needs_of, special_claim
+from dray.api.host_ports import Port, host_ports
 from dray.api.quantity import Quantity
 from dray.api.types.core import Container, Pod, PodSpec
 from dray.api.types.resource import ResourceClaim
@@ -21,7 +22,6 @@ DEFAULT_CPU = 100  # millicores, what a container without a request counts for i
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
 Amounts = dict[str, int]
-Port = tuple[str, str, int]  # protocol, address, number
 
 
 @lru_cache(maxsize=4096)
@@ -116,7 +116,7 @@ def demand_of(pod: Pod) -> PodDemand:
         together,
         together.get(CPU) or DEFAULT_CPU * count,
         together.get("memory") or DEFAULT_MEMORY * count,
-        frozenset(_ports(spec.containers)),
+        frozenset(host_ports(spec.containers)),
         tuple(name for name in together if "/" in name),
     )
 
@@ -124,13 +124,6 @@ def demand_of(pod: Pod) -> PodDemand:
 def _requests(container: Container) -> Amounts:
     resources = container.resources
     return amounts({**resources.limits, **resources.requests})
-
-
-def _ports(containers: Iterable[Container]) -> Iterable[Port]:
-    for container in containers:
-        for port in container.ports:
-            if port.hostPort:
-                yield port.protocol or "TCP", port.hostIP or "0.0.0.0", port.hostPort
 
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:
@@ -147,13 +140,3 @@ def _sum(a: Mapping[str, int], b: Mapping[str, int]) -> Amounts:
 def _raise(total: Amounts, other: Mapping[str, int]) -> None:
     for name, value in other.items():
         total[name] = max(total.get(name, 0), value)
-
-
-def ports_collide(wanted: Iterable[Port], used: Iterable[Port]) -> bool:
-    """Whether two sets of host ports cannot live on one node; 0.0.0.0 is every address."""
-    taken = list(used)
-    return any(
-        protocol == p and number == n and ("0.0.0.0" in (address, a) or address == a)
-        for protocol, address, number in wanted
-        for p, a, n in taken
-    )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
+from dray.api.host_ports import collisions
 from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule
 from dray.api.selectors import node_selector_matches, tolerates, untolerated
 from dray.api.types.core import NodeSelector, Taint
-from dray.verdicts.demand import Candidate, ports_collide
+from dray.verdicts.demand import Candidate
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -124,7 +125,7 @@ class NodePorts:
 
     def judge(self, pod: Candidate) -> Judge:
         wanted = pod.demand.ports
-        return lambda info: not ports_collide(wanted, info.ports)
+        return lambda info: not any(collisions(wanted, info.ports))
 
     def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
         yield NodeReason(NodeCode.PORTS)

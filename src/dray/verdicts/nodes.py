@@ -17,8 +17,9 @@ from math import inf
 from operator import attrgetter
 
 from dray.allocator.bits import positions
+from dray.api.host_ports import Port
 from dray.api.types.core import Node, Pod, PodAffinityTerm
-from dray.verdicts.demand import Amounts, PodDemand, Port, amounts
+from dray.verdicts.demand import Amounts, PodDemand, amounts
 from dray.verdicts.node_resources import demand_on_node
 
 _SIZES = 8  # of pods, for which loads are kept
