@@ -38,7 +38,7 @@ def root() -> Iterator[Path]:
 
 
 def test_manifests_are_printed() -> None:
-    for kind in ("gpu", "mig", "network", "nic"):
+    for kind in ("cpu", "gpu", "mig", "network", "nic"):
         status, text = outcome("driver", "example", kind, "--manifests")
         assert status == 0
         assert {tree["kind"] for tree in yaml.safe_load_all(text)} >= {"DeviceClass", "ClusterRole"}

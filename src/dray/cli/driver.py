@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dray.driver import Driver, Runner
     from dray.sim.drivertest import DriverReport, DriverUnderTest, Patience
 
-KINDS = ("gpu", "mig", "network", "nic")
+KINDS = ("cpu", "gpu", "mig", "network", "nic")
 _DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
 _EXAMPLE_DEVICES = 130  # more than fit into one slice, so that pools of several slices are tested too
 
@@ -126,9 +126,11 @@ async def _lists_slices(client: Client) -> None:
 
 
 def _driver(args: argparse.Namespace) -> Driver:
-    from dray.driver.example import BandwidthDriver, GpuDriver, NetworkDriver, PartitionDriver
+    from dray.driver.example import BandwidthDriver, CpuDriver, GpuDriver, NetworkDriver, PartitionDriver
 
     match args.kind:
+        case "cpu":
+            return CpuDriver(args.node, args.devices)
         case "network":
             return NetworkDriver(args.devices)
         case "mig":

@@ -1,9 +1,10 @@
 """Example drivers, short and plain, to copy from: GPUs of a node, GPUs that are partitioned on demand, network
-interfaces that claims share, and accelerators behind a network."""
+interfaces that claims share, CPUs of a node, and accelerators behind a network."""
 
 from dray.driver.example.bandwidth import BandwidthDriver
+from dray.driver.example.cpus import CpuDriver
 from dray.driver.example.gpu import GpuDriver
 from dray.driver.example.network import NetworkDriver
 from dray.driver.example.partitions import PartitionDriver
 
-__all__ = ["BandwidthDriver", "GpuDriver", "NetworkDriver", "PartitionDriver"]
+__all__ = ["BandwidthDriver", "CpuDriver", "GpuDriver", "NetworkDriver", "PartitionDriver"]
