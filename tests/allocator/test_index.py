@@ -401,3 +401,16 @@ def test_a_device_that_slices_describe_in_two_ways_is_what_the_node_sees(order: 
     assert seen is not None
     assert first is not None
     assert (seen.attributes["model"].string, first.attributes["model"].string) == ("near", "far")
+
+
+def test_a_question_that_nobody_asked_while_much_happened_is_answered_by_what_is_now() -> None:
+    index = cluster(2, devices=1)
+    often, seldom = claim("often", request("r0")), claim("seldom", request("r1"))
+    for asked in (often, seldom):
+        assert len(index.fits([asked])) == 2
+    index.take([local(1, 0)])
+    for _ in range(5000):
+        index.take([local(0, 0)])
+        index.release([local(0, 0)])
+    for asked in (often, seldom):
+        assert list(index.fits([asked])) == ["n0"]

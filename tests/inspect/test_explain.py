@@ -892,6 +892,7 @@ def test_what_does_not_depend_on_other_namespaces_is_found_without_them() -> Non
         ((*CLUSTER, held("c", "gpu-0", by=())), "Allocated", "used by nobody", False),
         ((*CLUSTER, claim("c", wants(device_class="nope"))), "ClassMissing", "device class nope does not exist", True),
         ((*CLUSTER, claim("c", wants(3))), "TooFewDevices", "needs 3 devices on one node", True),
+        ((*CLUSTER, claim(), pod(status={"phase": "Failed"})), "Unused", "no pod uses it", True),
         ((*CLUSTER, claim(), pod(cpu="64")), "PodWaits", "pod p waits: its devices are on", True),
         (
             (*CLUSTER, claim("c", deletionTimestamp="2026-01-01T00:00:00Z")),

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dray.api.errors import Expired, Forbidden, InternalError
+from dray.api.errors import AlreadyExists, Expired, Forbidden, InternalError
 from dray.api.reasons import wording
 from dray.api.reasons.nodes import NodeCode, Unschedulable
 from dray.api.types.core import Event, Node, Pod
-from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.client import Client, PatchKind
 from dray.core.attempt import Attempt, Decision
 from dray.sim.hardware import DRIVER, node_tree
@@ -469,3 +469,82 @@ async def test_a_scheduler_that_is_stopped_gives_reservations_back() -> None:
         assert (await c.claim("gpu")).status.reservedFor
         await c.stop(SCHEDULER)
         assert not (await c.claim("gpu")).status.reservedFor
+
+
+async def test_every_pod_is_told_which_claim_is_missing_whenever_it_came() -> None:
+    async with cluster(nodes=1, parts=ALONE) as c:
+        for name in ("a", "b", "c"):  # each while the one before it is not told yet
+            await c.create(Pod, pod(name, claims=[f"missing-{name}"]))
+            await c.quiet(0.05)
+        for name in ("a", "b", "c"):
+            assert f"missing-{name}" in await c.waits(name)
+
+
+async def taint(c: Cluster, pool: str) -> None:
+    """Let a rule keep pods off the devices of a pool, and off no others."""
+    selector = {"driver": DRIVER, "pool": pool}
+    spec = {"deviceSelector": selector, "taint": {"key": "example.com/broken", "effect": "NoSchedule"}}
+    try:
+        await c.client.create(DeviceTaintRule, {"metadata": {"name": "r"}, "spec": spec})
+    except AlreadyExists:
+        await c.client.patch(DeviceTaintRule, "r", {"spec": spec})
+
+
+async def test_devices_that_a_rule_means_no_more_wake_the_pod_up() -> None:
+    async with cluster(nodes=2, devices=1, parts=ALONE) as c:
+        await taint(c, "node-0")
+        await c.create(ResourceClaim, claim("c0"), claim("c1"))
+        await c.create(Pod, pod("p0", claims=["c0"]))
+        await c.runs("p0")
+        assert await placed(c, "p0") == "node-1"
+        await c.create(Pod, pod("p1", claims=["c1"]))
+        await c.waits("p1")
+        await taint(c, "node-1")
+        await c.runs("p1")
+        assert await placed(c, "p1") == "node-0"
+
+
+async def test_a_deleted_rule_stays_away_when_slices_change() -> None:
+    async with cluster(nodes=1, devices=1, parts=ALONE) as c:
+        await taint(c, "node-0")
+        await c.create(ResourceClaim, claim("c"))
+        await c.create(Pod, pod("p", claims=["c"]))
+        await c.waits("p")
+        await c.client.patch(Node, "node-0", {"spec": {"unschedulable": True}})
+        await c.delete(DeviceTaintRule, "r")
+        changed = {"spec": {"devices": [device("gpu-0", colour="blue")]}}
+        await c.client.patch(ResourceSlice, f"node-0-{DRIVER}-0", changed)
+        await c.quiet()
+        await c.client.patch(Node, "node-0", {"spec": {"unschedulable": None}})
+        await c.runs("p")
+
+
+async def test_devices_that_become_free_among_other_news_of_claims_wake_the_pod_up() -> None:
+    async with cluster(nodes=1, devices=1, parts=ALONE) as c:
+        others = [f"other-{number}" for number in range(20)]
+        await c.create(ResourceClaim, claim("held"), claim("wanted"), *(claim(name) for name in others))
+        await c.create(Pod, pod("holder", claims=["held"]))
+        await c.runs("holder")
+        await c.create(Pod, pod("p", claims=["wanted"]))
+        await c.waits("p")
+        await c.delete(Pod, "holder")
+        await c.gone(Pod, "holder")
+        nothing = {"status": {"allocation": None, "reservedFor": None}}
+        news = {"metadata": {"labels": {"n": "1"}}}
+        await asyncio.gather(
+            c.client.patch(ResourceClaim, "held", nothing, "default", subresource="status"),
+            *(c.client.patch(ResourceClaim, name, news, "default") for name in others),
+        )
+        await c.runs("p")
+
+
+async def test_a_gated_pod_that_changes_is_not_tried_either() -> None:
+    async with cluster(nodes=1, parts=ALONE) as c:
+        await c.create(Pod, pod("gated", schedulingGates=[{"name": "example.com/later"}], **needs("999")))
+        await c.client.patch(Pod, "gated", {"metadata": {"labels": {"a": "b"}}}, "default")
+        await c.create(Pod, pod("after"))
+        await c.runs("after")
+        reasons = {one.reason for one in (await c.pod("gated")).status.conditions}
+        assert "Unschedulable" not in reasons
+        await c.client.patch(Pod, "gated", {"spec": {"schedulingGates": None}}, "default")
+        await c.waits("gated", refused(NodeCode.INSUFFICIENT, 1, subject="cpu"))

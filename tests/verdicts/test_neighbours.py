@@ -108,6 +108,7 @@ def test_terms_mean_the_namespace_of_their_pod_unless_they_say_otherwise(table: 
         {"namespaces": ["team"]},
         {"namespaceSelector": {"matchLabels": {"kind": "ours"}}},
         {"namespaceSelector": {}},
+        {"namespaces": ["other"], "namespaceSelector": {"matchLabels": {"kind": "ours"}}},
     ]
     for more in meant:
         assert refused(table, pod("p", **away(term("x", host, **more)))) == {NodeCode.POD_ANTI_AFFINITY: {"a"}}, more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -296,3 +297,80 @@ async def test_a_node_that_goes_is_gone(server: Served, admin: Browser, name: st
     async with admin.page() as page:
         await server.client.delete(Node, name)
         await page.wait(lambda: page.row("nodes", name) is None)
+
+
+async def test_a_device_that_two_claims_share_is_held_until_both_let_go(server: Served, admin: Browser) -> None:
+    shared = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": {"value": "10G"}})
+    await publish(server.client, "n1", shared)
+    for number, name in enumerate(("first", "second")):
+        share = {"shareID": f"a1b2c3d4-0000-0000-0000-00000000000{number}", "consumedCapacity": {"bandwidth": "4G"}}
+        await allocate(server.client, name, "n1", "nic", **share)
+    async with admin.page() as page:
+        await page.wait(lambda: len((page.row("devices", "nic") or {})["claims"]) == 2)
+        await free(server, "first")
+        await page.wait(lambda: len((page.row("devices", "nic") or {})["claims"]) == 1)
+        nic, claim = page.row("devices", "nic"), page.row("claims", "second")
+        assert nic is not None
+        assert claim is not None
+        assert (nic["claims"], nic["used"]) == ([claim["id"]], 0.4)
+        await free(server, "second")
+        await page.wait(lambda: page.state("nic") == "free")
+
+
+async def free(server: Served, name: str) -> None:
+    nothing = {"status": {"allocation": None, "reservedFor": None}}
+    await server.client.patch(ResourceClaim, name, nothing, "default", subresource="status")
+
+
+def not_ready(name: str) -> dict[str, Any]:
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "Overheated",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    told = [{"driver": DRIVER, "pool": "n1", "device": name, "conditions": [condition]}]
+    return {"status": {"devices": told}}
+
+
+async def test_reports_about_two_devices_do_not_replace_each_other(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"), device("gpu-1"))
+    for number in range(2):
+        await allocate(server.client, f"c{number}", "n1", f"gpu-{number}")
+    async with admin.page() as page:
+        for number in range(2):
+            told = not_ready(f"gpu-{number}")
+            await server.client.patch(ResourceClaim, f"c{number}", told, "default", subresource="status")
+        await page.wait(lambda: (page.row("drivers", DRIVER) or {})["unhealthy"] == 2)
+        await server.client.patch(ResourceClaim, "c0", {"status": {"devices": None}}, "default", subresource="status")
+        await page.wait(lambda: page.state("gpu-0") == "reserved")
+        await page.wait(lambda: (page.row("drivers", DRIVER) or {})["unhealthy"] == 1)
+        assert page.state("gpu-1") == "unhealthy"
+
+
+async def test_a_rule_that_changes_leaves_the_devices_that_it_meant_before(server: Served, admin: Browser) -> None:
+    for node in ("n1", "n2"):
+        await publish(server.client, node, device(f"gpu-{node}"))
+    spec = {"deviceSelector": {"driver": DRIVER, "pool": "n1"}, "taint": {"key": "k", "effect": "NoSchedule"}}
+    await server.client.create(DeviceTaintRule, {"metadata": {"name": "r"}, "spec": spec})
+    async with admin.page() as page:
+        await page.wait(lambda: page.state("gpu-n1") == "tainted")
+        assert page.state("gpu-n2") == "free"
+        await server.client.patch(DeviceTaintRule, "r", {"spec": {"deviceSelector": {"pool": "n2"}}})
+        await page.wait(lambda: page.state("gpu-n2") == "tainted")
+        await page.wait(lambda: page.state("gpu-n1") == "free")
+
+
+async def test_a_pool_that_shrinks_loses_its_devices_and_its_driver_the_pool(server: Served, admin: Browser) -> None:
+    for node in ("n1", "n2"):
+        await publish(server.client, node, device(f"gpu-{node}"), device(f"spare-{node}"))
+    async with admin.page() as page:
+        await page.wait(lambda: (page.row("drivers", DRIVER) or {})["devices"] == 4)
+        assert (page.row("drivers", DRIVER) or {})["pools"] == 2
+        await server.client.patch(ResourceSlice, "n1-slice", {"spec": {"devices": [device("gpu-n1")]}})
+        await page.wait(lambda: page.row("devices", "spare-n1") is None)
+        assert page.state("spare-n2") == "free"
+        await server.client.delete(ResourceSlice, "n2-slice")
+        await page.wait(lambda: (page.row("drivers", DRIVER) or {})["pools"] == 1)
+        assert page.row("devices", "gpu-n2") is None

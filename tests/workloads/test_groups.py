@@ -549,3 +549,14 @@ async def created_over_http(cluster: Cluster, path: str, tree: dict[str, Any]) -
     async with listening(cluster.server) as address, aiohttp.ClientSession() as session:
         answer = await session.post(address + path, json=tree)
         assert answer.status == 201, await answer.text()
+
+
+async def test_a_group_that_comes_later_lets_its_pods_be_scheduled(cluster: Cluster) -> None:
+    await cluster.claim("c")
+    for name in ("a", "b"):
+        await cluster.pod(name, "g", shared="g:ours")
+        await cluster.waits(name, "g")
+    await cluster.group("g", ours="c")
+    for name in ("a", "b"):
+        await cluster.pod_is(name, lambda pod: bool(pod.spec.nodeName))
+    await cluster.reserved("g")
