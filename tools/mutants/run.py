@@ -139,9 +139,21 @@ class Tree:
         return f"error: {mutant.test} cannot be run: {output.strip().splitlines()[-1] if output.strip() else status}"
 
     def tested(self, *tests: str) -> tuple[int, str]:
-        """The exit status of the tests, and what they printed. A test that does not come to its end has failed."""
+        """The exit status of the tests, and what they printed. A test that does not come to its end has failed.
+
+        Temporary files have a place of their own: where several runs of pytest share one and clean it up at the same time,
+        one of them can fail although its tests passed.
+        """
+        with tempfile.TemporaryDirectory(prefix="dm-", ignore_cleanup_errors=True) as temporary:
+            return self._run(tests, temporary)
+
+    def _run(self, tests: Sequence[str], temporary: str) -> tuple[int, str]:
         command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-        places = {"PYTHONPATH": str(self._directory / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        places = {
+            "PYTHONPATH": str(self._directory / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_DEBUG_TEMPROOT": temporary,
+        }
         environment = {**os.environ, **places, "DRAY_PATIENCE": str(PATIENCE)}
         options = {"cwd": self._directory, "env": environment, "text": True}
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as process:  # type: ignore[call-overload]
