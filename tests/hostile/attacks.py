@@ -18,6 +18,7 @@ from tests.hostile.attackers import CONFIG, DISGUISED, PODS, head
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 NAMES = 20  # of objects that attackers make
+BOMBS = 10  # patches at once: with the pause between two attempts, about a hundred a second
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -169,6 +170,19 @@ def long_patch() -> Any:
     return [{"op": "add", "path": f"/data/n{n}", "value": "v"} for n in range(9000)]
 
 
+async def copy_bombs(attacker: Attacker) -> str:
+    """Patches of two kilobytes that copy a list into itself forty times."""
+    copy = {"op": "copy", "from": "/x", "path": "/x/-"}
+    bomb = json.dumps([{"op": "add", "path": "/x", "value": []}, *[copy] * 40])
+    asked = (attacker.ask("editor", "PATCH", f"{CONFIG}/c1", bomb, **JSON_PATCH) for _ in range(BOMBS))
+    return (await asyncio.gather(*asked))[0]
+
+
+def merged_again() -> Any:
+    """One container, eight hundred times."""
+    return {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "E0"}]}] * 800}}}
+
+
 def long_yaml() -> str:
     return "metadata: {name: yaml}\ndata:\n" + "".join(f"  k{n}: v\n" for n in range(9000))
 
@@ -252,6 +266,14 @@ ATTACKS: dict[str, Attack] = {
     "editor: deep objects": asking("editor", "POST", CONFIG, deep),
     "editor: thousands of bad labels": asking("editor", "POST", CONFIG, bad_labels),
     "editor: long patches": asking("editor", "PATCH", f"{CONFIG}/c1?dryRun=All", long_patch, **JSON_PATCH),
+    "editor: copies of copies": copy_bombs,
+    "editor: one container merged again and again": asking(
+        "editor",
+        "PATCH",
+        f"{TEMPLATES}/{named(0)}",
+        merged_again,
+        content_type="application/strategic-merge-patch+json",
+    ),
     "editor: long YAML": asking("editor", "POST", f"{CONFIG}?dryRun=All", long_yaml, content_type="application/yaml"),
     "editor: costly claims": asking("editor", "POST", f"{CLAIMS}?dryRun=All", costly_claim),
     "editor: large applies": large_applies,

@@ -13,6 +13,7 @@ from dray.api.custom.pruning import MOST_DEFAULTS
 from dray.api.custom.values import MOST_STEPS
 from dray.api.validation.access import MOST_PERMISSIONS
 from dray.api.validation.placement import MOST_NEIGHBOUR_RULES
+from dray.apiserver.write.patches.effort import MOST_STEPS as MOST_PATCH_STEPS
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -92,6 +93,8 @@ TABLE = (
     LimitRow("seconds for a body to arrive, and one more for each 64 KiB of it", "body_seconds", "closed", "60"),
     LimitRow("levels of nesting in JSON, YAML and protobuf", "depth", "400", "10,000"),
     LimitRow("values in an object or patch that is sent; operations in a patch, 10,000", "values", "413", "10,000 operations"),
+    LimitRow("values of what a JSON patch makes; its copies alone: as many, and 3 MiB, or 422", "values", "413", "3 MiB of copies"),
+    LimitRow("steps to apply a patch: 6 for each copied value or element of a list that is merged, 1 for 128 elements that move", MOST_PATCH_STEPS, "413"),
     LimitRow("bytes of bodies above 32 KiB that are worked on at once", "large_bodies", "429, Retry-After"),
     LimitRow("bytes of bodies above 32 KiB that are worked on at once for one user (not of system:masters)", "large_bodies_of_user", "429, Retry-After"),
     LimitRow("conditions and values in a label or field selector", "selector_terms", "400"),

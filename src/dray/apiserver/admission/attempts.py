@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from dray.api.conversion import Unconverted
 from dray.api.errors import InternalError
 from dray.apiserver.computing import computed
 from dray.apiserver.custom.conversions import Conversions, remembering
+from dray.apiserver.wire.beside import beside
 from dray.background import Background, Interrupt
 from dray.cel.errors import AuthorizerUnanswered, TooSlow
 from dray.cel.limits import giving_up
@@ -106,12 +108,17 @@ class Attempts:
         self._conversions = conversions
         self._background = Background()
 
-    async def settled(self, compute: Callable[[Known], T], missing: Exception | None = None) -> T:
-        """What a computation comes to that leaves nothing behind where it raises; `missing` is what it lacked at first."""
+    async def settled(self, compute: Callable[[Known], T], missing: Exception | None = None, beside_for: str = "") -> T:
+        """What a computation comes to that leaves nothing behind where it raises; `missing` is what it lacked at first.
+
+        One that takes long is made beside the event loop, in the turn of a user (`beside_for`).
+        """
         known: Known = {}
         with remembering():
             while True:
                 try:
+                    if missing is None and beside_for:
+                        return await beside(beside_for, copy_context().run, compute, known)
                     if missing is None:
                         return compute(known)
                     await self._find(missing, known)

@@ -5,6 +5,8 @@ Left out: who changes it, and how.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from dray.api import conversion, decode, defaults
@@ -12,7 +14,9 @@ from dray.api.errors import BadRequest
 from dray.api.gates import FeatureGates
 from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
+from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.wire.bodies import ORDINARY
+from dray.apiserver.write.patches.effort import Effort, TakesLong
 
 
 def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
@@ -21,6 +25,16 @@ def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
         return msgspec.structs.replace(request, object=_options(request, tree))
     typed = decode.to_object(conversion.home(request.resource), tree_of(tree))
     return msgspec.structs.replace(request, object=typed)
+
+
+async def patched(attempts: Attempts, request: AdmissionRequest, patch: Callable[[Effort], Tree]) -> Tree:
+    """What a webhook or a policy makes of an object: beside the event loop if it is large, or becomes so."""
+    if not request.is_large:
+        try:
+            return await attempts.settled(lambda _: patch(Effort.quick()))
+        except TakesLong:
+            request.is_large = True
+    return await attempts.settled(lambda _: patch(Effort()), beside_for=request.user.name)
 
 
 def finished(

@@ -21,12 +21,13 @@ from dray.api.wire import Tree, tree_of
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.matching import presented, shown
-from dray.apiserver.admission.mutating import finished, put, seen
+from dray.apiserver.admission.mutating import finished, patched, put, seen
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
 from dray.apiserver.admission.webhook_client import ReviewAnswer, WebhookCallFailed
 from dray.apiserver.admission.webhooks import AdmissionWebhook, WebhookCall, Webhooks
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
+from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.json_patch import json_patch
 from dray.apiserver.write.patches.rejection import PatchRejected
 
@@ -99,20 +100,29 @@ class MutatingWebhooks(Admission):
             self._webhooks.failed(call.webhook, str(error), request)
             return False
         try:
-            patched = await self._webhooks.attempts.settled(lambda _: self._patched(request, call, operations, about))
+            changed = await patched(
+                self._webhooks.attempts,
+                request,
+                lambda effort: self._patched(request, call, operations, about, effort),
+            )
         except ApiError as error:  # whatever the failure policy is: the webhook did answer
             why = error.cause if isinstance(error, PatchRejected) else error
             text = f'admission webhook "{call.webhook.name}": its patch cannot be applied: {why}'
             raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}]) from error
-        return put(tree, patched)
+        return put(tree, changed)
 
     def _patched(
-        self, request: AdmissionRequest, call: WebhookCall, operations: list[Tree], about: AdmissionRequest
+        self,
+        request: AdmissionRequest,
+        call: WebhookCall,
+        operations: list[Tree],
+        about: AdmissionRequest,
+        effort: Effort,
     ) -> Tree:
         assert about.object is not None
         show = presented(about, call.version, about.object) if request.operation == "CONNECT" else None
-        patched = json_patch(show or shown(request.resource, call.version, about.object), operations)
-        return finished(request, call.version, patched, self._gates)
+        changed = json_patch(show or shown(request.resource, call.version, about.object), operations, effort)
+        return finished(request, call.version, changed, self._gates)
 
     async def aclose(self) -> None:
         await self._webhooks.aclose()

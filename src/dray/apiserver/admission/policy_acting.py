@@ -16,7 +16,7 @@ from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.conditions import ConditionsFailed, held
 from dray.apiserver.admission.matching import shown
-from dray.apiserver.admission.mutating import finished, put, seen
+from dray.apiserver.admission.mutating import finished, patched, put, seen
 from dray.apiserver.admission.policy_bindings import Bound, matched
 from dray.apiserver.admission.policy_mutations import MutatingPolicy, MutationFailed, Patch
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
@@ -24,6 +24,7 @@ from dray.apiserver.admission.policy_view import PolicyView
 from dray.apiserver.admission.webhooks import Unprocessable
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
+from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.json_patch import json_patch
 from dray.apiserver.write.patches.rejection import PatchRejected, TestFailed
 from dray.apiserver.write.patches.typed import atomics, merged, problems, root
@@ -98,7 +99,8 @@ class Acting:
         about = seen(request, tree)
         reading = self._reading(about, version, params)
         patch = await self._attempts.settled(lambda known: policy.patch(number, reading(), known))
-        return put(tree, await self._attempts.settled(lambda _: self._changed(about, version, patch)))
+        changed = await patched(self._attempts, request, lambda effort: self._changed(about, version, patch, effort))
+        return put(tree, changed)
 
     def _reading(self, about: AdmissionRequest, version: str, params: Params) -> Callable[[], Read]:
         """Makes what expressions read, again in each attempt, since the object may have to be converted first."""
@@ -109,13 +111,15 @@ class Acting:
 
         return reading
 
-    def _changed(self, about: AdmissionRequest, version: str, patch: Patch) -> Tree:
+    def _changed(self, about: AdmissionRequest, version: str, patch: Patch, effort: Effort) -> Tree:
         """The object with a patch, as it is stored. Raises MutationFailed."""
         assert about.object is not None
         now = shown(about.resource, version, about.object)
         try:
             changed = (
-                _applied(about, version, now, patch.applied) if patch.applied else json_patch(now, patch.operations)
+                _applied(about, version, now, patch.applied)
+                if patch.applied
+                else json_patch(now, patch.operations, effort)
             )
         except TestFailed:
             changed = now

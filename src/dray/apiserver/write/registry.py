@@ -47,13 +47,15 @@ from dray.apiserver.request import (
     copied,
 )
 from dray.apiserver.wire.beside import beside
+from dray.apiserver.wire.bodies import ORDINARY
+from dray.apiserver.wire.slots import OneByOne
 from dray.apiserver.write import identity, managers
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import gone_when_written
 from dray.apiserver.write.finish import Finish
 from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.memo import Memo, question_of
-from dray.apiserver.write.patches import Applied, json_patch, merge_patch, strategic_merge
+from dray.apiserver.write.patches import Applied, Effort, TakesLong, json_patch, merge_patch, strategic_merge
 from dray.apiserver.write.scales import scale_of
 from dray.apiserver.write.validators import NOTHING, Validators
 from dray.store import KeyVersion, RevisionConflict
@@ -86,6 +88,7 @@ class Registry:
         self._finish = Finish(storage, gates)
         self._validators = Validators(gates)
         self._memo = Memo()
+        self._unfolding = OneByOne()
 
     async def close(self) -> None:
         await self._validators.close()
@@ -154,6 +157,7 @@ class Registry:
         admission = _asked(request, "CREATE", metadata.get("name") or "", tree=tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
+        request.is_large |= admission.is_large  # webhooks and policies may have made it so
         identity.settle(request, metadata, uid, created)
         admission.name = metadata.get("name") or ""
         new, arguments = self._finish.new, (request, tree, admission.warnings)
@@ -208,6 +212,15 @@ class Registry:
     async def patch(self, request: Request) -> Answer:
         if request.options.patch_type == APPLY_PATCH:
             return await self._apply(request)
+        try:
+            return await self._patch(request)
+        except TakesLong:  # a small patch of which something large comes, or which is much work
+            request.is_large = True
+            async with self._unfolding.turn(request.user):
+                return await self._patch(request)
+
+    async def _patch(self, request: Request) -> Answer:
+        """Raises TakesLong, before anything is done, for a patch that is to be applied beside the event loop."""
         original = b""
         for _ in range(_ATTEMPTS):
             current = await self._current(request)
@@ -277,6 +290,7 @@ class Registry:
         admission.old = current.object
         admission.warnings += warnings
         await self._admission.admit(admission)
+        request.is_large |= admission.is_large  # webhooks and policies may have made it so
         _check_mutated(request, metadata, current)
         _keep_identity(request, metadata, current)
         obj = await self._changed(request, tree, current, entries, admission.warnings)
@@ -367,16 +381,21 @@ class Registry:
         return stored, found
 
     def _patched(self, request: Request, current: KeyVersion, original: bytes) -> tuple[Tree, list[str]]:
-        """What a patch makes of the current object, in the version that the patch is written in; read as a body is."""
+        """What a patch makes of the current object, in the version that the patch is written in; read as a body is.
+
+        Raises TakesLong for a patch that was taken for small, and is not.
+        """
         resource, patch = request.resource, msgspec.json.decode(original)
         form = self._storage.form(resource, request.version or resource.stored)
         tree = self._storage.tree(form, current)
+        effort = Effort() if request.is_large else Effort.quick()
         if request.options.patch_type == JSON_PATCH:
-            tree = json_patch(tree, patch)
+            tree = json_patch(tree, patch, effort)
+            ORDINARY.walk(tree, ORDINARY.limits.values)  # parts of it may have come together in any way
         elif request.options.patch_type == MERGE_PATCH:
             tree = merge_patch(tree, patch)
         else:
-            tree = strategic_merge(resource.message(form.version), tree, patch)
+            tree = strategic_merge(resource.message(form.version), tree, patch, effort)
         return self._finish.read(request, tree, current)
 
 

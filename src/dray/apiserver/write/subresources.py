@@ -19,6 +19,7 @@ from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.request import JSON_PATCH, Answer, Request, RequestOptions
+from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import Deletion
@@ -163,7 +164,8 @@ class Subresources:
             return Answer(tree=tree)
         body = request.body
         if request.verb == "patch":
-            body = json_patch(tree, body) if request.options.patch_type == JSON_PATCH else merge_patch(tree, body)
+            patch = json_patch if request.options.patch_type == JSON_PATCH else merge_patch
+            body = await beside(request.user.name, patch, tree, body)
         scale, uid = read_scale(body, request.name), current.metadata.uid
         if scale.metadata.uid not in ("", uid):
             text = f"Precondition failed: UID in precondition: {scale.metadata.uid}, UID in object meta: {uid}"

@@ -5,6 +5,7 @@ change. Left out: what happens to the answer afterwards (defaults, validation, s
 """
 
 from dray.apiserver.write.patches.apply import Applied, server_side_apply
+from dray.apiserver.write.patches.effort import Effort, TakesLong
 from dray.apiserver.write.patches.json_patch import json_patch
 from dray.apiserver.write.patches.managed_fields import track_update
 from dray.apiserver.write.patches.merge_patch import merge_patch
@@ -14,7 +15,9 @@ from dray.apiserver.write.patches.strategic_merge import strategic_merge
 __all__ = [
     "Applied",
     "BadPatch",
+    "Effort",
     "PatchRejected",
+    "TakesLong",
     "json_patch",
     "merge_patch",
     "server_side_apply",

@@ -2,7 +2,8 @@
 
 A container is copied once, when the first operation changes it, and changed in place after that: the answer shares all
 other parts with the original, and ten thousand operations on a large map cost one copy of it. The number of operations
-and the size of what `copy` may add are bounded, since a short patch could otherwise grow an object beyond all measure.
+is bounded, and so is their effort (`effort`): a short patch could otherwise grow an object beyond all measure. What an
+operation costs is counted before it is done.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import msgspec
 
 from dray.api.errors import TooLarge
 from dray.api.wire import Tree
+from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected, TestFailed
 from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind, same
 
 MAX_OPERATIONS = 10_000  # as in Kubernetes
-MAX_COPIED_BYTES = 3 * 1024 * 1024  # the size of the largest request body
+MAX_COPIED_BYTES = 3 * 1024 * 1024  # the size of the largest request body, as in Kubernetes
 
 _MISSING = object()
 _NEEDS_VALUE = ("add", "replace", "test")
@@ -29,8 +31,8 @@ Pointer: TypeAlias = list[str]
 Edit: TypeAlias = Callable[[Any, str], None]  # (parent container that may be changed, last token)
 
 
-def json_patch(tree: Tree, operations: JsonValue) -> Tree:
-    """The tree with the operations applied in order, all or none.
+def json_patch(tree: Tree, operations: JsonValue, effort: Effort | None = None) -> Tree:
+    """The tree with the operations applied in order, all or none. Raises what the effort raises.
 
     >>> json_patch({"a": [1, 2]}, [{"op": "add", "path": "/a/-", "value": 3}])
     {'a': [1, 2, 3]}
@@ -41,7 +43,7 @@ def json_patch(tree: Tree, operations: JsonValue) -> Tree:
         raise TooLarge(
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
         )
-    document = _Document(tree)
+    document = _Document(tree, effort or Effort())
     for operation in operations:
         document.apply(operation)
     if not isinstance(document.root, dict):
@@ -52,8 +54,9 @@ def json_patch(tree: Tree, operations: JsonValue) -> Tree:
 class _Document:
     """A tree on its way from one state to the next. `_own` holds the containers that nobody else sees, by identity."""
 
-    def __init__(self, root: JsonValue) -> None:
+    def __init__(self, root: JsonValue, effort: Effort) -> None:
         self.root = root
+        self._effort = effort
         self._own: dict[int, JsonValue] = {}
         self._copied = 0
 
@@ -64,7 +67,7 @@ class _Document:
         elif name == "add":
             self._add(path, operation["value"])
         elif name == "remove":
-            self._edit(path, _remove)
+            self._edit(path, self._remove)
         elif name == "replace":
             self._replace(path, operation["value"])
         else:
@@ -77,8 +80,12 @@ class _Document:
         if name == "move":
             if path[: len(source)] == source and path != source:
                 raise PatchRejected(f"move of {text!r} into itself")
-            self._edit(source, _remove)
+            self._edit(source, self._remove)
             return value
+        try:
+            self._effort.copy(value)
+        except TooLarge as error:
+            raise PatchRejected("copy operations add more values than an object may have") from error
         encoded = msgspec.json.encode(value)
         self._copied += len(encoded)
         if self._copied > MAX_COPIED_BYTES:
@@ -90,9 +97,21 @@ class _Document:
             if isinstance(container, dict):
                 container[token] = value
             else:
-                container.insert(_index(token, len(container)), value)
+                place = _index(token, len(container))
+                self._effort.shift(len(container) - place)
+                container.insert(place, value)
 
         self._edit(pointer, insert) if pointer else self._become(value)
+
+    def _remove(self, container: JsonValue, token: str) -> None:
+        if _child(container, token) is _MISSING:
+            raise PatchRejected(f"there is nothing to remove at {token!r}")
+        if isinstance(container, dict):
+            del container[token]
+            return
+        place = _index(token, len(container) - 1)
+        self._effort.shift(len(container) - place)
+        del container[place]
 
     def _replace(self, pointer: Pointer, value: JsonValue) -> None:
         def put(container: JsonValue, token: str) -> None:
@@ -187,9 +206,3 @@ def _get(tree: JsonValue, pointer: Pointer) -> JsonValue:
         if tree is _MISSING:
             raise PatchRejected(f"there is nothing at {'/'.join(pointer)!r}")
     return tree
-
-
-def _remove(container: JsonValue, token: str) -> None:
-    if _child(container, token) is _MISSING:
-        raise PatchRejected(f"there is nothing to remove at {token!r}")
-    del container[token if isinstance(container, dict) else _index(token, len(container) - 1)]

@@ -2,7 +2,8 @@
 
 Directives inside the patch steer it: `$patch` (replace, delete, merge), `$retainKeys`, `$deleteFromPrimitiveList/x` and
 `$setElementOrder/x`. None of them ends up in the answer. A field that the schema does not know is merged as plain JSON;
-complaining about it is the business of field validation.
+complaining about it is the business of field validation. A patch may name one element many times, so merging has its
+effort, too (`effort`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias
 
 from dray.api import schema
 from dray.api.wire import Tree
+from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected
 from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind
 
@@ -23,8 +25,8 @@ ORDER_PREFIX = "$setElementOrder/"
 Identity: TypeAlias = str | int | float | bool | None
 
 
-def strategic_merge(message_name: str, tree: Tree, patch: JsonValue) -> Tree:
-    """The tree, a message of the schema, with the patch applied; unchanged parts are shared.
+def strategic_merge(message_name: str, tree: Tree, patch: JsonValue, effort: Effort | None = None) -> Tree:
+    """The tree, a message of the schema, with the patch applied; unchanged parts are shared. Raises what the effort raises.
 
     >>> pod = {"metadata": {"finalizers": ["a"]}}
     >>> strategic_merge("io.k8s.api.core.v1.Pod", pod, {"metadata": {"finalizers": ["b"]}})
@@ -32,7 +34,7 @@ def strategic_merge(message_name: str, tree: Tree, patch: JsonValue) -> Tree:
     """
     if not isinstance(patch, dict):
         raise BadPatch(f"a strategic merge patch is an object, not a {kind(patch)}")
-    return _object(f"ref:{message_name}", tree, patch)
+    return _object(f"ref:{message_name}", tree, patch, effort or Effort())
 
 
 def _field(type_: str, key: str) -> schema.Field | None:
@@ -42,7 +44,8 @@ def _field(type_: str, key: str) -> schema.Field | None:
     return schema.Field(type=type_[1:]) if type_.startswith("{") else None
 
 
-def _object(type_: str, tree: Tree, patch: Tree) -> Tree:
+def _object(type_: str, tree: Tree, patch: Tree, effort: Effort) -> Tree:
+    effort.merge_object(len(tree), len(patch))
     directive = patch.get(DIRECTIVE, "merge")
     if directive == "delete":
         return {}
@@ -52,6 +55,7 @@ def _object(type_: str, tree: Tree, patch: Tree) -> Tree:
     steering = {key: value for key, value in patch.items() if key[:1] == "$" and _steers(key)}
     before = dict(merged) if steering else merged
     for key, value in steering.items():
+        effort.merge_list(_length(value), _length(merged.get(key.partition("/")[2])))
         if key.startswith(DELETE_PREFIX):
             _delete_values(merged, key.removeprefix(DELETE_PREFIX), value)
     for key, value in patch.items():
@@ -60,7 +64,7 @@ def _object(type_: str, tree: Tree, patch: Tree) -> Tree:
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = _value(_field(type_, key), merged.get(key), value)
+            merged[key] = _value(_field(type_, key), merged.get(key), value, effort)
     for key, value in steering.items():
         if key.startswith(ORDER_PREFIX):
             name = key.removeprefix(ORDER_PREFIX)
@@ -70,6 +74,10 @@ def _object(type_: str, tree: Tree, patch: Tree) -> Tree:
 
 def _steers(key: str) -> bool:
     return key in (DIRECTIVE, RETAIN) or key.startswith((DELETE_PREFIX, ORDER_PREFIX))
+
+
+def _length(value: JsonValue) -> int:
+    return len(value) if isinstance(value, LISTS) else 0
 
 
 def _list(what: str, value: JsonValue) -> Sequence[Any]:
@@ -96,16 +104,17 @@ def _delete_values(merged: Tree, key: str, values: JsonValue) -> None:
         merged[key] = [value for value in old if _identity(value, "") not in gone]
 
 
-def _value(field: schema.Field | None, old: JsonValue, patch: JsonValue) -> JsonValue:
+def _value(field: schema.Field | None, old: JsonValue, patch: JsonValue, effort: Effort) -> JsonValue:
     type_ = field.type if field else ""
     if isinstance(patch, dict):
-        return _object(type_, old if isinstance(old, dict) else {}, patch)
+        return _object(type_, old if isinstance(old, dict) else {}, patch, effort)
     if isinstance(patch, LISTS) and field and "merge" in field.patch_strategy.split(","):
-        return _merged_list(field, old if isinstance(old, LISTS) else (), patch)
+        return _merged_list(field, old if isinstance(old, LISTS) else (), patch, effort)
     return patch
 
 
-def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
+def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any], effort: Effort) -> list[Any]:
+    effort.merge_list(len(old), len(patch))
     key = field.patch_key
     if not field.reference:
         known = {_identity(value, key) for value in old}
@@ -113,7 +122,7 @@ def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any]) 
     directives = [_directive(item, key) for item in patch]
     plain = [item for item, directive in zip(patch, directives, strict=True) if directive == "merge"]
     if "replace" in directives:
-        return [_object(field.element, {}, item) for item in plain]
+        return [_object(field.element, {}, item, effort) for item in plain]
     doomed = {_identity(item, key) for item, what in zip(patch, directives, strict=True) if what == "delete"}
     merged = [item for item in old if _identity(item, key) not in doomed]
     places = {_identity(item, key): place for place, item in enumerate(merged)}
@@ -123,10 +132,10 @@ def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any]) 
             raise PatchRejected(f"an element of the list lacks its merge key {key!r}")
         if identity in places:
             place = places[identity]
-            merged[place] = _object(field.element, merged[place], item)
+            merged[place] = _object(field.element, merged[place], item, effort)
         else:
             places[identity] = len(merged)
-            merged.append(_object(field.element, {}, item))
+            merged.append(_object(field.element, {}, item, effort))
     return _ordered(merged, plain, old, key)
 
 
