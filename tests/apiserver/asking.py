@@ -124,7 +124,7 @@ async def serving(keys: Keys, *, secure: bool = True, **settings: Any) -> AsyncI
     server = HttpServer(running.http, sock, tls, settings.get("limits"))
     await server.start()
     context = ssl.create_default_context(cafile=str(keys.authority_file)) if secure else False
-    connector = aiohttp.TCPConnector(ssl=context)
+    connector = aiohttp.TCPConnector(ssl=context, limit=0)  # it is the server that has limits
     session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(SECONDS))
     try:
         url = f"{'https' if secure else 'http'}://127.0.0.1:{sock.getsockname()[1]}"

@@ -24,6 +24,8 @@ from typing import Any
 
 import aiohttp
 
+from dray.apiserver.security.certificates import Keys
+from tests.apiserver.admission.hooking import RULE, Hook, hooking
 from tests.apiserver.reading import RBAC
 from tests.cli.running import Dray
 from tests.hostile.attackers import OWN_ROLES, ROLES, USERS
@@ -33,6 +35,7 @@ SLOWEST_SECONDS = 0.25  # the honest client's 99th percentile
 MORE_MEMORY = 0.05  # that a second attack may leave behind
 CONFIG = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
+HONEST = {"honest": "true"}
 OBJECTS = 1000  # that lists and selectors go through
 _REST_SECONDS = 35  # after an attack: what is not read is left after thirty
 
@@ -114,6 +117,25 @@ async def run_pod(client: Client, name: str, seen: Honest) -> None:
         await client.ask("DELETE", path)
 
 
+async def ask_webhooks(client: Client, slow: Hook, guard: Hook) -> None:
+    """A webhook that never answers in time about secrets, and one that must be asked about what the honest client writes."""
+    slow.wait = 5.0
+    hooks = (
+        slow.configuration("slow.example.com", rules=rules("secrets"), failurePolicy="Ignore", timeoutSeconds=1),
+        guard.configuration(
+            "guard.example.com", rules=rules("configmaps"), objectSelector={"matchLabels": HONEST}, timeoutSeconds=2
+        ),
+    )
+    for tree in hooks:
+        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        code, body = await client.ask("POST", path, tree)
+        assert code == 201, body
+
+
+def rules(resource: str) -> list[Any]:
+    return [{**RULE, "operations": ["CREATE", "UPDATE"], "resources": [resource]}]
+
+
 async def prepare(client: Client) -> None:
     for name, rule in OWN_ROLES.items():
         await client.ask("POST", f"/apis/{RBAC}/v1/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
@@ -122,7 +144,7 @@ async def prepare(client: Client) -> None:
         ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
         binding = {"metadata": {"name": user}, "roleRef": ref, "subjects": [subject]}
         await client.ask("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
-    await client.ask("POST", CONFIG, {"metadata": {"name": "honest"}})
+    await client.ask("POST", CONFIG, {"metadata": {"name": "honest", "labels": HONEST}})
     for number in range(OBJECTS):
         metadata = {"name": f"c{number}", "labels": {"a": str(number)}}
         code, body = await client.ask("POST", CONFIG, {"metadata": metadata, "data": {"x": "y" * 2000}})
@@ -208,8 +230,11 @@ async def main(seconds: float) -> int:
             url = next(word for line in dray.lines for word in line.split() if word.startswith("https://")).rstrip(",")
             authority, token = str(directory / "d" / "ca.crt"), (directory / "d" / "admin.token").read_text().strip()
             client = Client(url, authority, token)
+            keys = Keys.open(directory / "keys")
             try:
-                return await report(client, url, authority, dray.process.pid, seconds)
+                async with hooking(keys) as slow, hooking(keys) as guard:
+                    await ask_webhooks(client, slow, guard)
+                    return await report(client, url, authority, dray.process.pid, seconds)
             finally:
                 await client.session.close()
 

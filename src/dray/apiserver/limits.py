@@ -62,6 +62,9 @@ LARGE = 32 * KIB  # of a body or object, above which what it comes to is worked 
 SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
 BACKGROUND_SECONDS = 60.0  # that a request waits for the background process
 ROW_VALUES = 5000  # that the columns of a custom object look at: 1.5 ms
+WEBHOOK_CONNECTIONS = 64  # to one webhook,
+OWN_WEBHOOK_CONNECTIONS = 8  # of which no other webhook can take so many,
+SHARED_WEBHOOK_CONNECTIONS = 128  # and the others are of these, for all webhooks of one kind
 STREAM_MESSAGE = MIB  # of a WebSocket into a pod
 STREAM_FRAME = 256 * KIB  # of SPDY
 STREAM_WAITING = 256 * KIB  # of what a client has sent into a pod, which the pod has not taken
@@ -102,6 +105,7 @@ TABLE = (
     LimitRow("conditions in a pod about other pods: affinity and spreading", MOST_NEIGHBOUR_RULES, "422"),
     LimitRow("bytes of defaults that a custom object, or a pod by limit ranges, is filled up with", MOST_DEFAULTS, "413"),
     LimitRow("values that the columns of a custom object look at and show, for which text counts by its length", ROW_VALUES, "the columns after that are empty"),
+    LimitRow("connections to one webhook; 8 are its own, the others come from 128 for all validating, mutating or conversion webhooks", WEBHOOK_CONNECTIONS, "waits, in turns with other users, for as long as the webhook's timeout"),
     LimitRow("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
     LimitRow("seconds that a request waits for expressions and schemas that another process evaluates", int(BACKGROUND_SECONDS), "504, Retry-After", "60 for a request"),
     LimitRow("steps to judge a custom object by its schema; alternatives multiply them", MOST_STEPS, "422"),

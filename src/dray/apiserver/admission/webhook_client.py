@@ -1,8 +1,9 @@
 """Calling a webhook: one HTTPS POST, and what the answer of one about admission means.
 
 Answers are read with a bound on size and time, redirects are not followed, nothing is decompressed, cookies are not kept,
-and only the authority that the configuration names is trusted. `aiohttp` is imported at the first call, since most clusters have no webhook. Left out: which webhooks a
-request concerns (`webhooks`).
+and only the authority that the configuration names is trusted. Waiting for a connection of a busy webhook is part of its
+timeout (`webhook_connections`). `aiohttp` is imported at the first call, since most clusters have no webhook. Left out:
+which webhooks a request concerns (`webhooks`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from dray.api.types.admissionregistration import WebhookClientConfig
+from dray.apiserver.admission.webhook_connections import WebhookConnections
 from dray.apiserver.admission.webhook_services import ClientConfig, ServiceAddress, Unreachable, place_of
 from dray.apiserver.read.reader import Reader
 
@@ -74,25 +76,28 @@ class WebhookClient:
         self._reader = reader
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
+        self._connections = WebhookConnections()
 
-    async def call(self, config: WebhookClientConfig, review: dict[str, Any], timeout: float) -> ReviewAnswer:
-        """Ask whether a request is allowed. Raises CallFailed."""
+    async def call(
+        self, config: WebhookClientConfig, review: dict[str, Any], timeout: float, user: str
+    ) -> ReviewAnswer:
+        """Ask whether a request of a user is allowed. Raises CallFailed."""
         try:
-            answer = _answer(await self.post(config, msgspec.json.encode(review), timeout, LARGEST_ANSWER))
+            answer = _answer(await self.post(config, msgspec.json.encode(review), timeout, LARGEST_ANSWER, user))
         except Unanswered as error:
             raise WebhookCallFailed(f"failed to call webhook: {error}") from error
         if answer.uid != review["request"]["uid"]:
             raise WebhookCallFailed(f"expected response.uid={review['request']['uid']!r}, got {answer.uid!r}")
         return answer
 
-    async def post(self, config: HookConfig, body: bytes, timeout: float, largest: int) -> bytes:
-        """What a webhook answers to a body, in so many seconds and bytes at most. Raises CallFailed."""
+    async def post(self, config: HookConfig, body: bytes, timeout: float, largest: int, user: str = "") -> bytes:
+        """What a webhook answers to a body, in so many seconds and bytes at most; in a user's turn. Raises CallFailed."""
         try:
             place = place_of(config, self._reader)
         except Unreachable as error:
             raise Unanswered(str(error)) from error
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout), self._connections.one(place.shown, user):
                 return await self._post(place, config.caBundle, body, largest)
         except TimeoutError:
             raise Unanswered(f'Post "{place.shown}": no answer within {timeout:g}s') from None
@@ -107,6 +112,7 @@ class WebhookClient:
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),  # `_connections` has limits, for each webhook
                 headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
                 auto_decompress=False,  # a small answer could become a large one
                 cookie_jar=aiohttp.DummyCookieJar(),  # which would grow, and tell other webhooks of the same host

@@ -152,7 +152,7 @@ class Webhooks:
         seconds = webhook.timeoutSeconds or DEFAULT_SECONDS
         about = await self.attempts.settled(lambda _: review(request, call.version))
         try:
-            answer = await self._client.call(webhook.clientConfig, about, seconds)
+            answer = await self._client.call(webhook.clientConfig, about, seconds, request.user.name)
         except WebhookCallFailed as error:
             self.failed(webhook, str(error), request)
             return None
