@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import ssl
+import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import yaml
 
 from dray.apiserver.security.certificates import Keys
-from tests.cli.running import Dray, outcome
+from tests.cli.running import DRAY, Dray, outcome
 from tests.waiting import SECONDS, wait_until
 
 KEY = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
@@ -75,6 +77,51 @@ def test_a_witness_that_is_a_directory_is_named(tmp_path: Path) -> None:
     witness.rmdir()
     with Dray("apiserver", "--dir", tmp_path, "--port", "0") as dray:
         assert dray.stop() == 0
+
+
+@pytest.mark.parametrize("command", ["up", "apiserver"])
+@pytest.mark.parametrize("name", ["server.key", "ca.crt", "ca.key", "service-accounts.key", "admin.token"])
+def test_a_fifo_in_the_place_of_a_key_is_named(tmp_path: Path, command: str, name: str) -> None:
+    Keys.open(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    code, text = outcome(command, "--dir", tmp_path, "--port", "0")
+    assert code == 1
+    assert str(tmp_path) in text
+    assert name in text
+    assert "expected a regular file, found a FIFO" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("option", ["--token-auth-file", "--scheduler-config", "--autoscale"])
+def test_a_fifo_that_an_option_names_is_told(tmp_path: Path, option: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    code, text = outcome("up", "--dir", tmp_path / "d", "--port", "0", option, tmp_path / "fifo")
+    assert code != 0
+    assert str(tmp_path / "fifo") in text
+    assert "expected a regular file, found a FIFO" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("command", ["scheduler", "controller-manager", "node"])
+def test_a_kubeconfig_that_is_a_fifo_is_told(tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    more = ["--name", "n", "--root", str(tmp_path / "d")] if command == "node" else []
+    code, text = outcome(command, "--kubeconfig", tmp_path / "fifo", *more)
+    assert code != 0
+    assert "expected a regular file, found a FIFO" in text
+    assert "Traceback" not in text
+
+
+def test_a_manifest_may_come_from_a_pipe_but_not_be_one_in_a_directory(tmp_path: Path) -> None:
+    manifest = b"{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}"
+    for given in ("-", "/dev/stdin"):
+        done = subprocess.run([*DRAY, "lint", "-f", given], input=manifest, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+    os.mkfifo(tmp_path / "pipe.yaml")
+    code, text = outcome("lint", "-f", tmp_path)
+    assert code != 0
+    assert "expected a regular file, found a FIFO" in text
 
 
 def test_a_kubeconfig_that_is_a_directory_is_named(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from dray.api.times import timestamp
+from dray.files import read_regular, read_text
 
 DEFAULT_DIR = Path(".dray")
 _RECORD = "cluster.json"
@@ -68,7 +69,7 @@ class ClusterDirectory:
     def record(self) -> Record | None:
         """The record of the process that runs the cluster; None when none does."""
         try:
-            record = msgspec.json.decode((self.directory / _RECORD).read_bytes(), type=Record)
+            record = msgspec.json.decode(read_regular(self.directory / _RECORD), type=Record)
         except (OSError, msgspec.DecodeError):
             return None
         return record if _begun(record.pid) == record.begun else None
@@ -115,7 +116,7 @@ def clusters() -> list[ClusterDirectory]:
     found = {}
     with suppress(OSError):
         for link in (_home() / ".list").iterdir():
-            cluster = ClusterDirectory(Path(link.read_text()))
+            cluster = ClusterDirectory(Path(read_text(link)))
             if cluster.exists:
                 found[cluster.directory] = cluster
     return sorted(found.values(), key=lambda cluster: cluster.name)

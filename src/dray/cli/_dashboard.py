@@ -8,6 +8,8 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.files import read_regular
+
 if TYPE_CHECKING:
     import argparse
 
@@ -96,4 +98,4 @@ def _key(directory: Path) -> bytes:
     if not file.exists():
         write_private(file, new_key())
     os.chmod(file, 0o600)
-    return file.read_bytes()
+    return read_regular(file)

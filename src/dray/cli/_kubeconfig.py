@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dray.api.wire import Tree
+from dray.files import read_text
 
 if TYPE_CHECKING:
     from dray.apiserver.security.certificates import Keys
@@ -85,7 +86,7 @@ def _read(path: Path) -> Tree:
     import yaml
 
     try:
-        config = yaml.safe_load(path.read_text()) if path.exists() else None
+        config = yaml.safe_load(read_text(path)) if path.exists() else None
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is no YAML: {error}") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -18,10 +18,12 @@ import yaml
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.wire import Tree, Wire
+from dray.files import read_regular
 from dray.sim.history import history_from_bytes
 from dray.sim.recording import RecordingError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_MOST_BYTES = 256 << 20  # of a file in a directory of manifests
 _RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # how recordings begin, compressed or not
 
 
@@ -86,7 +88,7 @@ def _contents(path: str) -> Iterator[tuple[str, bytes]]:
         raise ManifestError(f"{path}: expected files that end with {', '.join(_SUFFIXES)}, and there is none")
     for file in files:
         try:
-            yield str(file), file.read_bytes()
+            yield str(file), read_regular(file, _MOST_BYTES) if place.is_dir() else file.read_bytes()
         except OSError as error:
             raise ManifestError(f"{file}: {error.strerror or error}") from error
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dray.cli import _dashboard
 from dray.cli._serve import ServerPart, Work
 from dray.cli.node import add_image_options, add_pod_range_option, add_runtime_option, image_settings, pod_range
+from dray.files import read_text
 
 if TYPE_CHECKING:
     from dray.api.selectors.labels import LabelRequirements
@@ -126,7 +127,7 @@ def node_groups(args: argparse.Namespace) -> NodeGroups | None:
     from dray.sim.autoscaling.groups import GroupError, read
 
     try:
-        return read(args.autoscale.read_text(), (), FeatureGates.parse(args.feature_gates))
+        return read(read_text(args.autoscale), (), FeatureGates.parse(args.feature_gates))
     except GroupError as error:
         raise GroupError(f"{args.autoscale}: {error}") from error
 

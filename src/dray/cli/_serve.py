@@ -232,6 +232,8 @@ def _keys(args: argparse.Namespace) -> Keys:
     try:
         return Keys.open(args.dir, () if args.host in ("0.0.0.0", "::") else (args.host,))
     except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EFBIG):
+            raise ServerStartError(f"{error.filename} cannot be used: {error.strerror}; restore it") from error
         raise ServerStartError(
             f"directory {args.dir} cannot be used: {error.strerror or error}; choose another with --dir"
         ) from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail
 from dray.cli._component import add_options, run_component
+from dray.files import read_text
 
 if TYPE_CHECKING:
     from dray.client.http import Http
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         chosen(args.controllers, FeatureGates())
-        root_ca = args.root_ca_file.read_text() if args.root_ca_file else ""
+        root_ca = read_text(args.root_ca_file) if args.root_ca_file else ""
     except UnknownController as error:
         return fail("controller-manager", error)
     except (OSError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail
 from dray.cli._component import add_options, run_component
+from dray.files import read_regular
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -50,6 +51,6 @@ def read_configuration(path: Path | None) -> Configuration:
     import yaml
 
     try:
-        return read(yaml.safe_load(path.read_bytes()))
+        return read(yaml.safe_load(read_regular(path)))
     except yaml.YAMLError as error:
         raise ConfigurationError(f"not YAML: {error}") from error

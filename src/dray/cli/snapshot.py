@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail
+from dray.files import read_regular
 
 if TYPE_CHECKING:
     from dray.store.snapshot import Recovered
@@ -109,7 +110,7 @@ def _copy_keys(source: Path, target: Path) -> None:
 
     for file in source.iterdir():
         if file.suffix in _KEYS and not (target / file.name).exists():
-            write_private(target / file.name, file.read_bytes())
+            write_private(target / file.name, read_regular(file))
 
 
 async def _repair(path: Path) -> int:

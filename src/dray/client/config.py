@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from dray.api.wire import Tree
 from dray.client.credentials import Credentials, Fixed, TokenFile, TokenPlugin
+from dray.files import read_regular
 
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT_KUBECONFIG = "~/.kube/config"
@@ -65,7 +66,7 @@ def in_cluster(directory: Path = _IN_CLUSTER) -> Config:
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         ca=_read(directory / "ca.crt"),
         credentials=TokenFile(directory / "token"),
-        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+        namespace=_read(namespace).decode().strip() if namespace.exists() else "default",
     )
 
 
@@ -106,7 +107,7 @@ class _Kubeconfig:
 
         self.path = path
         try:
-            tree = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            tree = yaml.load(read_regular(path), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except (OSError, yaml.YAMLError) as error:
             raise ConfigError(f"kubeconfig {path}: {error}") from error
         if not isinstance(tree, dict):
@@ -188,6 +189,6 @@ def _impersonation(user: Tree) -> tuple[tuple[str, str], ...]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from dray.api.errors import Unauthorized
 from dray.client.clock import Clock, SystemClock
+from dray.files import read_text
 
 # Mounted service account tokens are replaced well before they expire; Kubernetes' clients read them every minute.
 _REREAD_SECONDS = 60.0
@@ -72,7 +73,7 @@ class TokenFile:
 
     def _read(self) -> None:
         try:
-            self._token = self._path.read_text().strip()
+            self._token = read_text(self._path).strip()
         except OSError as error:
             raise Unauthorized(f"cannot read the token file {self._path}: {error.strerror}") from error
         self._read_at = self._clock.monotonic()

@@ -14,6 +14,7 @@ import msgspec
 
 from dray.driver.cdi import write_atomically
 from dray.driver.claims import ClaimReference
+from dray.files import read_regular
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class PreparedClaims:
 
     def find(self, uid: str) -> PreparedClaimRecord | None:
         try:
-            return msgspec.json.decode(self._path(uid).read_bytes(), type=PreparedClaimRecord)
+            return msgspec.json.decode(read_regular(self._path(uid)), type=PreparedClaimRecord)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +28,7 @@ from dray.api.cdi import (
     problems,
     split_id,
 )
+from dray.files import read_regular
 
 log = logging.getLogger(__name__)
 
@@ -239,14 +239,12 @@ class Specs:
 
 def _content(file: Path) -> bytes:
     """Read a regular file; anything else could keep the agent waiting for ever."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise CdiError(f"{file}: no regular file")
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise CdiError(f"{file}: more than {_MOST_BYTES} bytes")
-    return data
+    try:
+        return read_regular(file, _MOST_BYTES)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CdiError(f"{file}: {error.strerror}") from error
 
 
 def _files(directory: Path) -> list[os.DirEntry[str]]:

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from dray.files import read_regular
 from dray.node.shim import reserve, write_whole
 
 log = logging.getLogger(__name__)
+
+_MOST_BYTES = 256 << 20  # a claim takes about a kilobyte
 
 VERSION = 1
 _RESERVED_BYTES = 16 << 10  # that the next state of the file may have more
@@ -91,7 +94,7 @@ class Checkpoint:
         """Read the file; the text says what was wrong with it, and is empty when nothing was."""
         checkpoint = cls(file)
         try:
-            checkpoint.claims = _decode(file.read_bytes())
+            checkpoint.claims = _decode(read_regular(file, _MOST_BYTES))
         except FileNotFoundError:
             return checkpoint, ""
         except (msgspec.MsgspecError, CorruptCheckpoint, UnicodeDecodeError) as error:

@@ -222,7 +222,7 @@ class _TailSearch:
 
 def _open(file: Path) -> int | None:
     try:
-        return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
 

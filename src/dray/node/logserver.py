@@ -22,6 +22,7 @@ from dray.api.localhost import check_local
 from dray.api.types.core import Pod
 from dray.client import Clock
 from dray.client.tls import as_kubernetes
+from dray.files import read_regular
 from dray.node.kubeletapi import KubeletApi
 from dray.node.logs import BadOption, LogOptions, read_log
 from dray.node.private import write_private
@@ -143,6 +144,8 @@ def _tls(root: Path, address: str, authority: str) -> ssl.SSLContext:
         _write_self_signed(certificate, key, address)
     context = as_kubernetes(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority))
     context.verify_mode = ssl.CERT_REQUIRED
+    for file in (certificate, key):
+        read_regular(file)  # or what loads them could wait for ever
     context.load_cert_chain(certificate, key)
     return context
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dray.api.cdi import HOOKS, CdiDeviceNode, CdiEdits, CdiHook, CdiMount
+from dray.files import read_text
 from dray.node import rootfs
 from dray.node.builders import why_not_started
 from dray.node.process import environment, existing, network_files
@@ -123,7 +124,7 @@ class OciWrapper:
     def clean(self, directory: Path) -> None:
         name = directory / "container"
         if name.exists():
-            delete = [*self._runc(directory), "delete", "--force", name.read_text()]
+            delete = [*self._runc(directory), "delete", "--force", read_text(name)]
             subprocess.run(delete, capture_output=True, timeout=_TRIAL_SECONDS, check=False)
 
     def _runc(self, directory: Path) -> list[str]:

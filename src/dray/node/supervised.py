@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from dray.files import read_regular
 from dray.node import shim
 from dray.node.builders import why_not_started
 from dray.node.execution import attach, ready, run_command
@@ -371,7 +372,7 @@ def _entries(directory: Path) -> list[Path]:
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        value: dict[str, Any] = json.loads(file.read_bytes())
+        value: dict[str, Any] = json.loads(read_regular(file))
     except FileNotFoundError:
         return None
     return value
@@ -379,7 +380,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 def _tail(file: Path) -> str:
     with contextlib.suppress(OSError):
-        return file.read_text(errors="replace").strip().rpartition("\n")[2]
+        return read_regular(file).decode(errors="replace").strip().rpartition("\n")[2]
     return ""
 
 

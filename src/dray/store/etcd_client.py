@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 import grpc.aio
 
+from dray.files import read_regular
 from dray.store import etcd_pb2 as pb
 from dray.store.errors import StoreError, Unavailable
 
@@ -59,7 +60,7 @@ class EtcdTls:
 
     def credentials(self) -> Any:
         try:
-            ca, cert, key = (path.read_bytes() if path else None for path in (self.ca, self.cert, self.key))
+            ca, cert, key = (read_regular(path) if path else None for path in (self.ca, self.cert, self.key))
         except OSError as error:
             raise StoreError(f"cannot read {error.filename}: {error.strerror}") from error
         if (cert is None) != (key is None):

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from dray.files import read_regular
 from dray.store.scribe import POSITION_BITS, Row, checksum
 
+_MOST_BYTES = 1 << 40  # a database may be large, but is a regular file
 _PAGE = 16384  # the size with which all our files are made
 _LEAF = 13
 _TREE_PAGES = (2, 5, 10, _LEAF)
@@ -42,10 +44,10 @@ class _DatabaseFile:
     """The pages of a database as its write-ahead log leaves them."""
 
     def __init__(self, path: Path) -> None:
-        content = path.read_bytes()
+        content = read_regular(path, _MOST_BYTES)
         self.pages = {at // _PAGE + 1: content[at : at + _PAGE] for at in range(0, len(content), _PAGE)}
         log = Path(f"{path}-wal")
-        self.pages.update(_logged(log.read_bytes()) if log.exists() else ())
+        self.pages.update(_logged(read_regular(log, _MOST_BYTES)) if log.exists() else ())
 
     def free(self) -> set[int]:
         """The pages that SQLite has given up."""

@@ -104,8 +104,9 @@ class Witness:
 
 def acknowledged(path: str | Path) -> int:
     """What the witness of that file says, zero if it knows nothing."""
+    file = Path(f"{path}.head")
     try:
-        revision, check = _ACKNOWLEDGED.unpack(Path(f"{path}.head").read_bytes())
+        revision, check = _ACKNOWLEDGED.unpack(file.read_bytes() if file.is_file() else b"")
     except (OSError, struct.error):
         return 0
     return int(revision) if check == revision_checksum(revision) else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
@@ -126,6 +127,29 @@ async def test_an_image_that_cannot_be_had_is_waited_for(images: Layout, cluster
     assert ("Failed", "Error: ErrImagePull") in events
     assert await cluster.event("p", "BackOff") == 'Back-off pulling image "example.com/none:1"'
     await cluster.event("p", "Failed", "Error: ImagePullBackOff")
+
+
+@pytest.mark.parametrize("blob", ["index", "manifest", "config", "layer"])
+@pytest.mark.parametrize("kind", ["a FIFO", "a device"])
+async def test_a_special_file_in_a_layout_fails_the_pull_and_not_the_node(
+    node_client: Client, root: Path, clean: None, cluster: Cluster, tmp_path: Path, blob: str, kind: str
+) -> None:
+    if why := unavailable("bwrap"):
+        pytest.skip(why)
+    layout = Layout(tmp_path / "images/app")
+    blobs = layout.directory / "blobs" / "sha256"
+    manifest_file = blobs / layout.add("1", [shell()])[7:]
+    manifest = json.loads(manifest_file.read_text())
+    digests = {"config": manifest["config"]["digest"], "layer": manifest["layers"][0]["digest"]}
+    files = {"index": layout.directory / "index.json", "manifest": manifest_file}
+    place = files.get(blob) or blobs / digests[blob][7:]
+    place.unlink()
+    os.mkfifo(place) if kind == "a FIFO" else place.symlink_to("/dev/zero")
+    settings = ImageSettings((tmp_path / "images",), {})
+    async with running_agent(node_client, root, runtime="bwrap", images=settings):
+        await cluster.pod("p", containers=main("app:1"))
+        reason = await cluster.event("p", "Failed", f"expected a regular file, found {kind}")
+        assert str(place) in reason
 
 
 async def test_policies_and_names(images: Layout, cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ certificate's chain, which the TLS layer does against the cluster's authority, a
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from dray.apiserver.security.user import (
     UNAUTHENTICATED,
     User,
 )
+from dray.files import read_text
 
 Headers = Iterable[tuple[bytes, bytes]]  # lower-case names, as ASGI has them
 Certificate = Mapping[str, Any] | bytes  # what `ssl` tells about the peer, or DER, or PEM
@@ -110,7 +112,7 @@ def read_users(admin_token: str = "", csv_file: Path | str | None = None) -> dic
     users = {admin_token: ADMIN} if admin_token else {}
     if csv_file is None:
         return users
-    with Path(csv_file).open(newline="", encoding="utf-8") as stream:
+    with io.StringIO(read_text(csv_file), newline="") as stream:
         for number, row in enumerate(csv.reader(stream, skipinitialspace=True), 1):
             if not row or row[0].startswith("#"):
                 continue

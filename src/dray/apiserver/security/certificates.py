@@ -23,6 +23,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.files import read_regular, read_text
+
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -82,16 +84,16 @@ class Keys:
     @cached_property
     def authority(self) -> bytes:
         """The authority's certificate in PEM: what clients trust."""
-        return self.authority_file.read_bytes()
+        return read_regular(self.authority_file)
 
     @cached_property
     def signing_key(self) -> bytes:
         """The private key of service account tokens in PEM."""
-        return self.signing_key_file.read_bytes()
+        return read_regular(self.signing_key_file)
 
     @cached_property
     def admin_token(self) -> str:
-        return self.token_file.read_text().strip()
+        return read_text(self.token_file).strip()
 
     def client(self, name: str, groups: Sequence[str] = (), lifetime: timedelta = LIFETIME) -> KeyPair:
         """A new client certificate: the name becomes the user, the groups its groups."""
@@ -116,16 +118,16 @@ class Keys:
             self._authority_key_file: "clients then need the new kubeconfig",
             self.signing_key_file: "tokens of service accounts that were issued are then invalid",
         }
-        found = "".join(_fingerprint(file.read_bytes()) + "\n" for file in losses).encode()
-        if not self._checked_file.is_file() or self._checked_file.read_bytes() != found:
+        found = "".join(_fingerprint(read_regular(file)) + "\n" for file in losses).encode()
+        if not self._checked_file.is_file() or read_regular(self._checked_file) != found:
             for file, loss in losses.items():
                 try:
-                    _load_key(file.read_bytes())
+                    _load_key(read_regular(file))
                 except (ValueError, TypeError) as error:  # TypeError: the key has a password
                     raise ValueError(_repair(file, "no private key", loss)) from error
             with suppress(OSError):  # then the next start checks again
                 write_private(self._checked_file, found)
-        token = self.token_file.read_bytes().strip()
+        token = read_regular(self.token_file).strip()
         if not token or not all(33 <= byte <= 126 for byte in token):
             raise ValueError(_repair(self.token_file, "no token", "clients then need the new kubeconfig"))
 
@@ -144,7 +146,7 @@ class Keys:
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         _ensure(self.key_file, lambda: _pem(_new_key()))
-        key = _load_key(self.key_file.read_bytes())
+        key = _load_key(read_regular(self.key_file))
         notes = _Notes(frozenset(hosts), now + LIFETIME, _fingerprint(self.authority))
         subject = [(NameOID.COMMON_NAME, "dray-apiserver")]
         certificate = self._issue(subject, key, ExtendedKeyUsageOID.SERVER_AUTH, hosts, notes.expires)
@@ -162,7 +164,7 @@ class Keys:
         from cryptography.hazmat.primitives import hashes
 
         issuer = x509.load_pem_x509_certificate(self.authority)
-        issuer_key = _load_key(self._authority_key_file.read_bytes())
+        issuer_key = _load_key(read_regular(self._authority_key_file))
         builder = (
             _builder(key, expires)
             .subject_name(x509.Name([x509.NameAttribute(kind, value) for kind, value in subject]))
@@ -187,7 +189,7 @@ class _Notes:
     @classmethod
     def read(cls, file: Path) -> _Notes | None:
         try:
-            hosts, expires, authority = (line.split(": ", 1)[1] for line in file.read_text().splitlines()[:3])
+            hosts, expires, authority = (line.split(": ", 1)[1] for line in read_text(file).splitlines()[:3])
             return cls(frozenset(hosts.split()), datetime.fromisoformat(expires), authority)
         except (OSError, ValueError, IndexError):
             return None

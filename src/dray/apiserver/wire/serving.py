@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dray.apiserver.limits import Limits
 from dray.apiserver.streaming.duplex import Duplex
+from dray.files import read_regular
 
 _BACKLOG = 2048
 _HIGH_WATER = 64 << 10  # bytes that wait to be sent, above which a writer waits
@@ -221,6 +222,8 @@ class ServingTls:
 
     def check(self) -> None:
         """Raises OSError or ssl.SSLError if a server could not use them."""
+        for file in (self.certificate, self.key, self.authority):
+            read_regular(file)  # or what loads them could wait for ever
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
 
 

@@ -11,6 +11,7 @@ from dray.api.wire import Tree
 from dray.driver import AllocatedClaim, ClaimReference, DeviceHealth, Edits, Pool, PreparedDevice, Version, device
 from dray.driver.example.options import options
 from dray.driver.pools import Attribute, Pools
+from dray.files import read_text
 
 DRIVER = "gpu.example.com"
 _MEMORY = {"a100": "40Gi", "h100": "80Gi"}
@@ -45,7 +46,7 @@ class GpuDriver:
         return [DeviceHealth(self._node, name, name in there) for name in {*there, *self._all()}]
 
     def _found(self) -> list[str]:
-        return self._file.read_text().split() if self._file is not None else self._all()
+        return read_text(self._file).split() if self._file is not None else self._all()
 
     def _all(self) -> list[str]:
         return [f"gpu-{number}" for number in range(self._count)]

@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 
 import msgspec
 
+from dray.files import open_regular
 from dray.node.images.manifest import (
     MOST_MANIFEST_BYTES,
     Descriptor,
@@ -33,6 +34,7 @@ from dray.node.images.manifest import (
     is_index,
 )
 from dray.node.images.reference import ImageName, InvalidImageName
+from dray.node.images.unpack import MOST_BYTES
 
 _REF_NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 _MOST_LAYOUTS = 10_000  # that are looked at below one directory
@@ -98,14 +100,23 @@ def _places(directory: Path) -> Iterator[tuple[Path, str]]:
 
 def _reader(place: Path) -> Read:
     if place.is_dir():
-        return lambda path: cast("AbstractContextManager[IO[bytes]]", (place / path).open("rb"))
+        return lambda path: _opened(place / path)
     return lambda path: _archived(place, path)
+
+
+def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:
+    try:
+        return cast("AbstractContextManager[IO[bytes]]", open_regular(file, MOST_BYTES))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ImageError(f"{file}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
 def _archived(place: Path, path: str) -> Iterator[IO[bytes]]:
     try:
-        with tarfile.open(place) as archive:
+        with _opened(place) as file, tarfile.open(fileobj=file) as archive:
             member = archive.extractfile(path)
             if member is None:
                 raise ImageError(f"{place}: {path} is no file")

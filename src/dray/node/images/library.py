@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dray.files import read_regular
 from dray.node.images.archives import FoundImage, Verified
 from dray.node.images.manifest import ImageConfig, ImageError, RunConfig, decoded
 from dray.node.images.unpack import MOST_BYTES, Unpacking
@@ -42,7 +43,7 @@ class Library:
             for left in directory.glob(f"{_NEW}*"):
                 shutil.rmtree(left, ignore_errors=True)
             if (directory / "names.json").exists():
-                self._names = json.loads((directory / "names.json").read_bytes())
+                self._names = json.loads(read_regular(directory / "names.json"))
 
     def named(self, name: str) -> StoredImage | None:
         """The image that a name stood for when it was pulled last."""
@@ -55,10 +56,10 @@ class Library:
     def get(self, digest: str) -> StoredImage | None:
         place = self._place(digest)
         try:
-            told = json.loads((place / "image.json").read_bytes())
+            told = json.loads(read_regular(place / "image.json"))
         except FileNotFoundError:
             return None
-        config = decoded((place / "config.json").read_bytes(), ImageConfig, digest)
+        config = decoded(read_regular(place / "config.json"), ImageConfig, digest)
         return StoredImage(digest, place / "rootfs", config.config or RunConfig(), told["size"])
 
     def remember(self, name: str, digest: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from dray.files import read_regular
 from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import stub
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, ProviderError, ProviderNodeName
@@ -76,7 +77,7 @@ class ExternalProvider:
 def credentials(cacert: Path, cert: Path | None = None, key: Path | None = None) -> Any:
     """What a connection with TLS needs: the provider's authority, and our certificate where it asks for one."""
     return grpc.ssl_channel_credentials(
-        cacert.read_bytes(), key.read_bytes() if key else None, cert.read_bytes() if cert else None
+        read_regular(cacert), read_regular(key) if key else None, read_regular(cert) if cert else None
     )
 
 
