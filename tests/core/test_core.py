@@ -224,3 +224,17 @@ def test_a_fork_leaves_nothing_behind(model: ClusterModel) -> None:
     assert place_of(model, "p") is QueuePlace.ACTIVE
     model.put(pod("q"))
     assert attempts(model) == {"p": "a", "q": "b"}
+
+
+def test_news_of_devices_are_not_lost_among_news_of_pods(model: ClusterModel) -> None:
+    """A device becomes free, and before anybody looks whom that helps, a pod is placed elsewhere."""
+    model.put(gpus("a", "gpu-0"))
+    for name in ("held", "wanted"):
+        model.put(claim(name))
+    model.put(user("holder", "held"))
+    assert attempts(model) == {"holder": "a"}
+    model.put(user("p", "wanted"))
+    assert attempts(model) == {"p": ""}
+    model.put(claim("held"))  # without devices
+    model.put(pod("theirs", node="b"))
+    assert attempts(model) == {"p": "a"}
