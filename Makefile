@@ -9,7 +9,7 @@ ARGS ?=
 SIZE ?= 10000x200
 SECONDS ?= 120
 
-.PHONY: setup up test codes attack chaos lint format bench clean lock rpc site types mutants
+.PHONY: setup up test codes attack flood chaos lint format bench clean lock rpc site types mutants
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -45,6 +45,9 @@ mutants: $(VENV)/installed-dev ## break the program in small ways and see whethe
 
 attack: $(VENV)/installed-dev ## everybody attacks a cluster on loopback at once, twice for two minutes; SECONDS=20 is shorter
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.hostile.attack --seconds $(SECONDS)
+
+flood: $(VENV)/installed-dev ## one owner asks for 30,000 pods beside copy bombs: turns of the event loop, latency, memory; ARGS="--pods 3000" is smaller
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.hostile.flood $(ARGS)
 
 lint: $(VENV)/installed-dev ## style, types and import contracts
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.waiting import SECONDS
@@ -15,16 +16,24 @@ DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(m
 
 
 class Dray:
-    """`dray COMMAND …` in the foreground of its own process; a context manager that ends it."""
+    """`dray COMMAND …` in the foreground of its own process; a context manager that ends it.
 
-    def __init__(self, *arguments: str | Path) -> None:
+    `program` runs dray in another way, such as with a probe.
+    """
+
+    def __init__(self, *arguments: str | Path, program: Sequence[str] = DRAY) -> None:
+        self._program = program
         self._arguments = [str(argument) for argument in arguments]
         self.lines: list[str] = []
 
     def __enter__(self) -> Dray:
         self._begun = time.monotonic()
         self.process = subprocess.Popen(
-            [*DRAY, *self._arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+            [*self._program, *self._arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ},
         )
         assert self.process.stdout is not None
         for line in self.process.stdout:

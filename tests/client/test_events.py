@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import REGISTRY
 
 from dray.api.errors import ApiError, InternalError, ServiceUnavailable, Timeout, TooManyRequests
 from dray.api.types import core
+from dray.api.types.meta import OwnerReference
 from dray.client import Client, EventRecorder, ManualClock
 from dray.client.clock import settle
 from tests import objects
@@ -187,6 +189,23 @@ async def test_the_more_events_wait_the_sooner_they_are_written(
     assert len(await events(near)) == 32
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_all_pods_of_one_controller_share_a_bounded_number_of_events(pod: core.Pod, clock: ManualClock) -> None:
+    """Nobody writes here, so what is dropped is what the recorder did not take."""
+    recorder = EventRecorder(Refusing(), "shared", clock=clock)  # type: ignore[arg-type]
+    owner = OwnerReference("apps/v1", True, True, "ReplicaSet", "web", "web")
+    for number in range(1500):
+        meta = replace(pod.metadata, uid=f"u{number}", name=f"p{number}", ownerReferences=(owner,))
+        recorder.record(replace(pod, metadata=meta), "FailedScheduling", "no room")
+    assert _dropped("shared") == 500
+    recorder.record(pod, "FailedScheduling", "no room")  # another's budget
+    assert _dropped("shared") == 500
+    await clock.advance(2)
+    for number in range(20):
+        meta = replace(pod.metadata, uid=f"v{number}", ownerReferences=(owner,))
+        recorder.record(replace(pod, metadata=meta), "FailedScheduling", "no room")
+    assert _dropped("shared") == 510
 
 
 class Refusing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +15,12 @@ from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess, Object
+from dray.client.turns import ALLOWANCE, WRITE
 from dray.controllers import ControllerManager
-from dray.controllers.garbage import GarbageCollector
+from dray.controllers.garbage import Dependent, Dependents, GarbageCollector
 from dray.store import MemoryLog
 from tests.controllers.conftest import Start, exists, gone, quiet
+from tests.controllers.counting import PerRound
 from tests.objects import pod
 from tests.waiting import eventually, within
 
@@ -296,3 +298,61 @@ async def test_an_owner_whose_resource_is_not_served_does_not_count_as_gone(
         await client.delete(Pod, "a", "ns", grace=0)
         await gone(client, Pod, "b", "ns")  # it works, and has looked at the other by now
         assert await exists(client, Pod, "kept", "ns")
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
+async def test_the_dependents_of_one_owner_are_handled_a_few_in_each_round_of_the_loop(
+    client: Client, start: Start, propagation: str
+) -> None:
+    a = await config_map(client, "a")
+    for number in range(150):
+        await config_map(client, f"d{number}", reference(a, block=True))
+    counted = PerRound(client)
+    async with start(GarbageCollector, own=cast(Client, counted)):
+        await client.delete(ConfigMap, "a", "ns", propagation=propagation)
+        await gone(client, ConfigMap, "a", "ns")
+
+        async def owned() -> bool:
+            return any(obj.metadata.ownerReferences for obj in (await client.list(ConfigMap, "ns")).items)
+
+        async def is_done() -> bool:
+            return not await owned()
+
+        await eventually(is_done)
+    assert sum(counted.writes.values()) >= 150
+    assert counted.most <= 2 * ALLOWANCE // WRITE
+
+
+async def test_an_owner_that_waits_is_not_looked_at_for_each_of_its_dependents(client: Client, start: Start) -> None:
+    """Looking at an owner means looking at all its dependents."""
+    a = await config_map(client, "a", finalizers=("example.com/hold",))
+    for number in range(20):
+        await config_map(client, f"d{number}", reference(a, block=True), finalizers=("example.com/keep",))
+    looks = 0
+    found = Dependents.of
+
+    def of(self: Dependents, uid: str) -> list[Dependent]:
+        nonlocal looks
+        looks += uid == a.metadata.uid
+        return found(self, uid)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Dependents, "of", of)
+        async with start(GarbageCollector):
+            await client.delete(ConfigMap, "a", "ns", propagation="Foreground")
+            for number in range(20):
+                name = f"d{number}"
+
+                async def is_going(name: str = name) -> bool:
+                    return (await client.get(ConfigMap, name, "ns")).metadata.deletionTimestamp is not None
+
+                await eventually(is_going)
+                await client.patch(ConfigMap, name, {"metadata": {"finalizers": []}}, "ns")
+                await gone(client, ConfigMap, name, "ns")
+                await quiet(0.01)
+
+            async def is_freed() -> bool:
+                return [*(await client.get(ConfigMap, "a", "ns")).metadata.finalizers] == ["example.com/hold"]
+
+            await eventually(is_freed)
+    assert looks < 10

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dray.core.queue import FLUSH_AFTER, MAX_BACKOFF, QueuePlace, SchedulingQueue, Waiting
+from dray.core.queue import FLUSH_AFTER, HELPED_AT_ONCE, MAX_BACKOFF, QueuePlace, SchedulingQueue, Waiting
 from tests.scheduler.objects import pod
 
 
@@ -53,6 +53,43 @@ def test_pods_that_an_event_helps_are_tried_in_the_order_in_which_they_were_refu
     queue.activate(queue.refused_by())
     assert [w.pod.metadata.name for w in iter(queue.pop, None)] == ["a", "b", "c", "d"]
     assert queue.refused_by() == []
+
+
+def _refused_pods(queue: SchedulingQueue, count: int) -> list[str]:
+    names = [f"p{number}" for number in range(count)]
+    for name in names:
+        queue.add(pod(name))
+    for waiting in [*iter(queue.pop, None)]:
+        queue.refuse(waiting, ["NodeResourcesFit"])
+    return names
+
+
+def test_an_event_that_helps_thousands_moves_a_bounded_number_of_them_in_one_step() -> None:
+    queue = SchedulingQueue(Time())
+    names = _refused_pods(queue, 3 * HELPED_AT_ONCE)
+    queue.activate_refused({"NodeAffinity"})
+    assert queue.counts()["active"] == 0
+    queue.activate_refused({"NodeResourcesFit"})
+    assert queue.counts()["active"] == HELPED_AT_ONCE
+    queue.activate_refused()  # once more, for another reason
+    moved, tried = queue.counts()["active"], []
+    while (waiting := queue.pop()) is not None:
+        tried.append(waiting.pod.metadata.name)
+        active = queue.counts()["active"]
+        assert active + 1 - moved <= HELPED_AT_ONCE
+        moved = active
+    assert tried == names
+
+
+def test_a_pod_that_is_refused_again_waits_for_the_next_event() -> None:
+    queue = SchedulingQueue(Time())
+    names = _refused_pods(queue, 2 * HELPED_AT_ONCE)
+    queue.activate_refused({"NodeResourcesFit"})
+    tried = []
+    while (waiting := queue.pop()) is not None:
+        tried.append(waiting.pod.metadata.name)
+        queue.refuse(waiting, ["NodeResourcesFit"])
+    assert sorted(tried) == sorted(names)  # each once
 
 
 def test_a_copy_tries_pods_in_the_order_in_which_they_were_refused() -> None:

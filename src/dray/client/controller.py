@@ -13,6 +13,7 @@ from typing import Generic
 
 from dray.api.errors import ApiError, Conflict
 from dray.client.clock import Clock
+from dray.client.turns import WRITE, take
 from dray.client.workqueue import K, QueueClosed, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Controller(Generic[K]):
             except QueueClosed:
                 return
             try:
+                await take(WRITE)
                 await self._handle(key)
             finally:
                 self.queue.done(key)

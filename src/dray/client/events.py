@@ -2,8 +2,9 @@
 
 The same event about the same object within a window counts up instead of filling the store. A burst is told while and
 after it is worked off, a few events at a time: writing one costs a third of what it tells about. When more wait than may,
-the surplus is dropped and counted, for an event is a help and not a record. A server that is away for a moment costs
-none: what it did not take is tried again, beside what comes after it. Left out: reading events.
+or when one object or one controller has had its share, the surplus is dropped and counted, for an event is a help and not
+a record. A server that is away for a moment costs none: what it did not take is tried again, beside what comes after it.
+Left out: reading events.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client, Object
 from dray.client.metrics import EVENTS_DROPPED, EVENTS_WRITTEN
+from dray.client.turns import WRITE, take
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,10 @@ _WINDOW_SECONDS = 600.0
 # Events that wait to be written, and events remembered for counting: bounds for memory, far above a normal burst.
 _QUEUE_LIMIT = 10_000
 _REMEMBERED = 4096
+# Different events about one object, or about all objects of one controller, at once and in a second. A controller with
+# 30,000 pods would otherwise leave as many events behind for an hour.
+_BURST = 1000
+_EVENTS_PER_SECOND = 5.0
 # Events written at the same time: a store that waits for its disk takes many as quickly as one.
 _AT_ONCE = 16
 # Between two such writes others go first: for so long where few events wait, and not at all where no more may.
@@ -73,6 +79,23 @@ class _CountedEvent:
     is_waiting: bool = False  # to be written, or to be tried again
 
 
+class _Budgets:
+    """How many events may still be told of each of many objects; a budget grows again with time."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by uid: what was left, and when
+
+    def spend(self, uid: str, now: float) -> bool:
+        """Take one event out of a budget; false if it is used up."""
+        left, then = self._left.pop(uid, (float(_BURST), now))
+        left = min(_BURST, left + (now - then) * _EVENTS_PER_SECOND)
+        allowed = left >= 1
+        self._left[uid] = left - allowed, now
+        if len(self._left) > _REMEMBERED:
+            self._left.popitem(last=False)
+        return allowed
+
+
 class EventRecorder:
     """Writes events for one component; `record` returns at once, `run` does the writing."""
 
@@ -84,6 +107,7 @@ class EventRecorder:
         self._source = core.EventSource(component, host)
         self._clock = clock or SystemClock()
         self._limit = limit
+        self._budgets = _Budgets()
         self._series: OrderedDict[_Identity, _CountedEvent] = OrderedDict()
         self._pending: deque[_CountedEvent] = deque()
         self._put_off: list[_CountedEvent] = []  # until the next retry
@@ -100,7 +124,7 @@ class EventRecorder:
         if series is not None and now - series.last < _WINDOW_SECONDS:
             series.count += 1
             series.last = now
-        elif len(self._pending) + len(self._put_off) >= self._limit:
+        elif len(self._pending) + len(self._put_off) >= self._limit or not self._may_tell(meta, now):
             EVENTS_DROPPED.of(self._source.component).add()
             return
         else:
@@ -109,6 +133,10 @@ class EventRecorder:
             series.is_waiting = True
             self._pending.append(series)
             self._awake()
+
+    def _may_tell(self, meta: ObjectMeta, now: float) -> bool:
+        controller = next((reference.uid for reference in meta.ownerReferences if reference.controller), "")
+        return self._budgets.spend(controller or meta.uid, now)
 
     def warning(self, obj: Object, reason: str, message: str) -> None:
         """Note that something went wrong."""
@@ -145,6 +173,7 @@ class EventRecorder:
     async def _write(self, series: _CountedEvent) -> None:
         series.is_waiting = False
         identity, count, known = series.identity, series.count, series.written
+        await take(WRITE)
         namespace = identity.namespace or "default"  # events about cluster-wide objects live there
         try:
             if known and not await self._count_up(series, namespace):

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, cast
 
 from dray.api.errors import ApiError, Expired, Gone, NotFound
 from dray.client.backoff import Backoff
 from dray.client.clock import Clock, SystemClock
-from dray.client.interface import Batch, Client, Object, T, resource_of
+from dray.client.interface import Client, Object, T, WatchEvent, resource_of
+from dray.client.turns import EVENT, in_turns
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,9 @@ _UNSERVED_SECONDS = 30.0
 # A watch that ended sooner than this without a single event counts as a failure, or a broken server would be hammered.
 _SHORT_WATCH_SECONDS = 1.0
 # Changes that indexes may have to catch up with: an index that is asked must not take long.
-_MOST_CHANGES = 2_000
+_MOST_CHANGES = 1_000
+# Objects from which on an index is kept although nobody has asked it yet: the first question must not take long either.
+_MANY_OBJECTS = 1_000
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""
@@ -74,18 +77,25 @@ class _Index(Generic[T]):
         self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
 
     def find(self, value: str) -> Objects[T]:
+        self._make_current()
+        return [self._objects[key] for key in self._entries.get(value, ())]
+
+    def count(self, value: str) -> int:
+        self._make_current()
+        return len(self._entries.get(value, ()))
+
+    def catch_up(self) -> None:
+        """Work in what is left of the changes, which the informer is about to forget."""
+        if self._known is not None or len(self._objects) > _MANY_OBJECTS:
+            self._make_current()
+            self._known = 0
+
+    def _make_current(self) -> None:
         if self._known is None:
             self._work_in(self._objects)
             self._known = len(self._changes)
         elif self._known < len(self._changes):
             self._work_in_news()
-        return [self._objects[key] for key in self._entries.get(value, ())]
-
-    def catch_up(self) -> None:
-        """Work in what is left of the changes, which the informer is about to forget."""
-        if self._known is not None:
-            self._work_in_news()
-            self._known = 0
 
     def _work_in_news(self) -> None:
         self._work_in(dict.fromkeys(self._changes[self._known :]))
@@ -175,6 +185,10 @@ class Informer(Generic[T]):
         """The objects for which the index function gave `value`."""
         return self._indexes[index].find(value)
 
+    def count(self, index: str, value: str) -> int:
+        """How many objects the index function gave `value`."""
+        return self._indexes[index].count(value)
+
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Keep an index; adding the same name again is allowed, and keeps the first function."""
         if name not in self._indexes:
@@ -223,12 +237,12 @@ class Informer(Generic[T]):
         except NotFound:
             if await self._client.serves(self._type):
                 raise
-            self._replace({}, "")
+            await self._replace({}, "")
             await self._clock.sleep(_UNSERVED_SECONDS)
 
     async def _relist(self) -> None:
         page = await self._client.list(self._type, **self._scope)
-        self._replace({key_of(obj): obj for obj in page.items}, page.resource_version)
+        await self._replace({key_of(obj): obj for obj in page.items}, page.resource_version)
 
     async def _follow(self) -> None:
         started = self._clock.monotonic()
@@ -240,14 +254,16 @@ class Informer(Generic[T]):
                 if not heard:
                     heard = True
                     self._backoff.reset()
-                self._apply(batch)
+                async for some in in_turns(batch, EVENT):
+                    self._apply(some)
+                some = ()
                 del batch  # the next may be long in coming, and what this one told of may be large and gone by then
                 if self._gather:
                     await self._clock.sleep(self._gather)
         if not heard and self._clock.monotonic() - started < _SHORT_WATCH_SECONDS:
             await self._backoff.pause()
 
-    def _apply(self, batch: Batch[T]) -> None:
+    def _apply(self, batch: Sequence[WatchEvent[T]]) -> None:
         """Take over a batch of the watch and tell the handlers what is new in it."""
         deltas: Deltas[T] = []
         for event in batch:
@@ -262,21 +278,25 @@ class Informer(Generic[T]):
         self._version = batch[-1].resource_version
         self._tell(deltas)
 
-    def _replace(self, objects: dict[Key, T], version: str) -> None:
+    async def _replace(self, objects: dict[Key, T], version: str) -> None:
         """Take over a whole list; what is missing from it was deleted while nobody watched."""
-        deltas: Deltas[T] = []
-        for key, old in [*self._objects.items()]:
-            current = objects.get(key)
-            if current is None or current.metadata.uid != old.metadata.uid:
-                self._change(key, None)
-                deltas.append(Delta(old, None))
-        for key, new in objects.items():
-            known = self._objects.get(key)
-            if _differ(known, new):
-                self._change(key, new)
-                deltas.append(Delta(known, new))
+        async for some in in_turns([*self._objects.items()], EVENT):
+            gone: Deltas[T] = []
+            for key, old in some:
+                current = objects.get(key)
+                if current is None or current.metadata.uid != old.metadata.uid:
+                    self._change(key, None)
+                    gone.append(Delta(old, None))
+            self._tell(gone)
+        async for some in in_turns([*objects.items()], EVENT):
+            deltas: Deltas[T] = []
+            for key, new in some:
+                known = self._objects.get(key)
+                if _differ(known, new):
+                    self._change(key, new)
+                    deltas.append(Delta(known, new))
+            self._tell(deltas)
         self._version = version
-        self._tell(deltas)
         self._synced.set()
 
     def _change(self, key: Key, new: T | None) -> None:

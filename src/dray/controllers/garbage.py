@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, cast
 from dray.api.errors import NotFound
 from dray.api.resources import BY_KIND, BY_TYPE, RESOURCES, Resource
 from dray.api.types.meta import ObjectMeta, OwnerReference
-from dray.client import Deltas, Informer, Object, Tree, type_of
+from dray.client import Controller, Deltas, Informer, Object, Tree, type_of
+from dray.client.turns import WRITE, in_turns, take
 from dray.controllers.context import ControllerContext
 from dray.controllers.custom import CustomResources
 from dray.controllers.ownership import (
@@ -39,6 +40,7 @@ from dray.controllers.ownership import (
 
 log = logging.getLogger(__name__)
 
+_FIND = 2  # units of work to find one dependent and to queue it
 WORKERS = 20  # as Kubernetes: most of the time they wait for the server
 
 
@@ -55,7 +57,8 @@ class Dependents:
     """Which objects name which owner: one table for all kinds, since every object that goes is looked up in it."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[str, dict[Dependent, None]] = {}  # by uid of the owner
+        self._by_owner: dict[str, dict[Dependent, bool]] = {}  # by uid of the owner: whether they block its deletion
+        self._blocking: dict[str, int] = {}  # by uid of the owner: how many do
 
     def changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
         """Note what an object names as its owners now."""
@@ -68,14 +71,36 @@ class Dependents:
                 self._remove(ref.uid, _dependent(resource, old.metadata))
         if new is not None:
             for ref in after:
-                self._by_owner.setdefault(ref.uid, {})[_dependent(resource, new.metadata)] = None
+                self._add(ref, _dependent(resource, new.metadata))
+
+    def _add(self, ref: OwnerReference, dependent: Dependent) -> None:
+        found = self._by_owner.setdefault(ref.uid, {})
+        blocks = bool(ref.blockOwnerDeletion) and dependent.uid != ref.uid
+        self._count(ref.uid, blocks - found.get(dependent, False))
+        found[dependent] = blocks
 
     def _remove(self, owner: str, dependent: Dependent) -> None:
         found = self._by_owner.get(owner)
         if found is not None:
-            found.pop(dependent, None)
+            self._count(owner, -found.pop(dependent, False))
             if not found:
                 del self._by_owner[owner]
+
+    def _count(self, owner: str, more: int) -> None:
+        if more:
+            count = self._blocking.get(owner, 0) + more
+            if count:
+                self._blocking[owner] = count
+            else:
+                del self._blocking[owner]
+
+    def blocks(self, uid: str) -> bool:
+        """Whether a dependent blocks the deletion of this owner."""
+        return uid in self._blocking
+
+    def has(self, uid: str) -> bool:
+        """Whether anything names this owner."""
+        return uid in self._by_owner
 
     def of(self, uid: str) -> list[Dependent]:
         """What names this owner; an object that owns itself does not count."""
@@ -92,7 +117,9 @@ class GarbageCollector:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._controller = context.controller("garbage_collector", self._reconcile, WORKERS)
+        self._controller: Controller[Dependent | str] = context.controller(
+            "garbage_collector", self._reconcile, WORKERS
+        )
         self._dependents = Dependents()
         self._informers: dict[Resource, Informer[Any]] = {}
         for resource in collected():
@@ -139,8 +166,8 @@ class GarbageCollector:
             old, new = delta
             self._dependents.changed(resource, old, new)
             if new is None:
-                for dependent in self._dependents.of(delta.object.metadata.uid):
-                    self._controller.queue.add(dependent)
+                if self._dependents.has(uid := delta.object.metadata.uid):
+                    self._controller.queue.add(uid)
             elif _asks_for_us(new.metadata) or self._suspicious(old, new):
                 self._look(resource, new.metadata)
             if old is not None and old.metadata.ownerReferences:
@@ -159,7 +186,9 @@ class GarbageCollector:
             return
         for ref in old.metadata.ownerReferences:
             owner = self._cached(old.metadata, ref)
-            if owner is not None and is_deleting(owner.metadata, FOREGROUND):
+            if owner is None or self._dependents.blocks(ref.uid):
+                continue
+            if is_deleting(owner.metadata, FOREGROUND):
                 self._look(self._resource(owner), owner.metadata)
 
     def _look(self, resource: Resource, meta: ObjectMeta) -> None:
@@ -203,11 +232,20 @@ class GarbageCollector:
 
     # Acting
 
-    async def _reconcile(self, item: Dependent) -> None:
+    async def _reconcile(self, item: Dependent | str) -> None:
+        """Act on one object, or, by the uid of an owner that is gone, look at everything that names it."""
+        if isinstance(item, str):
+            async for some in in_turns(self._dependents.of(item), _FIND):
+                for dependent in some:
+                    self._controller.queue.add(dependent)
+        else:
+            await self._reconcile_object(item)
+
+    async def _reconcile_object(self, item: Dependent) -> None:
         obj = self._found(item)
         if obj is None:
             return
-        meta, dependents = obj.metadata, [*filter(None, map(self._found, self._dependents.of(item.uid)))]
+        meta, dependents = obj.metadata, await self._dependents_of(item.uid)
         if meta.deletionTimestamp is not None:
             decision = decide_deleting(meta, dependents)
         else:
@@ -216,6 +254,13 @@ class GarbageCollector:
         log.debug("%s %s/%s: %s", item.resource.kind, item.namespace, item.name, decision)
         with suppress(NotFound):  # gone already
             await self._act(obj, decision)
+
+    async def _dependents_of(self, uid: str) -> list[Object]:
+        """What names this owner and exists, as the copies know it."""
+        found: list[Object] = []
+        async for some in in_turns(self._dependents.of(uid), _FIND):
+            found += filter(None, map(self._found, some))
+        return found
 
     async def _act(self, obj: Any, decision: Decision) -> None:
         match decision:
@@ -227,11 +272,13 @@ class GarbageCollector:
                 await self._remove_finalizer(obj, finalizer)
             case Release(dependents):
                 for dependent in dependents:
+                    await take(WRITE)
                     await self._release(dependent, obj.metadata.uid)
                 await self._remove_finalizer(obj, ORPHAN)
             case AwaitDependents(dependents):
-                for dependent in dependents:
-                    self._look(self._resource(dependent), dependent.metadata)
+                async for some in in_turns(dependents, _FIND):
+                    for dependent in some:
+                        self._look(self._resource(dependent), dependent.metadata)
 
     async def _delete(self, obj: Any, propagation: str) -> None:
         meta = obj.metadata

@@ -175,7 +175,7 @@ class SchedulerCore:
     def _wake(self, effect: Effect) -> None:
         """Try the pods again that a change may help; whom devices help is looked up by `wake_for_devices`."""
         if effect.rules:
-            self.queue.activate(self.queue.refused_by(None if effect is ANYTHING else effect.rules))
+            self.queue.activate_refused(None if effect is ANYTHING else effect.rules)
         self._has_device_news |= effect.devices
 
     @property

@@ -23,6 +23,7 @@ from dray.core.attempt import Attempt
 
 INITIAL_BACKOFF = 1.0  # seconds, doubled with each failed attempt, as Kubernetes does
 MAX_BACKOFF = 10.0
+HELPED_AT_ONCE = 200  # pods that an event lets go in one step: more would keep the event loop
 FLUSH_AFTER = 300.0  # an unschedulable pod is tried again after this even if no event seemed to help it
 
 
@@ -122,6 +123,8 @@ class SchedulingQueue:
     # The unschedulable ones by the plugins that refused them, each group in the order of its refusals.
     _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)
     _alike: dict[Hashable, AlikePods] = field(default_factory=dict)  # those of them that devices help
+    # Plugins (None: all) whose verdict an event may have changed, and the ticket before which pods were refused then.
+    _helped: dict[frozenset[str] | None, int] = field(default_factory=dict)
     _gated: dict[str, Waiting] = field(default_factory=dict)
     _tickets: Iterator[int] = field(default_factory=itertools.count)
 
@@ -161,6 +164,9 @@ class SchedulingQueue:
         for waiting in order:
             twin._pods[waiting.key] = again = replace(waiting, ticket=-1, line=None, place=QueuePlace.TRYING)
             twin._enter(again, waiting.place)
+        if self._helped:
+            ticket = next(twin._tickets)
+            twin._helped = dict.fromkeys(self._helped, ticket)
         return twin
 
     def add(self, pod: Pod, *, gated: bool = False) -> Waiting:
@@ -184,6 +190,8 @@ class SchedulingQueue:
     def pop(self) -> Waiting | None:
         """The next pod to try; it stays known until it is removed or put back."""
         self._wake()
+        if self._helped:
+            self._activate_some()
         while self._active:
             _, _, ticket, waiting = heapq.heappop(self._active)
             if waiting.ticket == ticket:
@@ -225,6 +233,28 @@ class SchedulingQueue:
     def alike(self) -> list[AlikePods]:
         """The unschedulable pods that devices help, those together that the same devices help."""
         return [*self._alike.values()]
+
+    def activate_refused(self, plugins: Set[str] | None = None) -> None:
+        """Something happened that may change the verdict of these plugins, or of any: try whom they refused again.
+
+        Thousands may wait, so that only the first go at once; the others follow, some before each attempt.
+        """
+        self._helped[None if plugins is None else frozenset(plugins)] = next(self._tickets)
+        self._activate_some()
+
+    def _activate_some(self) -> None:
+        """Let the next of those go whom an event has helped, in the order of their refusals."""
+        left = HELPED_AT_ONCE
+        for plugins, ticket in [*self._helped.items()]:
+            groups = [group for by, group in self._refused.items() if plugins is None or by & plugins]
+            found = itertools.chain(*(itertools.islice(_before(group.values(), ticket), left) for group in groups))
+            first = heapq.nsmallest(left, found, key=lambda waiting: waiting.ticket)
+            for waiting in first:
+                self._enter(waiting, QueuePlace.ACTIVE)
+            if len(first) == left:
+                return
+            left -= len(first)
+            del self._helped[plugins]
 
     def activate(self, helped: Iterable[Waiting]) -> None:
         """Something happened that may help these unschedulable pods: try them again, at once."""
@@ -316,6 +346,11 @@ class SchedulingQueue:
                 self._alike.setdefault(waiting.alike, AlikePods()).add(waiting)
         else:
             self._gated[waiting.key] = waiting
+
+
+def _before(refused: Iterable[Waiting], ticket: int) -> Iterator[Waiting]:
+    """Those of a group that were refused before a ticket was drawn; a group is in the order of its tickets."""
+    return itertools.takewhile(lambda waiting: waiting.ticket < ticket, refused)
 
 
 def _is_late(waiting: Waiting) -> bool:

@@ -20,6 +20,7 @@ from dray.api.types.core import Pod, PodCondition, PodStatus
 from dray.api.verbosity import WHY
 from dray.client import Client, change_status, with_conditions
 from dray.client.events import EventRecorder
+from dray.client.turns import WRITE, take
 from dray.scheduler.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Teller:
         """Write the condition, then the event: whoever sees the event finds the condition."""
         if earlier is not None:
             await asyncio.wait([earlier])
+        await take(WRITE)  # thousands of pods may be told at once
         told = PodCondition(None, timestamp(time.time()), text, 0, reason, "False", "PodScheduled")
         try:
             await change_status(self._client, pod, lambda pod: _with_condition(pod, told))

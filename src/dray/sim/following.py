@@ -18,7 +18,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.wire import Wire
 from dray.client import Client, Deltas
 from dray.client.informer import Informer
-from dray.client.interface import Batch
+from dray.client.interface import WatchEvent
 from dray.sim.anonymous import Aliases, names_in, renamed
 from dray.sim.history import DeletedObject, RecordedEvent
 from dray.sim.naming import typed_key
@@ -33,7 +33,7 @@ Write = Callable[[Iterable[RecordedEvent]], None]
 class _OneByOne(Informer[Any]):
     """An informer that tells of every change by itself, so that `resource_version` is the one of the change."""
 
-    def _apply(self, batch: Batch[Any]) -> None:
+    def _apply(self, batch: Sequence[WatchEvent[Any]]) -> None:
         for event in batch:
             super()._apply([event])
 

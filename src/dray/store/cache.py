@@ -18,7 +18,7 @@ from itertools import islice
 from dray.store.errors import Closed, Compacted, RevisionConflict, RevisionExpired, StoreError, Unavailable
 from dray.store.history import Retention, VersionHistory, of_prefix
 from dray.store.keys import SortedKeys
-from dray.store.log import Batch, Decode, KeyVersion, LocalLog, Log, Op, RangePage
+from dray.store.log import FORGOTTEN_AT_ONCE, Batch, Decode, KeyVersion, LocalLog, Log, Op, RangePage
 from dray.store.watch import Deliver, Fanout, Lost, StoreEvent, Subscription, Watch
 
 logger = logging.getLogger(__name__)
@@ -284,7 +284,11 @@ class Cache:
 
     async def upkeep(self) -> None:
         """Forget what is too old, here and in the log. A task does it; only a test with its own clock has to call it."""
-        oldest = self._history.mark(self.revision, self._decode)
+        due = self._history.mark(self.revision, self._decode)
+        while self._history.floor < due:
+            self._history.forget(min(due, self._history.floor + FORGOTTEN_AT_ONCE))
+            await asyncio.sleep(0)
+        oldest = self._history.floor
         if oldest > self._compacted:
             await self._log.compact(oldest)
             self._compacted = oldest

@@ -62,7 +62,7 @@ class VersionHistory:
             self._shrink()
 
     def mark(self, revision: int, decode: Decode) -> int:
-        """Note that this is the current revision, forget what has become too old, and return the floor.
+        """Note that this is the current revision; returns up to which revision events have become too old.
 
         What was superseded before the last mark is kept as bytes: hardly anybody asks for it.
         """
@@ -70,9 +70,10 @@ class VersionHistory:
         self._superseded, self._settled = [], self._superseded
         now = self._clock()
         self._marks.append((now, revision))
+        due = self.floor
         while self._marks and self._marks[0][0] <= now - self._retention.seconds:
-            self.forget(self._marks.popleft()[1])
-        return self.floor
+            due = max(due, self._marks.popleft()[1])
+        return due
 
     def _let_go(self, versions: Sequence[KeyVersion], decode: Decode) -> None:
         """Keep versions as bytes alone."""
@@ -115,8 +116,8 @@ class VersionHistory:
             raise RevisionExpired(revision, self.floor)
 
     def _shrink(self) -> None:
-        """Down to nine tenths of both bounds, so that it does not happen with every event; whole revisions."""
-        events, size = self._retention.events * 9 // 10, self._retention.bytes * 9 // 10
+        """Down to both bounds and no further, since many events at once take long; whole revisions."""
+        events, size = self._retention.events, self._retention.bytes
         while self._events and (len(self._events) > events or self._bytes > size):
             self.forget(self._events[0].version.revision)
 

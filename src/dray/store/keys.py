@@ -38,7 +38,7 @@ class SortedKeys:
         return keys[low:high]
 
     def _settle(self) -> None:
-        if len(self._dead) > max(_MANY_DEAD, len(self._sorted) // 2):
+        if len(self._dead) > max(_MANY_DEAD, len(self._sorted) // 8):
             self._sorted = [key for key in self._sorted if key not in self._dead]
             self._added = [key for key in self._added if key not in self._dead]
             self._dead.clear()

@@ -18,6 +18,9 @@ from msgspec import Struct
 Decode = Callable[[str, bytes, int], object]
 """(key, value, revision) → the object that readers share."""
 
+FORGOTTEN_AT_ONCE = 500
+"""Revisions of history that are forgotten in one turn of the event loop: their values are freed there."""
+
 AWAITED: ContextVar[bool] = ContextVar("AWAITED", default=False)
 """Set in a task whose commits a client of another process waits for: it is told first of those that come together."""
 

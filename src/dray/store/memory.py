@@ -62,7 +62,9 @@ class MemoryLog:
             raise Closed("the log")
 
     async def compact(self, revision: int) -> None:
-        self._state.compact(revision)
+        for step in self._state.steps(revision):
+            self._state.compact(step)
+            await asyncio.sleep(0)
 
     async def close(self) -> None:
         self._closed = True

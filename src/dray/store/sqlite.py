@@ -126,7 +126,9 @@ class SqliteLog(MemoryLog):
         await self._submit([], is_probe=True)
 
     async def compact(self, revision: int) -> None:
-        self._forget(revision)
+        for step in self._state.steps(revision):
+            self._forget(step)
+            await asyncio.sleep(0)
         self._call()
 
     def _forget(self, revision: int) -> None:

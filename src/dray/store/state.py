@@ -6,14 +6,14 @@ then publishes it. Checks see what is staged. Pure: no clock, no I/O; deadlines 
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter
 
 from msgspec import Struct
 
 from dray.store.errors import Compacted, RevisionConflict
-from dray.store.log import KeyVersion, Op, RangePage
+from dray.store.log import FORGOTTEN_AT_ONCE, KeyVersion, Op, RangePage
 
 _key = attrgetter("key")
 
@@ -137,6 +137,11 @@ class State:
                 forgotten.append(change.version)
         self.floor = max(self.floor, revision)
         return forgotten
+
+    def steps(self, revision: int) -> Iterator[int]:
+        """The revisions to compact to, one after the other, with others in between: thousands at once take long."""
+        while self.floor < (end := min(revision, self.head)):
+            yield min(end, self.floor + FORGOTTEN_AT_ONCE)
 
     def expire_at(self, key: str, revision: int, deadline: float) -> None:
         heappush(self._deadlines, (deadline, key, revision))

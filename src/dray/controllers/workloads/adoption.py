@@ -17,6 +17,7 @@ from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.api.wire import Tree
 from dray.client import Client, Informer, Object, PatchKind
 from dray.client.interface import T
+from dray.client.turns import WRITE, beside, take
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.pods import is_deleting
 from dray.controllers.workloads.writes import OwnWrites
@@ -97,8 +98,10 @@ class Adoption(Generic[T]):
 
     async def claim(self, owner: Object, selector: LabelRequirements) -> list[T]:
         """The dependents of `owner`, adopted ones included."""
-        strays = filter(self._adoptable, orphans(self._informer, owner.metadata.namespace))
-        found = sort_out(owner, selector, controlled(self._informer, owner), strays)
+        own, strays = controlled(self._informer, owner), orphans(self._informer, owner.metadata.namespace)
+        found: Claim[T] = await beside(
+            len(own) + len(strays), sort_out, owner, selector, own, filter(self._adoptable, strays)
+        )
         await asyncio.gather(*(self._release(owner, obj) for obj in found.release))
         adopted: list[T | None] = []
         if found.adopt and await self._may_adopt(owner):
@@ -125,6 +128,7 @@ class Adoption(Generic[T]):
         await self._patch(owner, obj, metadata)
 
     async def _patch(self, owner: Object, obj: T, metadata: Tree) -> T | None:
+        await take(WRITE)
         patch = {"metadata": {"uid": obj.metadata.uid, **metadata}}
         try:
             patched = await self._client.patch(

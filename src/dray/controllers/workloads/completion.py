@@ -113,7 +113,8 @@ def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now
     if job.spec.suspend:
         return Need(delete=active)
     wanted = _wanted(job, count, active)
-    ordered = deletion_order(active, active, now)
+    # Sorting thousands of pods takes long; without surplus pods the order does not matter.
+    ordered = deletion_order(active, active, now) if is_indexed(job) or len(active) > wanted else active
     surplus = _misplaced(job, ordered) if is_indexed(job) else []
     going = {pod.metadata.uid for pod in surplus}
     kept = [pod for pod in ordered if pod.metadata.uid not in going]

@@ -13,13 +13,14 @@ from dray.api.selectors import label_selector
 from dray.api.types.apps import ControllerRevision, DaemonSet
 from dray.api.types.core import Node, Pod
 from dray.client import Deltas, key_of
+from dray.client.turns import beside
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import daemons
 from dray.controllers.workloads.adoption import Adoption
 from dray.controllers.workloads.daemons import DaemonPlan, DaemonView
 from dray.controllers.workloads.history import REVISION_LABEL, RevisionHistory
 from dray.controllers.workloads.loop import WorkloadLoop
-from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
+from dray.controllers.workloads.podcontrol import PodControl, namespace_ends
 from dray.controllers.workloads.pods import is_deleting, next_available
 from dray.controllers.workloads.status import write_status
 
@@ -76,10 +77,12 @@ class DaemonSetController:
         if is_deleting(daemon_set):
             return None
         pods = await self._adoption.claim(daemon_set, selector)
-        seen = daemons.view(daemon_set, self._nodes.list(), pods, self._clock.time())
+        nodes = self._nodes.list()
+        size = len(nodes) + len(pods)
+        seen = await beside(size, daemons.view, daemon_set, nodes, pods, self._clock.time())
         wanted = await self._history.record(daemon_set, seen.current)
-        error, pause = await self._carry_out(seen, daemons.plan(seen))
-        status = daemons.status_of(seen)
+        error, pause = await self._carry_out(seen, await beside(size, daemons.plan, seen))
+        status = await beside(size, daemons.status_of, seen)
         await write_status(self._client, self._loop.writes, daemon_set, status)
         live = {f"{daemon_set.metadata.name}-{pod.metadata.labels.get(REVISION_LABEL, '')}" for pod in pods}
         await self._history.trim(daemon_set, wanted.older, live)
@@ -93,9 +96,10 @@ class DaemonSetController:
         going = {pod.metadata.uid for pod in plan.delete}
         ended = [pod for pod in plan.ended if pod.metadata.uid not in going]
         due, pause = self._due(seen.daemon_set, ended, seen.now)
-        trees = [daemons.daemon_tree(seen.daemon_set, seen.current, node) for node in plan.create[:BURST]]
-        created = await self._control.create(seen.daemon_set, trees)
-        deleted = await self._control.delete(seen.daemon_set, [*plan.delete, *due][:BURST])
+        created = await self._control.create(
+            seen.daemon_set, plan.create, lambda node: daemons.daemon_tree(seen.daemon_set, seen.current, node)
+        )
+        deleted = await self._control.delete(seen.daemon_set, [*plan.delete, *due])
         return created.error or deleted.error, pause
 
     def _due(self, daemon_set: DaemonSet, ended: Sequence[Pod], now: float) -> tuple[list[Pod], float | None]:

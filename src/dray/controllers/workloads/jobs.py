@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.selectors import label_selector
 from dray.api.types.batch import Job, JobStatus
 from dray.api.types.core import Pod
-from dray.client import Deltas, Key, PatchKind, key_of
+from dray.client import Controller, Deltas, Key, PatchKind, key_of
+from dray.client.turns import beside, in_turns
 from dray.controllers.context import ControllerContext
-from dray.controllers.workloads.adoption import Adoption, controlled, controller_of
+from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controller_of
 from dray.controllers.workloads.completion import (
     JobEnd,
     Need,
@@ -27,11 +29,11 @@ from dray.controllers.workloads.completion import (
     until_deadline,
     verdict,
 )
-from dray.controllers.workloads.counting import tally
+from dray.controllers.workloads.counting import Tally, tally
 from dray.controllers.workloads.jobpods import TRACKING, is_indexed, is_tracked, job_pod
 from dray.controllers.workloads.jobstatus import COMPLETE, FAILED, SUSPENDED, finish, status_of, until_expired
-from dray.controllers.workloads.loop import WorkloadLoop
-from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
+from dray.controllers.workloads.loop import WORKERS, WorkloadLoop
+from dray.controllers.workloads.podcontrol import BURST, PodControl, in_batches, namespace_ends
 from dray.controllers.workloads.pods import is_active, is_deleting
 from dray.controllers.workloads.status import write_status
 
@@ -55,7 +57,7 @@ class JobController:
         self._pods = context.informers.informer(Pod)
         self._adoption = Adoption(self._client, Pod, self._pods, self._loop.writes, finalizer=TRACKING)
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
-        self._orphans = context.controller("job_orphan_pod", self._free)
+        self._orphans: Controller[Key | str] = context.controller("job_orphan_pod", self._free, WORKERS)
         self._pods.add_handler(self._on_pods)
         self._loop.owners.add_handler(self._on_jobs)
 
@@ -74,8 +76,7 @@ class JobController:
     def _on_jobs(self, deltas: Deltas[Job]) -> None:
         for old, new in deltas:
             if new is None and old is not None:
-                for pod in controlled(self._pods, old):
-                    self._orphans.queue.add(key_of(pod))
+                self._orphans.queue.add(old.metadata.uid)
 
     def _is_orphan(self, pod: Pod) -> bool:
         owner = controller_of(pod.metadata)
@@ -84,8 +85,17 @@ class JobController:
         job = self._loop.owners.get(pod.metadata.namespace, owner.name) if owner.kind == "Job" else None
         return owner.kind == "Job" and (job is None or job.metadata.uid != owner.uid)
 
-    async def _free(self, key: Key) -> None:
-        """Let a pod go that nobody will count; the server is asked, since a pod may be known before its job is."""
+    async def _free(self, item: Key | str) -> None:
+        """Let a pod go that nobody will count, or, by the uid of a job that is gone, look at all its pods."""
+        if isinstance(item, str):
+            async for some in in_turns(self._pods.by_index(BY_CONTROLLER, item)):
+                for pod in some:
+                    self._orphans.queue.add(key_of(pod))
+        else:
+            await self._free_pod(item)
+
+    async def _free_pod(self, key: Key) -> None:
+        """The server is asked whether the job is gone, since a pod may be known before its job is."""
         pod = self._pods.get(*key)
         if pod is None or not is_tracked(pod) or not self._is_orphan(pod):
             return
@@ -110,14 +120,12 @@ class JobController:
             await self._strip_all(job, pods)
             return None
         now = self._clock.time()
-        count = tally(job, pods)
-        active = [pod for pod in pods if is_active(pod)]
-        end = verdict(job, count, active, now)
+        count, active, end, wanted = await beside(len(pods), _decide, job, pods, now)
         if end is None:
-            managed = await self._manage(job, need(job, count, active, pods, now), pods, now)
+            managed = await self._manage(job, wanted, pods, now)
         else:
             managed = await self._end(job, active, end)
-        status = status_of(job, count, pods, active, managed.created, end, now)
+        status = await beside(len(pods), status_of, job, count, pods, active, managed.created, end, now)
         await write_status(self._client, self._loop.writes, job, status)
         self._announce(job, status)
         await self._strip_all(job, count.release)
@@ -137,11 +145,12 @@ class JobController:
 
     async def _manage(self, job: Job, wanted: Need, pods: Sequence[Pod], now: float) -> _Managed:
         if wanted.delete:
-            return _Managed(error=await self._discard(job, wanted.delete[:BURST]))
-        due, again = _due(job, wanted.create, pods, now)
-        made = by_index(pods) if is_indexed(job) else {}
-        trees = [job_pod(job, index, index_failures(job, made.get(index, ()))) for index in due[:BURST]]
-        outcome = await self._control.create(job, trees)
+            return _Managed(error=await self._discard(job, wanted.delete))
+        due, again = await beside(len(pods), _due, job, wanted.create, pods, now)
+        made = await beside(len(pods), by_index, pods) if is_indexed(job) else {}
+        outcome = await self._control.create(
+            job, due, lambda index: job_pod(job, index, index_failures(job, made.get(index, ())))
+        )
         return _Managed(outcome.done, again, outcome.error)
 
     async def _end(self, job: Job, active: Sequence[Pod], end: JobEnd) -> _Managed:
@@ -152,13 +161,18 @@ class JobController:
 
     async def _discard(self, job: Job, pods: Sequence[Pod]) -> ApiError | None:
         """Delete pods that count as nothing."""
+        pods = pods[:BURST]
         await self._strip_all(job, pods)
         return (await self._control.delete(job, pods)).error
 
     async def _strip_all(self, job: Job, pods: Iterable[Pod]) -> None:
-        stripped = await asyncio.gather(*(self._strip(pod) for pod in pods if is_tracked(pod)))
-        for pod in filter(None, stripped):
-            self._loop.writes.wrote(job, pod)
+        """Take the finalizer off the first `BURST` tracked pods; the rest follows when the copy shows these."""
+
+        async def strip(pod: Pod) -> None:
+            if (stripped := await self._strip(pod)) is not None:
+                self._loop.writes.wrote(job, stripped)
+
+        await in_batches([*islice(filter(is_tracked, pods), BURST)], strip)
 
     async def _strip(self, pod: Pod) -> Pod | None:
         meta = pod.metadata
@@ -181,6 +195,21 @@ class JobController:
             elif condition.type == SUSPENDED:
                 reason = "Suspended" if condition.status == "True" else "Resumed"
                 self._loop.recorder.record(job, reason, condition.message)
+
+
+class _Decision(NamedTuple):
+    tally: Tally
+    active: list[Pod]
+    end: JobEnd | None
+    wanted: Need  # nothing once the job has ended
+
+
+def _decide(job: Job, pods: Sequence[Pod], now: float) -> _Decision:
+    """Count the pods of a job and decide whether it has ended, or which pods it needs."""
+    count = tally(job, pods)
+    active = [pod for pod in pods if is_active(pod)]
+    end = verdict(job, count, active, now)
+    return _Decision(count, active, end, Need() if end is not None else need(job, count, active, pods, now))
 
 
 def _due(

@@ -1,29 +1,50 @@
-"""Making and deleting pods for an owner: in growing batches, with an event for each, remembered until the copy shows it.
+"""Creates and deletes pods for their owners: in growing batches, with an event for each, remembered until the copy shows it.
 
 A batch is twice the size of the one before as long as all goes well, so an owner whose pods are refused costs one
-request and not a thousand. Left out: how many pods there should be.
+request and not a thousand. Each request waits for its share of the event loop (`dray.client.turns`), so other requests go
+first. Left out: how many pods there should be.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from dray.api.errors import ApiError, Forbidden, NotFound
 from dray.api.types.core import Pod
 from dray.client import Client, EventRecorder, Object, Tree
+from dray.client.turns import WRITE, take
 from dray.controllers.workloads.writes import OwnWrites
 
-# So many at once and no more: an owner with a great wish lets the others have their turn. Kubernetes' figure.
+# So many in one sync and no more: an owner with a great wish lets the others have their turn. Kubernetes' figure.
 BURST = 500
+
+W = TypeVar("W")
 
 
 class PodWrites(NamedTuple):
-    """How many were made or deleted, and the first failure."""
+    """How many pods were created or deleted, and the first failure."""
 
     done: int
     error: ApiError | None = None
+
+
+async def in_batches(items: Sequence[W], write: Callable[[W], Awaitable[ApiError | None]]) -> PodWrites:
+    """Write the first `BURST` items in batches of 1, 2, 4 and so on; a batch with a failure is the last."""
+    items, done, size = items[:BURST], 0, 1
+
+    async def when_there_is_room(item: W) -> ApiError | None:
+        await take(WRITE)
+        return await write(item)
+
+    while done < len(items):
+        errors = await asyncio.gather(*map(when_there_is_room, items[done : done + size]))
+        done += errors.count(None)
+        if failed := [error for error in errors if error is not None]:
+            return PodWrites(done, failed[0])
+        size *= 2
+    return PodWrites(done)
 
 
 class PodControl:
@@ -34,22 +55,13 @@ class PodControl:
         self._recorder = recorder
         self._writes = writes
 
-    async def create(self, owner: Object, trees: Sequence[Tree]) -> PodWrites:
-        """Create pods until one is refused; a refusal is an event and the end of this attempt."""
-        done, size = 0, 1
-        while done < len(trees):
-            batch = trees[done : done + size]
-            errors = await asyncio.gather(*(self._create(owner, tree) for tree in batch))
-            done += errors.count(None)
-            if failed := [error for error in errors if error is not None]:
-                return PodWrites(done, failed[0])
-            size *= 2
-        return PodWrites(done)
+    async def create(self, owner: Object, wanted: Sequence[W], make: Callable[[W], Tree]) -> PodWrites:
+        """Create a pod for each of the first `BURST` wishes until one is refused; `make` turns a wish into a pod."""
+        return await in_batches(wanted, lambda wish: self._create(owner, make(wish)))
 
     async def delete(self, owner: Object, pods: Sequence[Pod]) -> PodWrites:
-        errors = await asyncio.gather(*(self._delete(owner, pod) for pod in pods))
-        failed = [error for error in errors if error is not None]
-        return PodWrites(len(pods) - len(failed), failed[0] if failed else None)
+        """Delete the first `BURST` pods until a deletion is refused."""
+        return await in_batches(pods, lambda pod: self._delete(owner, pod))
 
     async def _create(self, owner: Object, tree: Tree) -> ApiError | None:
         try:

@@ -11,10 +11,11 @@ from typing import Generic, TypeVar
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod, ReplicationController
+from dray.client.turns import beside
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controlled, controller_of, index_by_controller
 from dray.controllers.workloads.loop import WorkloadLoop
-from dray.controllers.workloads.podcontrol import BURST, PodControl, PodWrites, namespace_ends
+from dray.controllers.workloads.podcontrol import PodControl, PodWrites, namespace_ends
 from dray.controllers.workloads.pods import deletion_order, is_active, is_deleting, next_available, pod_tree
 from dray.controllers.workloads.replicas import missing, status_of
 from dray.controllers.workloads.status import write_status
@@ -38,31 +39,37 @@ class _Replicator(Generic[O]):
 
     async def _reconcile(self, replica_set: O) -> float | None:
         pods = await self._adoption.claim(replica_set, label_selector(replica_set.spec.selector))
-        active = [pod for pod in pods if is_active(pod)]
+        active = await beside(len(pods), _active, pods)
         outcome = PodWrites(0) if is_deleting(replica_set) else await self._scale(replica_set, active)
         error = None if namespace_ends(outcome.error) else outcome.error
         now = self._clock.time()
-        status = status_of(replica_set, pods, error, now)
+        status = await beside(len(pods), status_of, replica_set, pods, error, now)
         await write_status(self._client, self._loop.writes, replica_set, status)
         if error is not None:
             raise error
-        return next_available(active, replica_set.spec.minReadySeconds, now)
+        return await beside(len(active), next_available, active, replica_set.spec.minReadySeconds, now)
 
     async def _scale(self, replica_set: O, active: Sequence[Pod]) -> PodWrites:
         change = missing(replica_set, active)
         if change > 0:
-            trees = [pod_tree(replica_set, replica_set.spec.template) for _ in range(min(change, BURST))]
-            return await self._control.create(replica_set, trees)
+            template = replica_set.spec.template
+            return await self._control.create(replica_set, range(change), lambda _: pod_tree(replica_set, template))
         if change < 0:
-            order = deletion_order(active, self._related(replica_set), self._clock.time())
-            return await self._control.delete(replica_set, order[: min(-change, BURST)])
+            related, now = await self._related(replica_set), self._clock.time()
+            order = await beside(len(related), deletion_order, active, related, now)
+            return await self._control.delete(replica_set, order[:-change])
         return PodWrites(0)
 
-    def _related(self, replica_set: O) -> list[Pod]:
+    async def _related(self, replica_set: O) -> list[Pod]:
         """The active pods of all sets of the same owner."""
         owner = controller_of(replica_set.metadata)
         sets = [replica_set] if owner is None else self._sets.by_index(BY_CONTROLLER, owner.uid)
-        return [pod for one in sets for pod in controlled(self._pods, one) if is_active(pod)]
+        pods = [pod for one in sets for pod in controlled(self._pods, one)]
+        return await beside(len(pods), _active, pods)
+
+
+def _active(pods: Sequence[Pod]) -> list[Pod]:
+    return [pod for pod in pods if is_active(pod)]
 
 
 class ReplicaSetController(_Replicator[ReplicaSet]):

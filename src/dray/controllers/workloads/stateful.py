@@ -76,6 +76,11 @@ def ordinal_of(stateful_set: StatefulSet, pod: Pod) -> int | None:
     return int(match[1]) if match else None
 
 
+def numbered(stateful_set: StatefulSet, pods: Sequence[Pod]) -> dict[int, Pod]:
+    """The pods that have a number, by that number."""
+    return {number: pod for pod in pods if (number := ordinal_of(stateful_set, pod)) is not None}
+
+
 def plan(view: StatefulView) -> StatefulPlan:
     """The next step."""
     in_order = view.stateful_set.spec.podManagementPolicy != "Parallel"

@@ -12,6 +12,7 @@ from dray.api.errors import AlreadyExists, ApiError, NotFound
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ControllerRevision, StatefulSet
 from dray.api.types.core import PersistentVolumeClaim, Pod
+from dray.client.turns import WRITE, beside, take
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import stateful
 from dray.controllers.workloads.adoption import Adoption
@@ -42,11 +43,12 @@ class StatefulSetController:
         if is_deleting(stateful_set):
             return None
         pods = await self._adoption.claim(stateful_set, label_selector(stateful_set.spec.selector))
-        numbered = {number: pod for pod in pods if (number := stateful.ordinal_of(stateful_set, pod)) is not None}
+        numbered = await beside(len(pods), stateful.numbered, stateful_set, pods)
         wanted = await self._history.record(stateful_set)
         view = StatefulView(stateful_set, numbered, _revisions(stateful_set, wanted), self._clock.time())
-        error = await self._carry_out(view, stateful.plan(view))
-        status = stateful.status_of(view)
+        size = max(len(pods), len(view.wanted))
+        error = await self._carry_out(view, await beside(size, stateful.plan, view))
+        status = await beside(size, stateful.status_of, view)
         await write_status(self._client, self._loop.writes, stateful_set, status)
         live = {status.currentRevision, status.updateRevision, *map(stateful.revision_of, pods)}
         await self._history.trim(stateful_set, wanted.older, live)
@@ -58,11 +60,11 @@ class StatefulSetController:
         stateful_set = view.stateful_set
         for ordinal, _ in plan.create:
             await self._make_claims(stateful_set, ordinal)
-        trees = [
-            stateful.identified_pod(stateful_set, ordinal, revision, template_of(revision))
-            for ordinal, revision in plan.create
-        ]
-        created = await self._control.create(stateful_set, trees)
+        created = await self._control.create(
+            stateful_set,
+            plan.create,
+            lambda wish: stateful.identified_pod(stateful_set, *wish, template_of(wish[1])),
+        )
         deleted = await self._control.delete(stateful_set, plan.delete)
         for name in stateful.surplus_claims(view):
             await self._give_back(stateful_set, name)
@@ -75,6 +77,7 @@ class StatefulSetController:
             name = tree["metadata"]["name"]
             if self._claims.get(namespace, name) is not None:
                 continue
+            await take(WRITE)
             with suppress(AlreadyExists):
                 await self._client.create(PersistentVolumeClaim, tree, namespace=namespace)
                 text = f"create Claim {name} Pod {stateful_set.metadata.name}-{ordinal} in StatefulSet "
