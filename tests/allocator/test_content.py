@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.allocator import Turn
 from dray.allocator.content import Content
 from dray.api.types.resource import Device
 from dray.cel import Interrupted
@@ -56,7 +56,7 @@ def test_selectors_that_were_interrupted_go_on_where_they_were() -> None:
     content, interruptions = Content(DRIVER, found), 0
     while True:
         try:
-            answer = content.match(question, time.monotonic())  # in time for one device
+            answer = content.match(question, turn=Turn(1))  # enough for one device
             break
         except Interrupted:
             interruptions += 1

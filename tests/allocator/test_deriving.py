@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bench._plain_search import Answer, TooSlow, plain_search
-from dray.allocator import Allocated, Failed, Features, Index, Unallocatable, allocate, verify
+from dray.allocator import Allocated, Failed, Features, Index, Turn, Unallocatable, allocate, steps_in, verify
 from dray.api.reasons.devices import InputCode, StepCode
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from tests.allocator.building import (
@@ -136,7 +136,7 @@ def test_many_devices_that_must_share_a_computed_value_are_found_at_once() -> No
     gpus = [{**one, "name": f"g{at}"} for at, one in enumerate(gpus)]
     asked = claim("c", *(request(f"r{at}", 1, **deriving(GPU_NUMA)) for at in range(32)), match=(SHARED,))
     slow = Features(derived_attributes=True)
-    outcome = allocate(node(), [asked], [ANY], [slice_("s", gpus)], features=slow, deadline=time.monotonic() + 30)
+    outcome = allocate(node(), [asked], [ANY], [slice_("s", gpus)], features=slow, steps=steps_in(30))
     assert isinstance(outcome, Allocated)
 
 
@@ -208,7 +208,7 @@ def test_an_index_that_defers_leaves_costly_expressions_over_and_gets_on() -> No
     index.upsert_slice(slice_("s", [device(f"d{at}") for at in range(2)]))
     index.upsert_node(node())
     asked = claim("c", {"name": "r", "exactly": spec(2, **deriving(slow))}, match=(SHARED,))
-    assert list(index.fits([asked], time.monotonic() + 5)) == []
+    assert list(index.fits([asked], turn=Turn())) == []
     [work] = index.left_over().works
     assert work.run(lambda: False)
-    assert list(index.fits([asked], time.monotonic() + 5)) == ["n"]
+    assert list(index.fits([asked], turn=Turn())) == ["n"]

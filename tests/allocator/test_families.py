@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from dray.allocator import Allocated, Features, Unallocatable, allocate, verify
+from dray.allocator import Allocated, Features, Unallocatable, allocate, steps_in, verify
 from dray.api.types.resource import ResourceClaim
 from tests.allocator.building import ANY, DRIVER, alternatives, claim, device, index_below, node, request, slice_, spec
 
@@ -88,7 +87,7 @@ def test_the_largest_members_are_decided(family: Callable[..., Case], size: tupl
     devices, claims, solvable = family(*size)
     slices = [slice_("s", devices)]
     # A quarter of a second on a quiet machine; a plain search would need ages. The benchmark prints figures.
-    outcome = allocate(node(), claims, [ANY], slices, (), Features(), time.monotonic() + 20)
+    outcome = allocate(node(), claims, [ANY], slices, (), Features(), steps_in(20))
     if solvable:
         assert isinstance(outcome, Allocated)
         assert verify(outcome.results, node(), claims, [ANY], slices) == []

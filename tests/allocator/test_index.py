@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from random import Random
 
 import msgspec
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dray.allocator import Allocated, Failed, Index, Outcome, Unallocatable, allocate
+from dray.allocator import Allocated, Budget, Failed, Index, Outcome, Turn, Unallocatable, allocate
 from dray.allocator.content import Content
 from dray.api.allocations import DeviceId
 from dray.api.reasons.devices import InputCode, InputProblem
@@ -362,8 +361,8 @@ def test_only_nodes_that_come_into_question_are_looked_at() -> None:
     assert (list(fits), fits.undecided) == ([], 0)  # n1 has two devices only
 
 
-def test_a_slow_node_does_not_take_the_time_of_the_others() -> None:
-    fits = slow_and_quick(slow=2000).fits([SLOW], time.monotonic() + 1.0)
+def test_a_slow_node_does_not_take_the_steps_of_the_others() -> None:
+    fits = slow_and_quick(slow=128).fits([SLOW], Budget(1000))
     assert (list(fits), fits.undecided) == (["n1"], 0b01)
 
 
@@ -371,8 +370,8 @@ def test_who_asks_again_gets_on() -> None:
     index, wish = slow_and_quick(slow=10), claim("wish", request("r", 1, index_below(9999)))
     undecided = []
     while not undecided or undecided[-1]:
-        undecided.append(index.fits([wish], time.monotonic()).undecided)  # in time for one device of each node
-    assert undecided == [0b11, *[0b01] * 8, 0]
+        undecided.append(index.fits([wish], turn=Turn(2)).undecided)  # enough for one device
+    assert undecided == [*[0b11] * 9, *[0b10] * 2, 0]
     assert list(index.fits([wish])) == ["n0", "n1"]
 
 

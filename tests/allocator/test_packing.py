@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench._plain_search import Answer, TooSlow, plain_search
-from dray.allocator import Allocated, Failed, Features, Index, Outcome, Unallocatable, allocate, verify
+from dray.allocator import Allocated, Failed, Features, Index, Outcome, Unallocatable, allocate, steps_in, verify
 from dray.api.allocations import Share
 from dray.api.reasons.devices import InputCode, LackingAmount, PoolState, StepCode
 from dray.api.types.resource import ResourceSlice
@@ -400,7 +400,7 @@ def profile(name: str) -> str:
 def test_packing_partitions_takes_no_time(asked: list[tuple[str, int]], fits: bool) -> None:
     requests = [request(f"r{at}", count, profile(name)) for at, (name, count) in enumerate(asked)]
     start = time.perf_counter()
-    outcome = allocate(node(), [claim("a", *requests)], [ANY], mig(2), (), Features(), time.monotonic() + 5)
+    outcome = allocate(node(), [claim("a", *requests)], [ANY], mig(2), (), Features(), steps_in(5))
     assert isinstance(outcome, Allocated if fits else Unallocatable)
     assert time.perf_counter() - start < 1
 
@@ -420,7 +420,7 @@ def test_devices_that_overlap_are_counted_by_the_places_they_leave() -> None:
     start = time.perf_counter()
     for claims, fits in ((6, True), (7, False)):
         asked = [claim(f"c{at}", alternatives("r", **ways)) for at in range(claims)]
-        outcome = allocate(node(), asked, [ANY], slices, (), Features(), time.monotonic() + 10)
+        outcome = allocate(node(), asked, [ANY], slices, (), Features(), steps_in(10))
         assert isinstance(outcome, Allocated if fits else Unallocatable)
     assert time.perf_counter() - start < 5
 
@@ -448,6 +448,6 @@ def test_packing_shares_takes_no_time(sizes: list[int], fits: bool) -> None:
     slices = [slice_("s", [device(f"d{at}") | shareable(units=20) for at in range(max(2, sum(sizes) // 20))])]
     claims = [claim(f"c{at}", request("r", capacity={"requests": {"units": str(n)}})) for at, n in enumerate(sizes)]
     start = time.perf_counter()
-    outcome = allocate(node(), claims, [ANY], slices, (), Features(), time.monotonic() + 10)
+    outcome = allocate(node(), claims, [ANY], slices, (), Features(), steps_in(10))
     assert isinstance(outcome, Allocated if fits else Unallocatable)
     assert time.perf_counter() - start < 5

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dray.allocator import Allocated, Failed, Index, Unallocatable, verify
+from dray.allocator import Allocated, Failed, Index, Unallocatable, steps_in, verify
 from dray.api.reasons.wording import input_problem, line, tree
 from dray.cli._scenarios import Scenario, read_scenario
 
@@ -65,7 +64,7 @@ def test_what_the_reference_gave_up_on_is_decided() -> None:
     for scenario, want in recorded():
         if want["outcome"] != "gave-up":
             continue
-        outcome = scenario.ask(time.monotonic() + 20)
+        outcome = scenario.ask(steps_in(20))
         expected = {"allocated": Allocated, "none": Unallocatable}.get(
             want.get("truth", ""), (Allocated, Unallocatable)
         )

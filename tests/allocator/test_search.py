@@ -148,10 +148,10 @@ def test_an_error_counts_only_when_its_device_is_visited() -> None:
     assert "on device gpu.example.com/p/d1: CEL runtime error: no such key: index" in input_problem(outcome.problem)
 
 
-def test_a_deadline_that_has_passed_is_an_outcome_that_says_how_far_it_got() -> None:
+def test_steps_that_are_not_enough_are_an_outcome_that_says_how_far_it_got() -> None:
     devices = [device(f"d{at}", **{ROOT: "p"}) for at in range(4)]
     hard = claim("a", request("r", 2), request("s", 2), match=(ROOT,))
-    outcome = allocate(node(), [hard], [ANY], [slice_("s", devices)], (), Features(), time.monotonic() - 1)
+    outcome = allocate(node(), [hard], [ANY], [slice_("s", devices)], (), Features(), 10)
     assert isinstance(outcome, GaveUp)
     assert (outcome.progress.claim, outcome.progress.request) == ("ns/a", "r")
     assert (outcome.progress.number, outcome.progress.requests) == (1, 2)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.allocator import Index
+from dray.allocator import Index, Turn
+from dray.allocator.budget import QUICK_SEARCH
 from dray.allocator.work import Work
 from dray.api.types.resource import ResourceClaim
 from tests.allocator.building import DRIVER, claim, class_, device, index_below, node, request, slice_, slowly
@@ -25,10 +25,10 @@ def cluster(devices: int, *, defers: bool = True) -> Index:
     return index
 
 
-def packing(size: int = 4) -> ResourceClaim:
+def packing(size: int = 4, groups: int = 3) -> ResourceClaim:
     """Groups within a root; there is room where it is asked for."""
-    requests = [request(f"r{at}", size) for at in range(3)]
-    constraints = [{"requests": [f"r{at}"], "matchAttribute": f"{DRIVER}/root"} for at in range(3)]
+    requests = [request(f"r{at}", size) for at in range(groups)]
+    constraints = [{"requests": [f"r{at}"], "matchAttribute": f"{DRIVER}/root"} for at in range(groups)]
     return claim("packing", *requests, constraints=constraints)
 
 
@@ -41,39 +41,36 @@ def elsewhere(work: Work) -> None:
     work.is_elsewhere = False
 
 
-def soon() -> float:
-    return time.monotonic() + 10
-
-
 def test_an_expensive_selector_is_left_over_and_the_answer_comes_with_its_work() -> None:
     index, wish = cluster(5), claim("wish", request("r", 3, LONG))
-    assert index.fits([wish], soon()).undecided
+    assert index.fits([wish], turn=Turn()).undecided
     works, is_hurried = index.left_over()
     assert len(works) == 1
     assert not is_hurried
     elsewhere(works[0])
-    assert list(index.fits([wish], soon())) == ["n"]
+    assert list(index.fits([wish], turn=Turn())) == ["n"]
     assert index.left_over() == ((), False)
 
 
 def test_an_index_that_defers_does_not_look_at_work_that_is_elsewhere() -> None:
     index, wish = cluster(5), claim("wish", request("r", 1, LONG))
-    index.fits([wish], soon())
+    index.fits([wish], turn=Turn())
     (work,) = index.left_over().works
     work.is_elsewhere = True
-    assert index.fits([wish], soon()).undecided
+    assert index.fits([wish], turn=Turn()).undecided
     assert index.left_over().works == (work,)
 
 
-def test_a_search_that_is_not_over_in_time_is_left_over() -> None:
+def test_a_search_that_is_not_over_quickly_is_left_over() -> None:
     index = cluster(63)
-    assert index.fits([packing()], time.monotonic() - 1).undecided
+    assert index.fits([packing(5, 6)], turn=Turn()).undecided
     (work,) = index.left_over().works
     elsewhere(work)
-    assert list(index.fits([packing()], soon())) == ["n"]
+    assert work.steps > QUICK_SEARCH
+    assert list(index.fits([packing(5, 6)], turn=Turn())) == ["n"]
 
 
-def test_without_a_deadline_nothing_is_deferred() -> None:
+def test_without_a_turn_nothing_is_deferred() -> None:
     assert list(cluster(5).fits([claim("wish", request("r", 3, LONG))])) == ["n"]
 
 
@@ -83,7 +80,7 @@ def test_the_answer_is_that_of_an_index_that_does_not_defer(devices: int, wanted
     for wish in (claim("wish", request("r", wanted, LONG)), packing(size)):
         index = cluster(devices)
         for _ in range(5):
-            fits = index.fits([wish], time.monotonic() - 1)
+            fits = index.fits([wish], turn=Turn())
             for work in index.left_over().works:
                 elsewhere(work)
         assert not fits.undecided

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from dray.allocator import Index
+from dray.allocator.budget import STEPS_PER_SECOND, UNLIMITED
 from dray.api.claim_access import ClaimUse, PodClaims
 from dray.api.gates import FeatureGates
 from dray.api.reasons.devices import StepCode
@@ -262,16 +263,15 @@ def test_the_reason_told_is_that_of_the_node_whose_unusable_pool_has_such_device
     assert nearest.node == told
 
 
-def test_nodes_share_the_filter_timeout_or_have_one_each() -> None:
+def test_the_filter_timeout_is_a_budget_of_steps_for_each_node_and_one_for_all() -> None:
     scene = Scene(nodes=3, devices=1)
     wanted = msgspec.convert(objects.claim("c", request(), namespace="default"), ResourceClaim)
-    for per_node, seconds in ((False, 2.0), (True, 6.0)):
+    for per_node, total in ((False, 12 * STEPS_PER_SECOND), (True, None)):
         profile = SchedulerProfile(filter_timeout=2.0, timeout_per_node=per_node)
-        attempt = scene.attempt(pod("p", nodeSelector={}), wanted, profile=profile)
-        assert scene.devices.seconds_left(attempt) == seconds
-        attempt.seconds = 0.5
-        attempt.devices = scene.placement.judge(attempt).devices
-        assert scene.devices.seconds_left(attempt) == seconds - 0.5
+        budget = scene.devices.budget(scene.attempt(pod("p", nodeSelector={}), wanted, profile=profile))
+        assert (budget.node, budget.total) == (2 * STEPS_PER_SECOND, total)
+    unlimited = SchedulerProfile(filter_timeout=0.0)
+    assert scene.devices.budget(scene.attempt(pod("p"), wanted, profile=unlimited)) == UNLIMITED
 
 
 def test_many_rules_about_many_pods_are_judged_in_short_parts() -> None:

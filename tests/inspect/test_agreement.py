@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.allocator import Features, Fits, Index, Outcome
+from dray.allocator import Features, Fits, Index, Outcome, Turn
 from dray.allocator.identity import GATE_OF
 from dray.api import claim_access
 from dray.api.allocations import Share
@@ -62,9 +62,10 @@ CAUSES = {
 
 @pytest.fixture(autouse=True, scope="module")
 def patient() -> Iterator[None]:
-    """The scheduler finishes every attempt in one part, however busy the machine is."""
+    """The scheduler finishes every attempt in one part."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dray.core.devices.THINKING", 60.0)
+        patch.setattr("dray.core.devices.Turn", lambda: Turn(1 << 40))
+        patch.setattr("dray.allocator.index.QUICK_SEARCH", 1 << 40)
         yield
 
 
@@ -248,11 +249,11 @@ class ForgetfulIndex(Index):
         pool = msgspec.structs.replace(slice_.spec.pool, resourceSliceCount=1)
         super().upsert_slice(_changed(slice_, pool=pool) if self.forgotten == "completeness" else slice_)
 
-    def allocate(self, node: str, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Outcome:
-        return super().allocate(node, [self._asked(claim) for claim in claims], deadline)
+    def allocate(self, node: str, claims: Sequence[ResourceClaim], *limits: Any) -> Outcome:
+        return super().allocate(node, [self._asked(claim) for claim in claims], *limits)
 
-    def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None, among: int | None = None) -> Fits:
-        return super().fits([self._asked(claim) for claim in claims], deadline, among)
+    def fits(self, claims: Sequence[ResourceClaim], *limits: Any) -> Fits:
+        return super().fits([self._asked(claim) for claim in claims], *limits)
 
     def _asked(self, claim: ResourceClaim) -> ResourceClaim:
         asked = claim.spec.devices

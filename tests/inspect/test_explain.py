@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +14,7 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
 from dray.inspect.explain import NotThere, explain_claim, explain_pod, explain_request
 from dray.inspect.layout import text_of
-from dray.inspect.placement import Deadlines
+from dray.inspect.placement import Allowance
 from dray.inspect.snapshot import Snapshot
 from tests.allocator.building import slowly
 from tests.inspect.objects import (
@@ -794,13 +793,11 @@ def test_a_spread_pod_fits_where_the_scheduler_puts_it() -> None:
     assert [verdict.node for verdict in found.nodes if verdict.fits] == ["n1"]
 
 
-def test_an_explanation_ends_in_time_and_says_what_it_did_not_finish() -> None:
+def test_an_explanation_ends_after_its_steps_and_says_what_it_did_not_finish() -> None:
     devices = [device(f"d{i}", attributes={"index": {"int": i}}) for i in range(128)]
     costly = slowly(f'device.attributes["{DRIVER}"].index >= 1000', 80)
     objects = (node(), class_(), gpus("n1", devices), claim("c", wants(1, costly)), pod())
-    started = time.monotonic()
-    found = explain_pod(Snapshot.of(*objects), "default", "p", Deadlines.within(0.3))
-    assert time.monotonic() - started < 3
+    found = explain_pod(Snapshot.of(*objects), "default", "p", Allowance.within(0.3))
     assert found.cause.code == "TimedOut"
     assert [(v.node, v.is_late) for v in found.nodes] == [("n1", True)]
     assert found.late == ("n1",)

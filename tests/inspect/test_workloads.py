@@ -14,7 +14,7 @@ from dray.api.types.apps import Deployment
 from dray.api.types.batch import Job
 from dray.api.wire import Tree
 from dray.cli import main
-from dray.inspect.placement import Deadlines
+from dray.inspect.placement import Allowance
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.workloads import WorkloadCase
 from dray.testing import Cluster
@@ -99,7 +99,7 @@ def test_a_rollout_whose_pods_are_refused_waits_although_the_old_ones_run(capsys
 def test_a_workload_without_pods(replicas: int, wanted: str, says: str) -> None:
     """Without a controller manager nobody makes pods."""
     web = msgspec.convert(deployment(replicas), Deployment)
-    found, _ = WorkloadCase(Snapshot.of(web), web, Deadlines()).finding()
+    found, _ = WorkloadCase(Snapshot.of(web), web, Allowance()).finding()
     assert (found.cause.code, found.waits) == (wanted, bool(replicas))
     assert says in cause_wording.cause(found.cause)
 
@@ -123,7 +123,7 @@ def job(suspend: bool = False, **condition: str) -> Job:
 )
 @pytest.mark.wording
 def test_a_job_that_has_ended_or_is_suspended(one: Job, wanted: str, waits: bool) -> None:
-    found, _ = WorkloadCase(Snapshot.of(one), one, Deadlines()).finding()
+    found, _ = WorkloadCase(Snapshot.of(one), one, Allowance()).finding()
     assert (cause_wording.cause(found.cause), found.waits) == (wanted, waits)
 
 

@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from dray.allocator import Work
+from dray.allocator import Budget, Turn, Work
 from dray.api.types.core import Pod
 from dray.cel import Interrupt
 from dray.core.queue import SchedulingQueue, Waiting
-from dray.scheduler.thinking import Thinker
+from dray.scheduler.thinking import AHEAD, WRITTEN, Thinker
+from tests.allocator.test_budget import COSTLY, cluster, packing
 from tests.e2e.objects import pod
 from tests.waiting import eventually
 
 
 class Counting(Work):
+    size = 10
+
     def __init__(self, upto: int | None) -> None:
         self.upto = upto
-        self.count = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.steps == self.upto
 
     def run(self, interrupt: Interrupt) -> bool:
-        while self.count != self.upto:
-            self.count += 1
+        while not self.is_over:
+            self.steps += 1
             if interrupt():
                 return False
         return True
 
     def found(self) -> int:
-        return self.count
+        return self.steps
 
     def accept(self, found: int) -> None:
-        self.count = found
+        self.steps = found
+
+
+class Failing(Counting):
+    def run(self, interrupt: Interrupt) -> bool:
+        raise ValueError("nobody thought of this")
 
 
 @pytest.fixture
@@ -55,9 +68,9 @@ def waiting(queue: SchedulingQueue, name: str) -> Waiting:
     return queue.add(msgspec.convert(tree, Pod))
 
 
-async def gone_on(thinker: Thinker, one: Waiting, seconds: float | None = None) -> None:
+async def gone_on(thinker: Thinker, one: Waiting) -> None:
     event = asyncio.Event()
-    thinker.wait(one, seconds, lambda _: event.set())
+    thinker.wait(one, lambda _: event.set())
     await asyncio.wait_for(event.wait(), 60)
 
 
@@ -70,22 +83,24 @@ async def test_a_pod_goes_on_when_its_work_is_done(thinker: Thinker, queue: Sche
     thinker.need(one, [work])
     assert work.is_elsewhere
     await gone_on(thinker, one)
-    assert work.count == 1000
+    assert work.steps == 1000
     assert not work.is_elsewhere
 
 
 async def test_a_pod_goes_on_when_some_of_its_work_is_done(thinker: Thinker, queue: SchedulingQueue) -> None:
-    endless, short, one = Counting(None), Counting(1), waiting(queue, "p")
-    thinker.need(one, [endless, short])
+    short, endless, one = Counting(1), Counting(None), waiting(queue, "p")
+    thinker.need(one, [short, endless])
     await gone_on(thinker, one)
-    assert short.count == 1
+    assert short.steps == 1
     assert endless.is_elsewhere
 
 
-async def test_a_pod_goes_on_when_its_time_is_up(thinker: Thinker, queue: SchedulingQueue) -> None:
-    endless, one = Counting(None), waiting(queue, "p")
+async def test_the_work_of_one_pod_does_not_wait_for_that_of_another(thinker: Thinker, queue: SchedulingQueue) -> None:
+    endless, short, one, other = Counting(None), Counting(1), waiting(queue, "one"), waiting(queue, "other")
     thinker.need(one, [endless])
-    await gone_on(thinker, one, 0.01)
+    thinker.need(other, [short])
+    await gone_on(thinker, other)
+    assert short.steps == 1
     assert endless.is_elsewhere
 
 
@@ -100,23 +115,68 @@ async def test_work_is_given_up_when_the_last_pod_needs_it_no_more(thinker: Thin
     assert endless.is_elsewhere
     thinker.forget("other")
     await given_up(endless)
-    assert endless.count > 0
+    assert endless.steps > 0
 
 
-async def test_of_very_much_work_a_part_is_begun_at_a_time(
-    thinker: Thinker, queue: SchedulingQueue, monkeypatch: pytest.MonkeyPatch
+async def test_all_work_that_a_pod_needs_is_done_though_few_works_are_sent_at_a_time(
+    thinker: Thinker, queue: SchedulingQueue
 ) -> None:
-    monkeypatch.setattr("dray.scheduler.thinking.BEGINNING", -1.0)
-    works, one = [Counting(5) for _ in range(3)], waiting(queue, "p")
-    for number in range(1, 4):
-        thinker.need(one, [work for work in works if not work.count])
-        await gone_on(thinker, one)
-        assert sum(work.count == 5 for work in works) == number
+    works, one = [Counting(5) for _ in range(50)], waiting(queue, "p")
+    thinker.need(one, works)
+    assert sum(work.is_elsewhere for work in works) == AHEAD
+    await eventually(lambda: all(work.steps == 5 for work in works))
+
+
+async def test_devices_are_written_down_in_turns_of_the_event_loop(thinker: Thinker, queue: SchedulingQueue) -> None:
+    works = [Counting(5) for _ in range(3)]
+    for number, work in enumerate(works):
+        work.size = WRITTEN
+        thinker.need(waiting(queue, f"p{number}"), [work])
+    one, large = waiting(queue, "p"), [Counting(5) for _ in range(3)]
+    for work in large:
+        work.size = WRITTEN
+    thinker.need(one, large)
+    assert [work.is_elsewhere for work in large] == [True, False, False]
+    await eventually(lambda: all(work.steps == 5 for work in large))
+
+
+async def test_work_that_fails_is_given_up_and_the_pod_goes_on(thinker: Thinker, queue: SchedulingQueue) -> None:
+    failing, one = Failing(5), waiting(queue, "p")
+    thinker.need(one, [failing])
+    await gone_on(thinker, one)
+    assert failing.is_given_up
 
 
 async def test_a_pod_that_is_gone_does_not_go_on(thinker: Thinker, queue: SchedulingQueue) -> None:
     endless, one = Counting(None), waiting(queue, "p")
     thinker.need(one, [endless])
     queue.remove("p")
-    thinker.wait(one, None, lambda _: pytest.fail("it went on"))
+    thinker.wait(one, lambda _: pytest.fail("it went on"))
     await given_up(endless)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+async def test_an_index_answers_with_the_process_as_without_it_whatever_clocks_say(
+    thinker: Thinker, queue: SchedulingQueue, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    chance, ahead = random.Random(size), [0.0]
+
+    def jumping() -> float:
+        ahead[0] += chance.choice((0.0, 0.05, 60.0))
+        return ahead[0]
+
+    monkeypatch.setattr("dray.scheduler.thinking.time", SimpleNamespace(monotonic=jumping))
+    one = waiting(queue, "p")
+    for wish in (packing(*[size] * 5), COSTLY):
+        for budget in (Budget(200), Budget(600, 1200, 200), Budget(100_000, 600_000)):
+            index = cluster()
+            while True:
+                fits = index.fits([wish], budget, turn=Turn())
+                left = index.left_over()
+                if not left.is_anything:
+                    break
+                thinker.need(one, left.works)
+                if not left.is_hurried:
+                    await gone_on(thinker, one)
+            expected = cluster().fits([wish], budget)
+            assert (sorted(fits), fits.undecided) == (sorted(expected), expected.undecided)

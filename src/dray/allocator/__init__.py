@@ -1,9 +1,9 @@
 """Allocation of devices to claims: pure, exact, and fast enough to ask for every node.
 
-    allocate(node, claims, classes, slices, taken, features, deadline)
+    allocate(node, claims, classes, slices, taken, features, steps)
 
 serves all claims together on one node, or says why not. The answer is an `Allocated`, an `Unallocatable` that explains
-itself, a `Failed` for wrong input, or `GaveUp` when the deadline came first. It is always the answer that the allocator
+itself, a `Failed` for wrong input, or `GaveUp` when the steps that it may take were not enough. It is always the answer that the allocator
 of Kubernetes v1.37 gives or would give if it had the time: the first in the order of claims, requests, alternatives and
 devices. `Index` gives the same answers from state that is kept warm, and tells which of many nodes fit. `verify` checks
 an allocation without knowing how it was found. See docs/allocator.md for how and why, with examples.
@@ -13,6 +13,7 @@ is told in the codes of `dray.api.reasons.devices`.
 """
 
 from dray.allocator.allocation import allocate
+from dray.allocator.budget import UNLIMITED, Budget, Turn, steps_in
 from dray.allocator.identity import Features
 from dray.allocator.index import Fits, Index
 from dray.allocator.outcome import Allocated, Failed, GaveUp, Outcome, Unallocatable
@@ -20,7 +21,9 @@ from dray.allocator.verify import verify
 from dray.allocator.work import LeftOver, Work
 
 __all__ = [
+    "UNLIMITED",
     "Allocated",
+    "Budget",
     "Failed",
     "Features",
     "Fits",
@@ -28,8 +31,10 @@ __all__ = [
     "Index",
     "LeftOver",
     "Outcome",
+    "Turn",
     "Unallocatable",
     "Work",
     "allocate",
+    "steps_in",
     "verify",
 ]

@@ -1,4 +1,4 @@
-"""The allocator as one pure function: (node, claims, classes, slices, taken, features, deadline) to an outcome.
+"""The allocator as one pure function: (node, claims, classes, slices, taken, features, steps) to an outcome.
 
 It begins with nothing at each call; a scheduler that asks again and again keeps an `Index` instead, which ends in the
 same `decide`. Left out: writing the outcome anywhere.
@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from dray.allocator.bits import first
+from dray.allocator.budget import OutOfSteps, StepMeter, left_of
 from dray.allocator.capacity import nanos
 from dray.allocator.content import content_of
 from dray.allocator.diagnosis import diagnose
@@ -30,7 +31,7 @@ from dray.api.pools import by_pool
 from dray.api.reasons.devices import InputCode, InputProblem, TimedOut, TimeoutCode
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.cel import Interrupt, Interrupted, at
+from dray.cel import Interrupt
 
 
 def allocate(
@@ -40,27 +41,28 @@ def allocate(
     slices: Iterable[ResourceSlice],
     taken: Collection[tuple[str, str, str]] = (),
     features: Features = Features(),  # noqa: B008 (frozen)
-    deadline: float | None = None,
+    steps: int | None = None,
     shares: Iterable[Share] = (),
 ) -> Outcome:
     """Serve all claims together on a node.
 
     `taken` are the devices in use, as (driver, pool, device), and `shares` those parts of devices that are;
-    `deadline` is a reading of `time.monotonic()`. The answer is the first in the reference's order; the same input
-    always gives the same answer, but for the identities of new shares.
+    `steps` are those that it may take (`dray.allocator.budget`). The answer is the first in the reference's order; the
+    same input always gives the same answer, but for the identities of new shares.
     """
     by_name = {class_.metadata.name: class_ for class_ in classes}
     asked = plan([claim.spec.devices for claim in claims], by_name.get, features)
     seen = view(node, by_pool(slices), content_of, partial(Layout, features=features), features)
     names = [claim_name(claim) for claim in claims]
     try:
-        problem = pose(asked, seen.layout, features, deadline)
-    except Interrupted:
+        problem = pose(asked, seen.layout, features, steps)
+    except OutOfSteps:
         return INTERRUPTED
     if isinstance(problem, Fault):
         return problem.failed(seen, names)
     usage = used(seen, {DeviceId(*device) for device in taken}, shares)
-    return conclude(decide(problem, usage, expiry(deadline)), problem, usage, seen, names)
+    meter = StepMeter(left_of(steps, problem.steps))
+    return conclude(decide(problem, usage, meter), problem, usage, seen, names)
 
 
 def used(seen: NodeView, taken: Collection[DeviceId], shares: Iterable[Share]) -> NodeUsage:
@@ -87,7 +89,7 @@ INTERRUPTED = GaveUp(TimedOut(TimeoutCode.SELECTORS))
 Decision = Solution | Fault | Stuck | None
 
 
-def decide(problem: AllocationProblem, usage: NodeUsage, interrupt: Interrupt) -> Decision:
+def decide(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> Decision:
     """The first event of the search, with a short cut for the most common question."""
     simple = problem.simple
     if simple is not None:
@@ -98,29 +100,51 @@ def decide(problem: AllocationProblem, usage: NodeUsage, interrupt: Interrupt) -
             return Solution((DemandGrant(0, first(free, simple.wanted)),))
         event: Decision = None
     else:
-        event = search(problem, usage, interrupt)
+        event = search(problem, usage, meter)
     if event is None and problem.layout.invalid:
         return INVALID_POOLS
     return event
 
 
 class Searching(Work):
-    """The search for the answer to one question."""
+    """The search for the answer to one question. Whoever interrupts it by a return lets it start over."""
 
-    def __init__(self, problem: AllocationProblem, usage: NodeUsage) -> None:
+    def __init__(self, problem: AllocationProblem, usage: NodeUsage, limit: int | None) -> None:
         self._problem = problem
         self._usage = usage
+        self.limit = limit
         self.decision: Decision = Stuck(0, 0)
+        self._is_over = False
 
-    def run(self, interrupt: Interrupt) -> bool:
-        self.decision = decide(self._problem, self._usage, interrupt)
-        return not isinstance(self.decision, Stuck)
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
 
-    def found(self) -> Decision:
-        return self.decision
+    @property
+    def size(self) -> int:
+        return self._problem.layout.size
 
-    def accept(self, found: Decision) -> None:
-        self.decision = found
+    def run(self, interrupt: Interrupt | None) -> bool:
+        meter = StepMeter(self.limit, interrupt)
+        self.decision = decide(self._problem, self._usage, meter)
+        self.steps = meter.steps
+        self._is_over = meter.is_out or not isinstance(self.decision, Stuck)
+        return self.is_over
+
+    def run_quickly(self, steps: int) -> bool:
+        """Go on for a few steps; answers whether it is over."""
+        meter = StepMeter(steps if self.limit is None else min(steps, self.limit))
+        decision = decide(self._problem, self._usage, meter)
+        self.steps = meter.steps
+        if not isinstance(decision, Stuck) or (self.limit is not None and self.limit <= steps):
+            self.decision, self._is_over = decision, True
+        return self.is_over
+
+    def found(self) -> tuple[Decision, int, bool]:
+        return self.decision, self.steps, self.is_over
+
+    def accept(self, found: tuple[Decision, int, bool]) -> None:
+        self.decision, self.steps, self._is_over = found
 
 
 def conclude(
@@ -138,22 +162,15 @@ def conclude(
         case Stuck(item, got):
             return GaveUp(progress(problem.plan, item, got, names))
         case _:
-            return Unallocatable(lambda: diagnose(problem, usage, seen, names))
+            return Unallocatable(lambda meter: diagnose(problem, usage, seen, names, meter))
 
 
 def progress(asked: AllocationPlan, item: int, got: int, names: Sequence[str]) -> TimedOut:
-    """How far a search had come when its time was up."""
+    """How far a search had come when its steps were used up."""
     request = asked.requests[item]
     return TimedOut(
         TimeoutCode.SEARCH, names[request.claim], request.name, item + 1, requests=len(asked.requests), got=got
     )
-
-
-def expiry(deadline: float | None) -> Interrupt:
-    """Whether a reading of the monotonic clock has passed."""
-    if deadline is None:
-        return lambda: False
-    return at(deadline)
 
 
 def claim_name(claim: ResourceClaim) -> str:

@@ -7,13 +7,14 @@ Left out: which pools and nodes the devices belong to (`layout`, `pools`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
 from dray.allocator.bits import position, positions
+from dray.allocator.budget import OutOfSteps, Turn, left_of
 from dray.allocator.capacity import CapacityFault, Consumption, consumption, nanos
 from dray.allocator.deriving import QUICK_COST, QUICK_LENGTH, Deriving, Value
 from dray.allocator.taints import intolerable
@@ -21,10 +22,10 @@ from dray.allocator.work import Deferred, Work
 from dray.api.quantity import Quantity
 from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
 from dray.cel import STORED, CelError, DeviceView, Interrupt, Interrupted, NoSuchKey, Selector, compile_selector
-from dray.cel import at as until
 
 Requests = tuple[tuple[str, str], ...]
 """What a request asks of capacities, by name."""
+_NO_PRICES: Mapping[int, int] = {}
 
 
 class SelectorFailure(Enum):
@@ -49,6 +50,8 @@ class SelectorMatch(NamedTuple):
     devices: int
     errors: int
     causes: dict[int, FailedSelector]
+    steps: int = 0  # that all selectors took, found out now or earlier
+    prices: Mapping[int, int] = _NO_PRICES  # steps of the last selector by device, where they are more than one
 
 
 class _Judging(Work):
@@ -65,11 +68,21 @@ class _Judging(Work):
         self.matched = 0
         self.failed = before.errors
         self.causes = dict(before.causes)
+        self.prices: dict[int, int] = {}
+        self.before = before.steps  # that the selectors before took
+
+    @property
+    def is_over(self) -> bool:
+        return not self.left or self.is_out
+
+    @property
+    def size(self) -> int:
+        return self._content.size
 
     @property
     def is_costly(self) -> bool:
         """Whether it may take milliseconds to judge a device."""
-        return len(self._expression) > QUICK_LENGTH or self._selector.max_cost > QUICK_COST
+        return may_take_long(self._expression)
 
     @property
     def _selector(self) -> Selector:
@@ -78,41 +91,53 @@ class _Judging(Work):
     def run(self, interrupt: Interrupt | None) -> bool:
         selector = self._selector
         for at in positions(self.left):
+            if self.is_out:
+                break
             try:
                 self._judge(selector, at, interrupt)
             except Interrupted:
                 return False
             self.left &= ~(1 << at)
-            if self.left and interrupt is not None and interrupt():
+            if self.left and not self.is_out and interrupt is not None and interrupt():
                 return False
         return True
 
+    def charge(self, at: int, steps: int) -> None:
+        """Count the steps that a device took."""
+        self.steps += steps
+        if steps > 1:
+            self.prices[at] = steps
+
     def _judge(self, selector: Selector, at: int, interrupt: Interrupt | None) -> None:
-        failure = SelectorFailure.COMPILE
-        try:
-            if selector.error is not None:
-                raise selector.error
-            failure = SelectorFailure.RUNTIME
-            if selector.matches(self._content.view(at), interrupt=interrupt):
-                self.matched |= 1 << at
-        except Interrupted:
-            raise
-        except CelError as error:
-            if isinstance(error, NoSuchKey):
-                failure = SelectorFailure.MISSING_KEY
+        answer: bool | CelError
+        failure, steps = SelectorFailure.COMPILE, 1
+        if selector.error is not None:
+            answer = selector.error
+        else:
+            answer, steps = selector.judge(self._content.view(at), interrupt=interrupt)
+            failure = SelectorFailure.MISSING_KEY if isinstance(answer, NoSuchKey) else SelectorFailure.RUNTIME
+        self.charge(at, steps)
+        if isinstance(answer, CelError):
             self.failed |= 1 << at
-            self.causes[at] = FailedSelector(self._number, str(error), failure)
+            self.causes[at] = FailedSelector(self._number, str(answer), failure)
+        elif answer:
+            self.matched |= 1 << at
 
-    def found(self) -> tuple[int, int, int, dict[int, FailedSelector]]:
-        return self.left, self.matched, self.failed, self.causes
+    def found(self) -> _JudgingFound:
+        return self.left, self.matched, self.failed, self.causes, self.prices, self.steps
 
-    def accept(self, found: tuple[int, int, int, dict[int, FailedSelector]]) -> None:
-        self.left, self.matched, self.failed, self.causes = found
+    def accept(self, found: _JudgingFound) -> None:
+        self.left, self.matched, self.failed, self.causes, self.prices, self.steps = found
 
     @property
     def match(self) -> SelectorMatch:
         """What was found, once all are judged."""
-        return SelectorMatch(self.matched, self.failed, self.causes)
+        return SelectorMatch(
+            self.matched, self.failed, self.causes, self.before + self.steps, self.prices or _NO_PRICES
+        )
+
+
+_JudgingFound = tuple[int, int, int, dict[int, FailedSelector], dict[int, int], int]
 
 
 class Eligible(NamedTuple):
@@ -128,7 +153,6 @@ class Content:
     __slots__ = (
         "__weakref__",
         "_begun",
-        "_defers",
         "_derived",
         "_eligible",
         "_kept",
@@ -152,14 +176,8 @@ class Content:
         driver: str,
         devices: Sequence[Device],
         before: Content | None = None,
-        *,
-        defers: bool = False,
     ) -> None:
-        """`before` is what a slice held until now: most devices are as they were, and so is what is true of them.
-
-        With `defers`, whoever asks with a deadline is answered with `Deferred` where selectors may take long.
-        """
-        self._defers = defers
+        """`before` is what a slice held until now: most devices are as they were, and so is what is true of them."""
         self.driver = driver
         self.devices = tuple(devices)
         self.everything = (1 << len(devices)) - 1
@@ -208,39 +226,55 @@ class Content:
             self._places = {device.name: 1 << at for at, device in enumerate(self.devices)}
         return self._places.get(name, 0)
 
-    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> SelectorMatch:
+    @property
+    def size(self) -> int:
+        """How many devices there are."""
+        return len(self.devices)
+
+    def match(self, selectors: tuple[str, ...], limit: int | None = None, turn: Turn | None = None) -> SelectorMatch:
         """Run the selectors one after the other, each on the devices that passed those before.
 
-        Raises `Interrupted` at the deadline, a reading of `time.monotonic()`; who asks again goes on from there.
+        Raises `OutOfSteps` where that takes more steps than `limit`, whether it is known already or not. With a turn,
+        raises `Deferred` where selectors may take long, and `Interrupted` when the turn is over; who asks again goes on
+        from there.
         """
         found = self._matches.get(selectors)
         if found is None:
-            found = self._matches[selectors] = self._evaluate(selectors, deadline)
+            found = self._matches[selectors] = self._evaluate(selectors, limit, turn)
+        if limit is not None:
+            left_of(limit, found.steps)
         return found
 
-    def _evaluate(self, selectors: tuple[str, ...], deadline: float | None) -> SelectorMatch:
+    def steps_of(self, selectors: tuple[str, ...]) -> int:
+        """The steps that selectors took; none where nobody has asked for them."""
+        found = self._matches.get(selectors)
+        return 0 if found is None else found.steps
+
+    def _evaluate(self, selectors: tuple[str, ...], limit: int | None, turn: Turn | None) -> SelectorMatch:
         if not selectors:
             return SelectorMatch(self.everything, 0, {})
         judging = self._begun.get(selectors)
         if judging is None:
-            judging = self._begun[selectors] = self._begin(selectors, deadline)
-        may_defer = self._defers and deadline is not None
-        if judging.is_elsewhere or (judging.left and may_defer and judging.is_costly):
-            raise Deferred(judging)
-        if not judging.run(None if deadline is None else until(deadline)):
-            raise Interrupted
+            judging = self._begun[selectors] = self._begin(selectors, limit, turn)
+        own = left_of(limit, judging.before)
+        while judging.left:
+            left_of(own, judging.steps)
+            _compute(judging, own, turn)
         del self._begun[selectors]
         return judging.match
 
-    def _begin(self, selectors: tuple[str, ...], deadline: float | None) -> _Judging:
+    def _begin(self, selectors: tuple[str, ...], limit: int | None, turn: Turn | None) -> _Judging:
         """The devices that pass the selectors before the last, but for those that were judged in an earlier content."""
-        judging = _Judging(self, selectors, self.match(selectors[:-1], deadline))
+        judging = _Judging(self, selectors, self.match(selectors[:-1], limit, turn))
         if (then := self._matched_before.get(selectors)) is not None:
+            asked = judging.left
             for at, earlier in self._kept:
                 judging.matched |= (then.devices >> earlier & 1) << at
                 judging.failed |= (then.errors >> earlier & 1) << at
                 if earlier in then.causes:
                     judging.causes[at] = then.causes[earlier]
+                if asked >> at & 1:
+                    judging.charge(at, then.prices.get(earlier, 1))
                 judging.left &= ~(1 << at)
         return judging
 
@@ -272,17 +306,17 @@ class Content:
             return ()
         return (lists and listed(held)) or (comparable(held, device.name),)
 
-    def derived(self, expression: str, lists: bool, wanted: int, deadline: float | None = None) -> Deriving:
-        """The values that an expression has for at least these devices; raises `Interrupted` at the deadline."""
+    def derived(
+        self, expression: str, lists: bool, wanted: int, limit: int | None = None, turn: Turn | None = None
+    ) -> Deriving:
+        """The values that an expression has for at least these devices; raises as `match` does."""
         deriving = self._derived.get((expression, lists))
         if deriving is None:
             deriving = self._derived[expression, lists] = Deriving(self, expression, lists)
-        if deriving.ask(wanted):
-            may_defer = self._defers and deadline is not None
-            if deriving.is_elsewhere or (may_defer and deriving.is_costly):
-                raise Deferred(deriving)
-            if not deriving.run(None if deadline is None else until(deadline)):
-                raise Interrupted
+        while deriving.ask(wanted):
+            left_of(limit, deriving.price(deriving.known & wanted))
+            _compute(deriving, None if limit is None else deriving.steps + limit, turn)
+        left_of(limit, deriving.price(wanted))
         return deriving
 
     def eligible(self, requests: Requests, fractional: bool) -> Eligible:
@@ -315,6 +349,31 @@ class Content:
             )
             self._tolerated[tolerations] = found
         return found
+
+
+def may_take_long(expression: str) -> bool:
+    """Whether it may take milliseconds to judge a device by a selector; depends on its text alone."""
+    return len(expression) > QUICK_LENGTH or compile_selector(expression, features=STORED).max_cost > QUICK_COST
+
+
+def _compute(work: _Judging | Deriving, limit: int | None, turn: Turn | None) -> None:
+    """Let a computation go on until it is over or takes more steps than the limit. Raises as `Content.match` does."""
+    if work.is_given_up:
+        raise OutOfSteps
+    if work.is_elsewhere and turn is not None:
+        raise Deferred(work)
+    work.limit = limit
+    if turn is None:
+        work.run(None)
+        return
+    if work.is_costly:
+        raise Deferred(work)
+    ends = work.steps + turn.left
+    before = work.steps
+    is_over = work.run(lambda: work.steps >= ends)
+    turn.spend(work.steps - before)
+    if not is_over:
+        raise Interrupted
 
 
 def comparable(attribute: DeviceAttribute, owner: str) -> Value:

@@ -11,7 +11,7 @@ from typing import Protocol
 from dray.allocator.bits import positions
 from dray.allocator.work import Work
 from dray.cel import STORED, CelError, DeviceView, Interrupt, Interrupted
-from dray.cel.derived import DerivedAttribute, compile_derived
+from dray.cel.derived import DerivedAttribute, DerivedValue, compile_derived
 
 Value = tuple[str, object]
 
@@ -24,6 +24,13 @@ class DeviceViews(Protocol):
 
     def view(self, at: int) -> DeviceView:
         """The device at a position, as expressions see it."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+
+DerivingFound = tuple[int, dict[Value, int], int, dict[int, str], dict[int, int], int]
 
 
 class Deriving(Work):
@@ -38,14 +45,16 @@ class Deriving(Work):
         self._lists = lists
         self.left = 0
         self.known = 0
+        self.prices: dict[int, int] = {}  # steps by device, where they are more than one
         self.values: dict[Value, int] = {}
         self.errors = 0
         self.causes: dict[int, str] = {}
 
     def ask(self, wanted: int) -> bool:
-        """Ask for these devices as well; answers whether any is to be looked at."""
-        self.left |= wanted & ~self.known
-        return bool(self.left)
+        """Ask for these devices as well; answers whether any of them is to be looked at."""
+        unknown = wanted & ~self.known
+        self.left |= unknown
+        return bool(unknown)
 
     @property
     def _attribute(self) -> DerivedAttribute:
@@ -56,36 +65,57 @@ class Deriving(Work):
         """Whether it may take milliseconds to look at a device."""
         return len(self._expression) > QUICK_LENGTH or self._attribute.max_cost > QUICK_COST
 
+    def price(self, devices: int) -> int:
+        """The steps that devices took which are known."""
+        return devices.bit_count() + sum(steps - 1 for at, steps in self.prices.items() if devices >> at & 1)
+
+    @property
+    def is_over(self) -> bool:
+        return not self.left or self.is_out
+
+    @property
+    def size(self) -> int:
+        return self._devices.size
+
     def run(self, interrupt: Interrupt | None) -> bool:
         attribute = self._attribute
         for at in positions(self.left):
+            if self.is_out:
+                break
             try:
                 self._derive(attribute, at, interrupt)
             except Interrupted:
                 return False
             self.left &= ~(1 << at)
             self.known |= 1 << at
-            if self.left and interrupt is not None and interrupt():
+            if self.left and not self.is_out and interrupt is not None and interrupt():
                 return False
         return True
 
     def _derive(self, attribute: DerivedAttribute, at: int, interrupt: Interrupt | None) -> None:
+        found: DerivedValue | CelError
+        steps = 1
         try:
-            found = attribute.values(self._devices.view(at), interrupt=interrupt)
+            found, steps = attribute.judge(self._devices.view(at), interrupt=interrupt)
         except Interrupted:
             raise
         except CelError as error:
+            found = error
+        self.steps += steps
+        if steps > 1:
+            self.prices[at] = steps
+        if isinstance(found, CelError):
             self.errors |= 1 << at
-            self.causes[at] = str(error)
+            self.causes[at] = str(found)
             return
         is_own = found.is_list and not self._lists
         values: tuple[Value, ...] = (("only", at),) if is_own else found.values
         for value in values:
             self.values[value] = self.values.get(value, 0) | 1 << at
 
-    def found(self) -> tuple[int, int, dict[Value, int], int, dict[int, str]]:
-        return self.left, self.known, self.values, self.errors, self.causes
+    def found(self) -> DerivingFound:
+        return self.known, self.values, self.errors, self.causes, self.prices, self.steps
 
-    def accept(self, found: tuple[int, int, dict[Value, int], int, dict[int, str]]) -> None:
-        _, self.known, self.values, self.errors, self.causes = found
+    def accept(self, found: DerivingFound) -> None:
+        self.known, self.values, self.errors, self.causes, self.prices, self.steps = found
         self.left &= ~self.known  # more may have been asked for meanwhile

@@ -1,20 +1,20 @@
 """Counts where devices were lost and which requests stand in each other's way.
 
 Runs only when somebody asks why, after the search has found nothing, and never takes long: a smallest conflict is looked
-for within a fixed number of steps and left out where that is not enough. Left out: words.
+for within a number of steps and left out where that is not enough. Left out: words.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from itertools import chain, combinations, islice
 
 from dray.allocator.bits import members, position
+from dray.allocator.budget import OutOfSteps, StepMeter, left_of
 from dray.allocator.capacity import from_nanos, largest
-from dray.allocator.content import Requests
+from dray.allocator.content import Requests, may_take_long
 from dray.allocator.deriving import Value
-from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Standing
+from dray.allocator.feasibility import DeviceDemand, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
 from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
 from dray.allocator.layout import LayoutPart, NodeView, PoolShape
@@ -40,27 +40,34 @@ from dray.cel import Interrupted
 
 LACKING_TOLD = 8  # amounts that a step names; there may be thousands
 DEVICES_ASKED = 512  # devices that are asked what they lack
-WITHHELD_SECONDS = 0.01  # what selectors may take on devices of a pool that cannot be used: nobody has judged them yet
-PATIENCE = 5000  # questions to the oracle before the search for a smallest conflict ends
+WITHHELD_STEPS = 500  # what selectors may take on devices of a pool that cannot be used: nobody has judged them yet
+PATIENCE = 100_000  # steps after which the search for a smallest conflict ends
+REQUEST_STEPS = 5  # of counting where the devices of one alternative were lost, for a few devices
+DEVICES_IN_STEP = 8
 
 
-def diagnose(problem: AllocationProblem, usage: NodeUsage, view: NodeView, claims: Sequence[str]) -> Reasons:
+def diagnose(
+    problem: AllocationProblem,
+    usage: NodeUsage,
+    view: NodeView,
+    claims: Sequence[str],
+    meter: StepMeter | None = None,
+) -> Reasons:
     """Why the claims of these names cannot be served on the node of the view."""
-    return _Diagnosis(problem, usage, view, claims).reasons()
+    return _Diagnosis(problem, usage, view, claims, meter or StepMeter(PATIENCE)).reasons()
 
 
 class _Diagnosis:
-    def __init__(self, problem: AllocationProblem, usage: NodeUsage, view: NodeView, claims: Sequence[str]) -> None:
+    def __init__(
+        self, problem: AllocationProblem, usage: NodeUsage, view: NodeView, claims: Sequence[str], meter: StepMeter
+    ) -> None:
         self.problem = problem
         self.taken = usage.taken
         self.view = view
         self.claims = claims
-        self.asked = 0
-        self.foresight = Foresight(problem, usage, self._impatient)
-
-    def _impatient(self) -> bool:
-        self.asked += 1
-        return self.asked > PATIENCE
+        self.foresight = Foresight(problem, usage, meter)
+        choices = sum(len(item.choices) for item in problem.items)
+        meter.steps += choices * (REQUEST_STEPS + problem.layout.size // DEVICES_IN_STEP)
 
     def reasons(self) -> Reasons:
         requests = tuple(self._request(number) for number in range(len(self.problem.items)))
@@ -100,11 +107,10 @@ class _Diagnosis:
         number = next((number for number, request in enumerate(requests) if not request.enough), None)
         if number is None:
             return False
-        ends = time.monotonic() + WITHHELD_SECONDS
         ways = zip(self.problem.plan.requests[number].alternatives, requests[number].alternatives, strict=True)
         try:
             return any(
-                reasons.available + _matching(shape.withheld, way.selectors, ends) >= max(reasons.needed, 1)
+                reasons.available + _matching(shape.withheld, way.selectors) >= max(reasons.needed, 1)
                 for way, reasons in ways
             )
         except Interrupted:
@@ -169,7 +175,7 @@ class _Diagnosis:
             demand = DeviceDemand(0, 0, (Option(0, few, devices, (), COUNTERS_ONLY),))
             try:
                 served = self.foresight.oracle.solve([demand], Standing(()))
-            except DeadlinePassed:
+            except Interrupted:
                 break
             if served is not None:
                 return devices.bit_count() if few == choice.wanted else few
@@ -260,7 +266,7 @@ class _Diagnosis:
             demands.append(demand)
         try:
             found = self._smallest(demands)
-        except DeadlinePassed:
+        except Interrupted:
             return None
         return None if found is None else self._describe(tuple(demand.item for demand in found))
 
@@ -293,9 +299,16 @@ class _Diagnosis:
         return RequestConflict(names, needed, devices.bit_count())
 
 
-def _matching(parts: Iterable[LayoutPart], selectors: tuple[str, ...], deadline: float) -> int:
-    """How many devices pass the selectors; raises `Interrupted` at the deadline."""
-    return sum((part.content.match(selectors, deadline).devices & part.visible).bit_count() for part in parts)
+def _matching(parts: Iterable[LayoutPart], selectors: tuple[str, ...]) -> int:
+    """How many devices pass the selectors; raises `OutOfSteps` where that takes long to find out."""
+    found = steps = 0
+    if any(map(may_take_long, selectors)):
+        raise OutOfSteps
+    for part in parts:
+        match = part.content.match(selectors, left_of(WITHHELD_STEPS, steps))
+        steps += match.steps
+        found += (match.devices & part.visible).bit_count()
+    return found
 
 
 def _beyond(id_: str, device: Device, asked: Requests) -> list[LackingAmount]:

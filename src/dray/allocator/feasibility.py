@@ -5,21 +5,24 @@ one with the fewest possibilities first, after cheap conditions have struck out 
 common value, a matching of the least that is asked, a packing of groups into values, more than all counters have. Devices
 that consume counters or capacity are taken one by one where the lowest that fit do not serve everybody. Parts that share
 nothing are solved apart, and states that failed are remembered up to the names of equal values. Packing is NP-hard, hence
-the deadline. Left out: order; any answer will do here (`search`).
+steps are counted. Left out: order; any answer will do here (`search`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from dray.allocator.bipartite import Shortage, Wish, assign
 from dray.allocator.bits import lowest, members, split, union
+from dray.allocator.budget import StepMeter
 from dray.allocator.packing import NOTHING_SPENT, NodeRoom, Spent, Takes
 from dray.allocator.problem import ConstraintBits
+
+DEMAND_STEPS = 3  # of a question to the oracle, for each demand in it
 
 
 class Option(NamedTuple):
@@ -70,30 +73,27 @@ class Standing(NamedTuple):
         return self._replace(pins=after)
 
 
-class DeadlinePassed(Exception):
-    """The deadline has passed."""
-
-
 class Oracle:
-    """Answers whether demands can be served, for one problem. `pulse` is called often and may raise `DeadlinePassed`."""
+    """Answers whether demands can be served, for one problem. Each question is charged to the meter, which may end it."""
 
-    def __init__(self, rules: Sequence[ConstraintBits], room: NodeRoom, pulse: Callable[[], None]) -> None:
+    def __init__(self, rules: Sequence[ConstraintBits], room: NodeRoom, meter: StepMeter) -> None:
         self.rules = rules
         self.room = room
         self.shareable = room.packing.shareable
         self.packed = room.packing.packed
-        self.pulse = pulse
+        self._meter = meter
         self._failed: set[object] = set()
 
     def solve(
         self, demands: Sequence[DeviceDemand], standing: Standing, budgets: dict[int, int] | None = None
     ) -> Witness | None:
         """A grant for every demand, or None. `budgets` limits the devices of some claims."""
-        self.pulse()
         if len(demands) == 1 and len(demands[0].options) == 1 and not demands[0].options[0].rules:
             option = demands[0].options[0]
             if option.wanted < 2 or not option.devices & self.packed:
+                self._meter.spend()
                 return _alone(demands[0])
+        self._meter.spend(DEMAND_STEPS * len(demands))
         narrowed = self._narrow(list(demands), standing.pins, budgets or {})
         if narrowed is None:
             return None

@@ -7,11 +7,12 @@ comes before them can be served. Left out: the order of decisions (`search`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members
-from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Oracle, Standing, Witness
+from dray.allocator.budget import StepMeter
+from dray.allocator.feasibility import DeviceDemand, Option, Oracle, Standing, Witness
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, NodeUsage, Spent
 from dray.allocator.problem import AllocationProblem, AlternativeBits, ConstraintBits, Item
@@ -70,18 +71,13 @@ def _first_refused(rule: ConstraintBits, pin: int, matching: int) -> int:
 class Foresight:
     """Looks ahead from states of one search."""
 
-    def __init__(self, problem: AllocationProblem, usage: NodeUsage, expired: Callable[[], bool]) -> None:
+    def __init__(self, problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> None:
         self.problem = problem
         self.items = problem.items
         self.taken = usage.taken
-        self.expired = expired
+        self.meter = meter
         self.room = problem.layout.packing.room(usage)
-        self.oracle = Oracle(problem.rules, self.room, self.pulse)
-
-    def pulse(self) -> None:
-        """Stop everything once the deadline has passed."""
-        if self.expired():
-            raise DeadlinePassed
+        self.oracle = Oracle(problem.rules, self.room, meter)
 
     def answer(self, state: SearchState) -> Witness | None:
         """A way to serve all that is left; empty where there seems to be one that cannot be told."""

@@ -9,14 +9,15 @@ Not thread-safe. Left out: watching the cluster.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide, expiry
+from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide
 from dray.allocator.bits import positions, without
+from dray.allocator.budget import QUICK_SEARCH, UNLIMITED, Budget, OutOfSteps, StepMeter, Turn, left_of
 from dray.allocator.content import Content
 from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
@@ -36,13 +37,13 @@ from dray.cel import Interrupted
 
 PLANS_KEPT = 256  # different specs in flight at a time; the one not asked about for longest is forgotten first
 DECISIONS_KEPT = 16384  # for one plan; forgotten all at once
-SEARCHES_KEPT = 256  # for one plan, that are not over
+SEARCHES_KEPT = 16384  # for one plan, that are not over: one for each node
 LAYOUTS_KEPT = 64  # for one plan, before those are looked for that no node has any more
-SHARE_SECONDS = 0.02  # for one node at least, where many share the time: less is not enough for a slow selector
 LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING_LEFT_OVER = LeftOver((), False)
+_UNPOSED = Fault(InputProblem(InputCode.UNKNOWN_NODE), 0)  # no problem: nobody has looked yet
 
 Question = tuple[bytes, ...]  # what claims ask for; the same for claims with equal specs
 
@@ -52,8 +53,9 @@ class Fits:
 
     One answer is one object: whoever asks the same again before it changes gets the same. Iterates over the names of
     the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers: those that fit, those where
-    the input is wrong (ask `Index.allocate` for the error), and those for which there was not enough time. `question` is
-    the same for claims that ask for the same.
+    the input is wrong (ask `Index.allocate` for the error), and those for which the steps were not enough, or which are
+    left over (`Index.left_over`); `beyond` are those of them that were not looked at. `question` is the same for claims
+    that ask for the same.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Fits:
         failing: int,
         undecided: int,
         score: Callable[[int], int],
+        beyond: int = 0,
     ) -> None:
         self._inventory = inventory
         self._score = score
@@ -71,6 +74,7 @@ class Fits:
         self.nodes = nodes
         self.failing = failing
         self.undecided = undecided
+        self.beyond = beyond
 
     def __len__(self) -> int:
         return self.nodes.bit_count()
@@ -88,7 +92,7 @@ class Fits:
     def without(self, number: int) -> Fits:
         """The same answer but for one node, which does not fit."""
         rest = self.nodes & ~(1 << number)
-        return Fits(self._inventory, self.question, rest, self.failing, self.undecided, self._score)
+        return Fits(self._inventory, self.question, rest, self.failing, self.undecided, self._score, self.beyond)
 
     def names(self, nodes: int) -> Iterator[str]:
         """The names of the nodes in a bit set."""
@@ -104,17 +108,31 @@ class Fits:
         return 0 if number is None or not self.nodes >> number & 1 else self._score(number)
 
 
+_SearchKey = tuple[Layout, NodeUsage]
+
+
+class _Verdict(NamedTuple):
+    """What is known of a node: it fits, its input is wrong, or its steps were not enough. None of these: it does not fit."""
+
+    fits: bool = False
+    fails: bool = False
+    is_out: bool = False
+
+
 class _NodeGroup:
     """Nodes to which the same devices matter, and what was decided for them."""
 
-    __slots__ = ("key", "nodes", "score", "size", "verdict")
+    __slots__ = ("key", "layout", "nodes", "score", "search", "size", "steps", "verdict")
 
     def __init__(self, key: tuple[object, ...]) -> None:
         self.key = key
         self.nodes = 0
         self.size = 0
         self.score = 0
-        self.verdict: tuple[bool, bool] | None = None  # fits, fails; None while that does not hold for all of them
+        self.verdict: _Verdict | None = None  # None while it does not hold for all of them
+        self.layout: Layout | None = None  # of one of them, and the search there: what deciding for them took
+        self.search: _SearchKey | None = None
+        self.steps = 0  # that the search took
 
     def join(self, number: int) -> None:
         self.nodes |= 1 << number
@@ -127,21 +145,32 @@ class _NodeGroup:
 
 
 class _PlanEntry:
-    """All that is known about one plan. On nodes that are `apart`, its claims do not meet and are looked at one by one."""
+    """All that is known about one plan, where each node may take `limit` steps.
 
-    def __init__(self, question: Question, plan: AllocationPlan, position: int) -> None:
+    On nodes that are `apart`, its claims do not meet and are looked at one by one.
+    """
+
+    def __init__(self, question: Question, plan: AllocationPlan, position: int, limit: int | None) -> None:
         self.question = question
         self.plan = plan
+        self.limit = limit
         self.position = position  # in the log of changes
         self.fitting = 0
         self.failing = 0
+        self.out = 0  # nodes that take more steps than they may
         self.stale = -1
+        self.charged = (
+            0  # steps that deciding for all nodes took, or more: what was found out for nodes that changed counts
+        )
         self.apart = 0
         self.answer: Fits | None = None  # the last one given
-        self.problems: dict[Layout, AllocationProblem | Fault] = {}
-        self.decisions: dict[tuple[Layout, NodeUsage], Decision] = {}
-        self.searches: dict[tuple[Layout, NodeUsage], Searching] = {}  # those that are not over
-        self.is_hard = False  # a search was not over in time: the next ones are not begun by an index that defers
+        self.problems: dict[Layout, AllocationProblem | Fault | None] = {}  # None where that takes too many steps
+        self.decisions: dict[_SearchKey, tuple[Decision, int]] = {}  # with the steps that they took
+        self.searches: dict[_SearchKey, Searching] = {}  # those that are not over
+        self.waits: dict[int, Work] = {}  # by node, what it was left over for
+        self.is_hard = False  # a search was not over quickly: with a turn, the next ones are not begun
+        self.content_steps: dict[Content, int] = {}  # that selectors took, by the contents of problems
+        self._selectors = {way.selectors for request in plan.requests for way in request.alternatives}
         self.groups: dict[int, _NodeGroup] = {}
         self.by_key: dict[tuple[object, ...], _NodeGroup] = {}
         self._touches: dict[Content, bool] = {}
@@ -155,21 +184,22 @@ class _PlanEntry:
         contents = {part.content for layout in seen for _, part in layout.parts}
         self.problems = {layout: known for layout, known in self.problems.items() if layout in seen}
         self.decisions = {key: known for key, known in self.decisions.items() if key[0] in seen}
+        self.content_steps = {content: known for content, known in self.content_steps.items() if content in contents}
         self._touches = {content: known for content, known in self._touches.items() if content in contents}
         self._room = max(LAYOUTS_KEPT, 2 * len(self.problems))
 
-    def keep_search(self, key: tuple[Layout, NodeUsage], searching: Searching) -> None:
+    def keep_search(self, key: _SearchKey, searching: Searching) -> None:
         """Keep a search that is not over."""
         if len(self.searches) >= SEARCHES_KEPT:
             del self.searches[next(iter(self.searches))]
         self.searches[key] = searching
 
-    def touches(self, content: Content, deadline: float | None) -> bool:
+    def touches(self, content: Content, turn: Turn | None) -> bool:
         """Whether any device of a content can matter to the plan."""
         found = self._touches.get(content)
         if found is None:
             matches = (
-                content.match(alternative.selectors, deadline)
+                content.match(alternative.selectors, self.limit, turn)
                 for request in self.plan.requests
                 for alternative in request.alternatives
             )
@@ -178,6 +208,9 @@ class _PlanEntry:
 
     def regard(self, change: StockChange) -> None:
         """Let a change make nodes stale; where anything may have changed, also forget which devices matter there."""
+        if self.waits:
+            for number in [number for number in self.waits if change.nodes >> number & 1]:
+                del self.waits[number]
         if change.content is None:
             self.stale |= change.nodes
             self.apart &= ~change.nodes
@@ -193,11 +226,41 @@ class _PlanEntry:
             if not group.size:
                 del self.by_key[group.key]
 
-    def note(self, group: _NodeGroup, fits: bool, fails: bool) -> None:
-        """Note what was decided for the nodes of a group."""
-        group.verdict = fits, fails
-        self.fitting = self.fitting | group.nodes if fits else without(self.fitting, group.nodes)
-        self.failing = self.failing | group.nodes if fails else without(self.failing, group.nodes)
+    def note(self, nodes: int, verdict: _Verdict) -> None:
+        """Note what was decided for some nodes."""
+        self.fitting = self.fitting | nodes if verdict.fits else without(self.fitting, nodes)
+        self.failing = self.failing | nodes if verdict.fails else without(self.failing, nodes)
+        self.out = self.out | nodes if verdict.is_out else without(self.out, nodes)
+
+    def keep_problem(self, layout: Layout, problem: AllocationProblem | Fault | None) -> None:
+        """Keep what a layout makes of the plan, and count the steps of it that no other layout took."""
+        self.problems[layout] = problem
+        if problem is None:
+            self.charged += self.limit or 0
+        elif isinstance(problem, AllocationProblem):
+            self.charged += problem.derived_steps
+            for _, part in layout.parts:
+                if part.content not in self.content_steps:
+                    steps = sum(map(part.content.steps_of, self._selectors))
+                    self.content_steps[part.content] = steps
+                    self.charged += steps
+
+    def bill(self, number: int, layout: Layout) -> Iterator[tuple[object, int]]:
+        """What deciding for a node took, part by part; parts with equal names are shared with other nodes.
+
+        Where the node is in no group, `layout` is what it sees.
+        """
+        group = self.groups.get(number)
+        if group is not None and group.layout is not None:
+            layout = group.layout
+            yield group.search, group.steps
+        problem = self.problems.get(layout, _UNPOSED)
+        if problem is None:
+            yield layout, self.limit or 0
+        elif isinstance(problem, AllocationProblem):
+            yield layout, problem.derived_steps
+            for _, part in layout.parts:
+                yield part.content, self.content_steps.get(part.content, 0)
 
     def score(self, number: int) -> int:
         """The preference of a node that was settled."""
@@ -212,14 +275,14 @@ class Index:
     """
 
     def __init__(self, features: Features = Features(), *, defers: bool = False) -> None:  # noqa: B008 (frozen)
-        """One that `defers` does not compute for long where a deadline is given; `left_over` tells what is to be done."""
+        """One that `defers` is to be asked in turns; `left_over` tells what is to be done between them."""
         self.features = features
         self.defers = defers
         self._left_over: dict[Work, None] = {}
         self._is_hurried = False
-        self._inventory = Inventory(features, defers=defers)
+        self._inventory = Inventory(features)
         self._classes: dict[str, DeviceClass] = {}
-        self._entries: dict[Question, _PlanEntry] = {}
+        self._entries: dict[tuple[Question, int | None], _PlanEntry] = {}
         self._forgotten = 0  # changes already dropped from the front of the log
 
     # What the cluster has.
@@ -315,133 +378,213 @@ class Index:
 
     # What can be had.
 
-    def allocate(self, node: str, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Outcome:
-        """Serve all claims together on a node. Takes nothing: call `take` with what is kept."""
+    def allocate(
+        self, node: str, claims: Sequence[ResourceClaim], steps: int | None = None, turn: Turn | None = None
+    ) -> Outcome:
+        """Serve all claims together on a node within so many steps. Takes nothing: call `take` with what is kept.
+
+        With a turn, what takes long is left over, and the answer is `GaveUp` until it is done.
+        """
         number = self._inventory.number(node)
         if number is None:
             return Failed(InputProblem(InputCode.UNKNOWN_NODE, subject=node, node_only=True))
         sight = self._inventory.sight(number)
-        entry = self._entry(claims)
+        entry = self._entry(claims, steps)
+        names = [claim_name(claim) for claim in claims]
         try:
-            problem = self._problem(entry, sight.view.layout, deadline)
+            problem = self._problem(entry, sight.view.layout, turn)
+            if isinstance(problem, Fault):
+                return problem.failed(sight.view, names)
+            usage = sight.usage()
+            return conclude(self._decision(entry, problem, usage, turn), problem, usage, sight.view, names)
+        except OutOfSteps:
+            return INTERRUPTED
         except Interrupted as interrupted:
             self._leave_over(interrupted)
             return INTERRUPTED
-        names = [claim_name(claim) for claim in claims]
-        if isinstance(problem, Fault):
-            return problem.failed(sight.view, names)
-        usage = sight.usage()
-        return conclude(self._decision(entry, problem, usage, deadline), problem, usage, sight.view, names)
 
-    def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None, among: int | None = None) -> Fits:
+    def fits(
+        self,
+        claims: Sequence[ResourceClaim],
+        budget: Budget = UNLIMITED,
+        among: int | None = None,
+        turn: Turn | None = None,
+    ) -> Fits:
         """Which nodes, of the set `among` or of all, can serve all claims together.
 
-        Only nodes that changed since the last question are looked at. Where the deadline is short, what was found out
-        is kept, and who asks again gets on.
+        Only nodes that changed since the last question are looked at. With a turn, what is not done when it is over is
+        left over; what was found out is kept, and who asks again gets on.
         """
         asked = self._inventory.everyone if among is None else self._inventory.everyone & among
-        each = [self.fits([claim], deadline, asked) for claim in claims] if len(claims) > 1 else []
-        parts = [self._entry([claim]) for claim in claims] if each else []
-        entry = self._entry(claims)
-        self._refresh(entry, parts, asked, deadline)
-        together, undecided, failing = entry.apart, entry.stale & asked, entry.failing & ~entry.stale
+        several = len(claims) > 1
+        each = [self.fits([claim], budget.thorough(), asked, turn) for claim in claims] if several else []
+        parts = [self._entry([claim], budget.node) for claim in claims] if several else []
+        entry = self._entry(claims, budget.node)
+        beyond = self._refresh(entry, parts, asked, budget, turn)
+        together, undecided = entry.apart, (entry.stale | entry.out) & asked | beyond
+        failing = entry.failing & ~(entry.stale | beyond)
         for own in each:
             undecided |= own.undecided & entry.apart
             together &= own.nodes
 
-        fitting, last = (entry.fitting & ~entry.apart | together) & ~entry.stale, entry.answer
-        if last is not None and last.nodes == fitting and last.failing == failing and last.undecided == undecided:
+        fitting, last = (entry.fitting & ~entry.apart | together) & ~(entry.stale | beyond), entry.answer
+        told = (fitting, failing, undecided, beyond)
+        if last is not None and (last.nodes, last.failing, last.undecided, last.beyond) == told:
             return last
 
         def score(number: int) -> int:
             return sum(own._score(number) for own in each) if entry.apart >> number & 1 else entry.score(number)
 
-        entry.answer = Fits(self._inventory, entry.question, fitting, failing, undecided, score)
+        entry.answer = Fits(self._inventory, entry.question, fitting, failing, undecided, score, beyond)
         return entry.answer
 
-    def _refresh(self, entry: _PlanEntry, parts: Sequence[_PlanEntry], asked: int, deadline: float | None) -> None:
-        """Settle the nodes among those asked for that something has happened to."""
+    def _refresh(
+        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], asked: int, budget: Budget, turn: Turn | None
+    ) -> int:
+        """Settle the nodes among those asked for that something has happened to. Answers those beyond the budget."""
         self._catch_up(entry)
         everyone = self._inventory.everyone
         entry.fitting &= everyone
         entry.failing &= everyone
+        entry.out &= everyone
+        least = min((steps for steps in (budget.total, budget.enough) if steps is not None), default=None)
+        left_over, beyond = dict(self._left_over), 0
         waiting = entry.stale & asked
-        while waiting:
-            seen, unsettled = self._settle_some(entry, parts, waiting, deadline)
+        while waiting and (least is None or entry.charged <= least):
+            seen, unsettled = self._settle_some(entry, parts, waiting, turn)
             entry.stale = without(entry.stale, seen) | unsettled
             waiting = without(waiting, seen)
-            if waiting and self._is_over(deadline):
+            if waiting and turn is not None and turn.is_over:
                 self._is_hurried = True
                 break
+        if least is not None and entry.charged > least:
+            self._left_over = left_over
+            beyond = self._settle_in_order(entry, parts, asked, budget, turn)
         if entry.apart:
             entry.failing &= ~entry.apart
+            entry.out &= ~entry.apart
+        return beyond
 
     def _settle_some(
-        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], waiting: int, deadline: float | None
+        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], waiting: int, turn: Turn | None
     ) -> tuple[int, int]:
-        """Look at nodes by number, up to one that is settled together with others, or until the time is over.
+        """Look at nodes by number, up to one that is settled together with others, or until the turn is over.
 
         Answers which were looked at, and those of them that are not settled. To change a set of thousands of nodes is
         to copy it, so that is not done for every node.
         """
-        unsettled, left = 0, waiting.bit_count()
+        unsettled = 0
         for number in positions(waiting):
-            nodes, is_settled = self._settle_node(entry, parts, number, _share(deadline, left))
-            left -= 1
+            nodes, is_settled = self._settle_node(entry, parts, number, turn)
             if not is_settled:
                 unsettled |= nodes or 1 << number
-            if nodes or self._is_over(deadline):
+            if nodes or (turn is not None and turn.is_over):
                 return nodes | waiting & ((2 << number) - 1), unsettled
         return waiting, unsettled
 
-    def _is_over(self, deadline: float | None) -> bool:
-        """Whether an index that defers is to leave the rest for later."""
-        return self.defers and deadline is not None and time.monotonic() > deadline
+    def _settle_in_order(
+        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], asked: int, budget: Budget, turn: Turn | None
+    ) -> int:
+        """Settle nodes by number and charge each for what those before it did not pay; answers those beyond the budget.
+
+        A node that is left over hides what those after it would be charged with, so these are looked at in any case.
+        """
+        charged, paid, is_known = 0, set[object](), True
+        fitting = 0
+        for number in positions(asked & ~entry.apart):
+            bit = 1 << number
+            limit = budget.enough if fitting and budget.enough is not None else budget.total
+            if is_known and limit is not None and charged > limit:
+                return asked & ~entry.apart & ~(bit - 1)
+            if entry.stale & bit:
+                if turn is not None and turn.is_over:
+                    self._is_hurried = True
+                    return 0
+                nodes, is_settled = self._settle_node(entry, parts, number, turn)
+                if is_settled:
+                    entry.stale = without(entry.stale, nodes | bit)
+                else:
+                    is_known = False
+            for name, steps in entry.bill(number, self._inventory.sight(number).view.layout):
+                if name not in paid:
+                    paid.add(name)
+                    charged += steps
+            fitting |= entry.fitting & bit
+        if is_known and not without(self._inventory.everyone, asked):
+            entry.charged = charged
+        return 0
 
     def _settle_node(
-        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], number: int, deadline: float | None
+        self, entry: _PlanEntry, parts: Sequence[_PlanEntry], number: int, turn: Turn | None
     ) -> tuple[int, bool]:
-        """Decide for a node: the set of nodes of its group where there are others in it, and whether there was time."""
+        """Decide for a node: the set of nodes of its group where there are others in it, and whether that is done."""
         sight, nodes = self._inventory.sight(number), 0
+        if turn is not None:
+            if (work := entry.waits.pop(number, None)) is not None and not (work.is_over or work.is_given_up):
+                return self._let_wait(entry, number, work)
+            turn.spend(1)
         try:
-            if parts and self._apart(parts, sight, deadline):
+            if parts and self._apart(parts, sight, turn):
                 entry.apart |= 1 << number
                 return 0, True
-            group = self._group(entry, sight, deadline)
+            group = self._group(entry, sight, turn)
             nodes = group.nodes if group.size > 1 else 0
-            return nodes, self._settle(entry, group, sight, deadline)
+            self._settle(entry, group, sight, turn)
+            return nodes, True
+        except OutOfSteps:
+            if sight.view.layout not in entry.problems:
+                entry.keep_problem(sight.view.layout, None)
+            entry.note(1 << number, _Verdict(is_out=True))
+            return 0, True
+        except Deferred as deferred:
+            self._let_wait(entry, number, deferred.work)
+            return nodes, False
         except Interrupted as interrupted:
             self._leave_over(interrupted)
             return nodes, False
 
-    def _apart(self, parts: Sequence[_PlanEntry], sight: Sight, deadline: float | None) -> bool:
+    def _let_wait(self, entry: _PlanEntry, number: int, work: Work) -> tuple[int, bool]:
+        """Leave a node over for some work; no turn goes into it before that is done."""
+        entry.waits[number] = work
+        self._left_over[work] = None
+        return 0, False
+
+    def _apart(self, parts: Sequence[_PlanEntry], sight: Sight, turn: Turn | None) -> bool:
         """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
         if any(pool.state is not PoolState.USABLE for pool in sight.view.layout.pools):
             return False
         for contents in sight.together():
-            if sum(any(part.touches(content, deadline) for content in contents) for part in parts) > 1:
+            if sum(any(part.touches(content, turn) for content in contents) for part in parts) > 1:
                 return False
-        problems = (self._problem(part, sight.view.layout, deadline) for part in parts)
+        problems = (self._problem(part, sight.view.layout, turn) for part in parts)
         return all(isinstance(problem, AllocationProblem) and not problem.alarming for problem in problems)
 
-    def _settle(self, entry: _PlanEntry, group: _NodeGroup, sight: Sight, deadline: float | None) -> bool:
-        """Decide for the nodes of a group, of which `sight` is one; answers False where time ran out."""
+    def _settle(self, entry: _PlanEntry, group: _NodeGroup, sight: Sight, turn: Turn | None) -> None:
+        """Decide for the nodes of a group, of which `sight` is one."""
         decision: Decision | AllocationProblem
-        decision = self._problem(entry, sight.view.layout, deadline)
+        group.layout, group.search, group.steps = sight.view.layout, None, 0
+        try:
+            decision = self._problem(entry, group.layout, turn)
+        except OutOfSteps:
+            decision = Stuck(0, 0)
         if isinstance(decision, AllocationProblem):
-            decision = self._decision(entry, decision, sight.usage(), deadline)
+            problem, usage = decision, sight.usage()
+            decision = self._decision(entry, problem, usage, turn)
+            if problem.simple is None:
+                group.search = _search_key(problem, usage)
+                group.steps = entry.decisions[group.search][1]
         group.score = _score(entry.plan, decision) if isinstance(decision, Solution) else 0
-        verdict = isinstance(decision, Solution), isinstance(decision, Fault)
+        verdict = _Verdict(isinstance(decision, Solution), isinstance(decision, Fault), isinstance(decision, Stuck))
         if verdict != group.verdict:
-            entry.note(group, *verdict)
-        return not isinstance(decision, Stuck)
+            entry.note(group.nodes, verdict)
+            group.verdict = verdict
 
-    def _group(self, entry: _PlanEntry, sight: Sight, deadline: float | None) -> _NodeGroup:
+    def _group(self, entry: _PlanEntry, sight: Sight, turn: Turn | None) -> _NodeGroup:
         group = entry.groups.get(sight.number)
         if group is None:
             key: tuple[object, ...] = (sight,)
             if all(pool.state is PoolState.USABLE for pool in sight.view.layout.pools):
-                key = sight.concern(lambda content: entry.touches(content, deadline))
+                key = sight.concern(lambda content: entry.touches(content, turn))
             group = entry.by_key.get(key)
             if group is None:
                 group = entry.by_key[key] = _NodeGroup(key)
@@ -451,46 +594,60 @@ class Index:
 
     # Memory.
 
-    def _entry(self, claims: Sequence[ResourceClaim]) -> _PlanEntry:
-        key = tuple([_encode(claim.spec.devices) for claim in claims])
-        entry = self._entries.pop(key, None)
+    def _entry(self, claims: Sequence[ResourceClaim], limit: int | None) -> _PlanEntry:
+        question = tuple([_encode(claim.spec.devices) for claim in claims])
+        entry = self._entries.pop((question, limit), None)
         if entry is None:
             asked = plan([claim.spec.devices for claim in claims], self._classes.get, self.features)
-            entry = _PlanEntry(key, asked, self._forgotten + len(self._inventory.log))
+            entry = _PlanEntry(question, asked, self._forgotten + len(self._inventory.log), limit)
             if len(self._entries) >= PLANS_KEPT:
                 del self._entries[next(iter(self._entries))]
-        self._entries[key] = entry
+        self._entries[question, limit] = entry
         return entry
 
-    def _problem(self, entry: _PlanEntry, layout: Layout, deadline: float | None) -> AllocationProblem | Fault:
-        problem = entry.problems.get(layout)
-        if problem is None:
-            problem = pose(entry.plan, layout, self.features, deadline)
+    def _problem(self, entry: _PlanEntry, layout: Layout, turn: Turn | None) -> AllocationProblem | Fault:
+        problem = entry.problems.get(layout, _UNPOSED)
+        if problem is _UNPOSED:
+            try:
+                problem = pose(entry.plan, layout, self.features, entry.limit, turn)
+            except OutOfSteps:
+                problem = None
             entry.forget_unseen(self._inventory.sights)
-            entry.problems[layout] = problem
+            entry.keep_problem(layout, problem)
+        if problem is None:
+            raise OutOfSteps
         return problem
 
-    def _decision(
-        self, entry: _PlanEntry, problem: AllocationProblem, usage: NodeUsage, deadline: float | None
-    ) -> Decision:
+    def _decision(self, entry: _PlanEntry, problem: AllocationProblem, usage: NodeUsage, turn: Turn | None) -> Decision:
         if problem.simple is not None:
-            return decide(problem, usage, expiry(None))
-        key = (problem.layout, replace(usage, taken=usage.taken & problem.relevant))
-        if key in entry.decisions:
-            return entry.decisions[key]
-        searching = entry.searches.pop(key, None) or Searching(problem, usage)
-        if not searching.is_elsewhere and not (entry.is_hard and deadline is not None):
-            searching.run(expiry(deadline))
-        if searching.is_elsewhere or isinstance(searching.decision, Stuck):
-            if self.defers and deadline is not None:
-                entry.is_hard = True
-                entry.keep_search(key, searching)
-                self._left_over[searching] = None
-            return searching.decision
+            return decide(problem, usage, StepMeter())
+        key = _search_key(problem, usage)
+        known = entry.decisions.get(key)
+        if known is not None:
+            return known[0]
+        searching = entry.searches.pop(key, None)
+        if searching is None or (searching.is_elsewhere and turn is None):
+            searching = Searching(problem, usage, left_of(entry.limit, problem.steps))
+        self._search(entry, searching, turn)
+        if not searching.is_over and not searching.is_given_up:
+            entry.is_hard = True
+            entry.keep_search(key, searching)
+            raise Deferred(searching)
         if len(entry.decisions) >= DECISIONS_KEPT:
             entry.decisions.clear()
-        entry.decisions[key] = searching.decision
+        entry.decisions[key] = searching.decision, searching.steps
+        entry.charged += searching.steps
         return searching.decision
+
+    def _search(self, entry: _PlanEntry, searching: Searching, turn: Turn | None) -> None:
+        """Go on with a search as far as that is done here."""
+        if searching.is_over or searching.is_given_up or searching.is_elsewhere:
+            return
+        if turn is None:
+            searching.run(None)
+        elif not entry.is_hard:
+            searching.run_quickly(QUICK_SEARCH)
+            turn.spend(searching.steps)
 
     def _leave_over(self, interrupted: Interrupted) -> None:
         if isinstance(interrupted, Deferred):
@@ -519,12 +676,8 @@ class Index:
             log.clear()
 
 
-def _share(deadline: float | None, waiting: int) -> float | None:
-    """Until when one of so many nodes that wait may be thought about, so that none takes the time of all."""
-    if deadline is None or waiting == 1:
-        return deadline
-    now = time.monotonic()
-    return min(deadline, now + max(SHARE_SECONDS, (deadline - now) / waiting))
+def _search_key(problem: AllocationProblem, usage: NodeUsage) -> _SearchKey:
+    return problem.layout, replace(usage, taken=usage.taken & problem.relevant)
 
 
 def _score(asked: AllocationPlan, solution: Solution) -> int:

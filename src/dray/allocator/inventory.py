@@ -134,9 +134,8 @@ class _PoolSlices:
 class Inventory:
     """Everything published, everything in use, and how each node sees it."""
 
-    def __init__(self, features: Features, *, defers: bool = False) -> None:
+    def __init__(self, features: Features) -> None:
         self.features = features
-        self._defers = defers
         self.log: list[StockChange] = []
         self.sights: list[Sight | None] = []
         self.everyone = 0
@@ -372,7 +371,7 @@ class Inventory:
         key = key_of(slice_)
         found = self._contents.get(key)
         if found is None:
-            found = self._contents[key] = Content(slice_.spec.driver, slice_.spec.devices, before, defers=self._defers)
+            found = self._contents[key] = Content(slice_.spec.driver, slice_.spec.devices, before)
         return found
 
     def _layout(self, pools: tuple[PoolShape, ...]) -> Layout:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from dray.allocator.budget import Turn, left_of
 from dray.allocator.capacity import CapacityFault, Consumption, nanos
 from dray.allocator.content import Content, Eligible, Requests, SelectorMatch
 from dray.allocator.deriving import Value
@@ -36,6 +37,7 @@ class ComputedAttribute(NamedTuple):
     values: dict[Value, int]
     errors: int
     causes: dict[int, str]
+    steps: int = 0
 
 
 class PoolShape(NamedTuple):
@@ -71,23 +73,29 @@ class Layout:
         self._values: dict[str, dict[Value, int]] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
 
-    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> SelectorMatch:
-        """The devices within reach that pass all selectors; errors count even out of reach, as they come first."""
+    def match(self, selectors: tuple[str, ...], limit: int | None = None, turn: Turn | None = None) -> SelectorMatch:
+        """The devices within reach that pass all selectors; errors count even out of reach, as they come first.
+
+        Raises as `Content.match` does.
+        """
         found = self._matches.get(selectors)
         if found is None:
-            found = self._matches[selectors] = self._match(selectors, deadline)
+            found = self._matches[selectors] = self._match(selectors, limit, turn)
+        if limit is not None:
+            left_of(limit, found.steps)
         return found
 
-    def _match(self, selectors: tuple[str, ...], deadline: float | None) -> SelectorMatch:
-        devices = errors = 0
+    def _match(self, selectors: tuple[str, ...], limit: int | None, turn: Turn | None) -> SelectorMatch:
+        devices = errors = steps = 0
         causes = {}
         for offset, part in self.parts:
-            match = part.content.match(selectors, deadline)
+            match = part.content.match(selectors, left_of(limit, steps), turn)
+            steps += match.steps
             devices |= (match.devices & part.visible) << offset
             errors |= match.errors << offset
             for at, cause in match.causes.items():
                 causes[at + offset] = cause
-        return SelectorMatch(devices, errors, causes)
+        return SelectorMatch(devices, errors, causes, steps)
 
     def values(self, attribute: str) -> dict[Value, int]:
         """The devices that have an attribute, by its value, in the order in which values first appear."""
@@ -101,22 +109,27 @@ class Layout:
                     found[own] = found.get(own, 0) | bits << offset
         return found
 
-    def derived(self, expression: str, wanted: int, deadline: float | None = None) -> ComputedAttribute:
-        """What an expression makes of these devices. Raises `Interrupted` at the deadline."""
+    def derived(
+        self, expression: str, wanted: int, limit: int | None = None, turn: Turn | None = None
+    ) -> ComputedAttribute:
+        """What an expression makes of these devices. Raises as `Content.match` does."""
+        steps = 0
         values: dict[Value, int] = {}
         errors = 0
         causes: dict[int, str] = {}
         for offset, part in self.parts:
             own = wanted >> offset & part.content.everything
             if own:
-                found = part.content.derived(expression, self.features.list_type_attributes, own, deadline)
+                lists = self.features.list_type_attributes
+                found = part.content.derived(expression, lists, own, left_of(limit, steps), turn)
+                steps += found.price(own)
                 errors |= (found.errors & own) << offset
                 causes |= {at + offset: text for at, text in found.causes.items()}
                 for value, bits in found.values.items():
                     kind, _ = value
                     named = ("only", (offset, value)) if kind == "only" else value
                     values[named] = values.get(named, 0) | (bits & own) << offset
-        return ComputedAttribute(values, errors, causes)
+        return ComputedAttribute(values, errors, causes, steps)
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
         """The devices whose taints the tolerations cover."""

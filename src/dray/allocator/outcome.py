@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dray.allocator.budget import StepMeter
 from dray.allocator.identity import ALTERNATIVES_LIMIT
 from dray.api.allocations import DeviceId, Taken
 from dray.api.reasons.devices import InputProblem, Reasons, TimedOut
@@ -48,7 +49,11 @@ class Allocated(msgspec.Struct, frozen=True):
 class Unallocatable(msgspec.Struct, frozen=True, eq=False):
     """There is no way to serve all claims on this node. The reasons are worked out when asked for."""
 
-    explain: Callable[[], Reasons]
+    diagnose: Callable[[StepMeter | None], Reasons]
+
+    def explain(self, meter: StepMeter | None = None) -> Reasons:
+        """Why. What takes more steps than the meter's limit is left out."""
+        return self.diagnose(meter)
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -63,7 +68,7 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class GaveUp(msgspec.Struct, frozen=True):
-    """The deadline passed first; `progress` says how far the search had come."""
+    """The steps that it may take were not enough; `progress` says how far the search had come."""
 
     progress: TimedOut
 

@@ -12,6 +12,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dray.allocator.bits import lowest, position, positions, union
+from dray.allocator.budget import Turn, left_of
+from dray.allocator.content import SelectorMatch
 from dray.allocator.deriving import Value
 from dray.allocator.faults import Fault, selector_fault
 from dray.allocator.identity import RESULTS_LIMIT, Features
@@ -106,8 +108,16 @@ class AllocationProblem:
     """What has to be decided, with everything known beforehand. Its parts are public to the search."""
 
     def __init__(
-        self, plan: AllocationPlan, layout: Layout, items: tuple[Item, ...], rules: tuple[ConstraintBits, ...]
+        self,
+        plan: AllocationPlan,
+        layout: Layout,
+        items: tuple[Item, ...],
+        rules: tuple[ConstraintBits, ...],
+        steps: int = 0,
+        derived_steps: int = 0,
     ) -> None:
+        self.steps = steps  # that it took to pose it
+        self.derived_steps = derived_steps  # those of them that went into attributes that requests compute
         self.plan = plan
         self.layout = layout
         self.items = items
@@ -153,13 +163,17 @@ class AllocationProblem:
 
 
 def pose(
-    plan: AllocationPlan, layout: Layout, features: Features, deadline: float | None = None
+    plan: AllocationPlan,
+    layout: Layout,
+    features: Features,
+    limit: int | None = None,
+    turn: Turn | None = None,
 ) -> AllocationProblem | Fault:
     """Check the plan against the layout in the reference's order; answers the problem, or the first thing wrong.
 
-    Raises `Interrupted` where selectors run past the deadline.
+    Raises `OutOfSteps` where selectors take more steps than the limit; with a turn, as `Content.match` does.
     """
-    reader = _Poser(plan, layout, features, deadline)
+    reader = _Poser(plan, layout, features, limit, turn)
     items: list[Item] = []
     for claim in range(len(plan.claims)):
         own: list[Item] = []
@@ -175,7 +189,7 @@ def pose(
         if fault is not None:
             return fault
         items += own
-    return AllocationProblem(plan, layout, *reader.ruled(items))
+    return AllocationProblem(plan, layout, *reader.ruled(items), reader.steps, reader.derived_steps)
 
 
 def _too_many(claim: int, items: list[Item]) -> Fault | None:
@@ -213,11 +227,29 @@ def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> 
 
 
 class _Poser:
-    def __init__(self, plan: AllocationPlan, layout: Layout, features: Features, deadline: float | None) -> None:
+    def __init__(
+        self, plan: AllocationPlan, layout: Layout, features: Features, limit: int | None, turn: Turn | None
+    ) -> None:
         self.plan = plan
         self.layout = layout
         self.features = features
-        self.deadline = deadline
+        self._limit = limit
+        self._turn = turn
+        self._matched: set[tuple[str, ...]] = set()
+        self.derived_steps = 0
+        self.steps = 0  # that selectors and expressions took, each counted once
+
+    @property
+    def _left(self) -> int | None:
+        return left_of(self._limit, self.steps)
+
+    def _match(self, selectors: tuple[str, ...]) -> SelectorMatch:
+        if selectors in self._matched:
+            return self.layout.match(selectors)
+        match = self.layout.match(selectors, self._left, self._turn)
+        self._matched.add(selectors)
+        self.steps += match.steps
+        return match
 
     def ruled(self, items: Sequence[Item]) -> tuple[tuple[Item, ...], tuple[ConstraintBits, ...]]:
         """The items with what constraints say to their choices, and what they say to all."""
@@ -274,7 +306,9 @@ class _Poser:
         if not expression:
             values = self.layout.values(attribute)
             return _Lens(devices, {value: bits & devices for value, bits in values.items() if bits & devices})
-        derived = self.layout.derived(expression, devices, self.deadline)
+        derived = self.layout.derived(expression, devices, self._left, self._turn)
+        self.steps += derived.steps
+        self.derived_steps += derived.steps
         return _Lens(devices, derived.values, derived.errors)
 
     def item(self, request: PlannedRequest) -> Item | Fault:
@@ -292,7 +326,7 @@ class _Poser:
         if alternative.fault is not None:
             return alternative.fault
         layout = self.layout
-        match = layout.match(alternative.selectors, self.deadline)
+        match = self._match(alternative.selectors)
         unsupported = 0 if self.features.binding_conditions else layout.binding
         matching, errors = match.devices & ~unsupported, match.errors & ~unsupported
         broken = matching & sum(1 << at for at in layout.capacity_faults(alternative.capacity))

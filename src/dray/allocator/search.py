@@ -10,18 +10,20 @@ Left out: what the decisions mean for claims (`result`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from dray.allocator.bits import above, lowest, members, split
+from dray.allocator.budget import StepMeter
 from dray.allocator.faults import Fault
-from dray.allocator.feasibility import DeadlinePassed, DemandGrant, Witness
+from dray.allocator.feasibility import DemandGrant, Witness
 from dray.allocator.foresight import DECIDING, Foresight, SearchState, available, beginning
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.packing import COUNTERS_ONLY, NodeUsage
 from dray.allocator.problem import AllocationProblem, AlternativeBits, cause_of, derivation_of, refusal_of
+from dray.cel import Interrupted
 
 
 class Solution(msgspec.Struct, frozen=True, gc=False):
@@ -31,7 +33,7 @@ class Solution(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stuck(NamedTuple):
-    """The deadline passed; the deepest point reached."""
+    """The search was ended before it was over; the deepest point reached."""
 
     item: int
     got: int
@@ -68,26 +70,24 @@ class _Frame:
         return self.step.state.choice == DECIDING
 
 
-def search(
-    problem: AllocationProblem, usage: NodeUsage, expired: Callable[[], bool]
-) -> Solution | Fault | Stuck | None:
-    """The first event; None where there is none."""
-    walk = _SearchWalk(problem, usage, expired)
+def search(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> Solution | Fault | Stuck | None:
+    """The first event; None where there is none; `Stuck` where the meter ended it."""
+    walk = _SearchWalk(problem, usage, meter)
     try:
         return walk.run()
     except _Event as event:
         return event.fault
-    except DeadlinePassed:
+    except Interrupted:
         return walk.deepest
 
 
 class _SearchWalk:
-    def __init__(self, problem: AllocationProblem, usage: NodeUsage, expired: Callable[[], bool]) -> None:
+    def __init__(self, problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> None:
         self.problem = problem
         self.items = problem.items
         self.taken = usage.taken
         self.shareable = problem.layout.shareable
-        self.foresight = Foresight(problem, usage, expired)
+        self.foresight = Foresight(problem, usage, meter)
         self.room = self.foresight.room
         self.least_after = _least_after(problem)
         self.deepest = Stuck(0, 0)
@@ -116,7 +116,7 @@ class _SearchWalk:
         self.deepest = max(self.deepest, Stuck(state.item, state.got))
         if state in self.hopeless:
             return None
-        self.foresight.pulse()
+        self.foresight.meter.spend()
         doomed = self._doomed(state)
         witness = _inherit(parent, step) if parent is not None else None
         if witness is None and not (doomed and parent is not None and parent.doomed):

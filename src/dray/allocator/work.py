@@ -15,12 +15,32 @@ class Work:
     """A computation on data that nobody changes; it can be pickled, run in another process, and told what was found.
 
     While it `is_elsewhere`, the index does not look at it: set this before, and reset it after what was found is accepted.
+    It counts its `steps`, and ends once they are more than its `limit`. What it finds depends on neither where it runs
+    nor how often it is interrupted.
     """
 
     is_elsewhere = False
+    is_given_up = False  # it cannot be computed, so it counts as out of steps
+    steps = 0
+    limit: int | None = None
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it takes more steps than it may."""
+        return self.limit is not None and self.steps > self.limit
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all was found out that is asked for, or it is out of steps."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """How many devices are written down with it."""
+        raise NotImplementedError
 
     def run(self, interrupt: Interrupt) -> bool:
-        """Go on until done, or until told to stop; answers whether it is done."""
+        """Go on until done or out of steps, or until told to stop; answers whether it is over."""
         raise NotImplementedError
 
     def found(self) -> Any:
@@ -33,10 +53,14 @@ class Work:
 
 
 class LeftOver(NamedTuple):
-    """What questions were left unanswered for: this work; and, where `is_hurried`, also time to look at every node."""
+    """What questions were left unanswered for: this work; and, where `is_hurried`, also a turn to look at every node."""
 
     works: tuple[Work, ...]
     is_hurried: bool
+
+    @property
+    def is_anything(self) -> bool:
+        return self.is_hurried or bool(self.works)
 
 
 class Deferred(Interrupted):

@@ -7,6 +7,7 @@ after 60 s of a request. It never decides that an object is invalid; costs and s
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 
 from dray.api.errors import Timeout
@@ -14,11 +15,13 @@ from dray.apiserver.limits import BACKGROUND_SECONDS
 from dray.background import Background, Computation
 
 _RETRY_SECONDS = 5
+_requests = itertools.count()
 
 
 async def computed(background: Background, computations: Sequence[Computation], what: str) -> None:
     """Wait until all computations are done, or the process that makes them has ended. Raises Timeout."""
-    jobs = [background.start(computation) for computation in computations]
+    key = ("request", next(_requests))  # one request has one turn, however much it asks for
+    jobs = [background.start(computation, key) for computation in computations]
     try:
         async with asyncio.timeout(BACKGROUND_SECONDS):
             await asyncio.shield(asyncio.gather(*(job.done for job in jobs)))

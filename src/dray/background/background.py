@@ -11,6 +11,7 @@ import itertools
 import logging
 import pickle
 import sys
+from collections.abc import Hashable
 from contextlib import suppress
 
 from dray.background.frames import HEAD, HELLO, frame, length
@@ -30,7 +31,7 @@ class BackgroundJob:
 
     def cancel(self) -> None:
         """Nobody waits for it any more; it ends soon, with what it found until then."""
-        self._background.send(frame(self._number, None))
+        self._background.send(frame(self._number, None, None))
 
 
 class Background:
@@ -44,11 +45,11 @@ class Background:
         self._process: asyncio.subprocess.Process | None = None
         self._running: asyncio.Task[None] | None = None
 
-    def start(self, computation: Computation) -> BackgroundJob:
-        """Compute this, in turn with others. Raises what pickling raises."""
+    def start(self, computation: Computation, key: Hashable = None) -> BackgroundJob:
+        """Compute this, in turn with others, and after those with the same key, if it has one. Raises what pickling raises."""
         number = next(self._numbers)
         job = BackgroundJob(self, number, computation)
-        message = frame(number, computation)
+        message = frame(number, computation, number if key is None else key)
         self._jobs[number] = job
         self.send(message)
         if self._running is None:

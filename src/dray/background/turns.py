@@ -1,19 +1,25 @@
-"""Computations that take turns: each runs until it is done or its turn is over, and its next turn is twice as long.
+"""Computations that take turns: one computes for a few milliseconds, then the next one, and each goes on where it stopped.
 
-So a short one does not wait for a long one, and one that must start over in each turn comes to an end all the same. Left
-out: where computations come from and what becomes of what they find (`worker`).
+A computation has a thread of its own, which waits inside `interrupt` while others have their turns. So nothing is computed
+twice, and a computation finds the same however often it waits. Computations with the same key follow one another in the
+order in which they came; keys take turns, so that nobody's many computations delay those of others. One that does not ask
+in time whether to go on shares the processor with the next until it does. Left out: where computations come from and what
+becomes of what they find (`worker`).
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-FIRST_TURN = 0.25  # seconds
+TURN = 0.01  # seconds
+OVERRUN = 0.01  # seconds that a computation may be late with its question before the next one begins beside it
+_SHORT = 0.002  # seconds: the shortest wait for one that is late
+AT_ONCE = 32  # computations that are under way: each keeps in memory what it knows
 
 Interrupt = Callable[[], bool]  # asked often by what computes; once it says yes, the computation is to stop
 
@@ -31,50 +37,106 @@ class Computation(Protocol):
         """Take what was found in the other process."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Turn:
     """A computation that waits for its turn."""
 
     number: int
     computation: Computation
-    seconds: float = FIRST_TURN
+    key: Hashable
     is_cancelled: bool = False
+    is_begun: bool = False
+    is_over: bool = False
+    is_done: bool = False
+    ends: float = 0.0
+    may_go_on: threading.Event = field(default_factory=threading.Event)
 
 
 class Turns:
-    """The computations under way. One thread adds and cancels them, another computes."""
+    """The computations under way. One thread adds and cancels them, another hands out turns."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Turn] = deque()
+        self._keys: OrderedDict[Hashable, deque[Turn]] = OrderedDict()  # the next key first
         self._known: dict[int, Turn] = {}
+        self._running: Turn | None = None  # whose turn it is
         self._changed = threading.Condition()
 
-    def add(self, number: int, computation: Computation) -> None:
+    def add(self, number: int, computation: Computation, key: Hashable) -> None:
         with self._changed:
-            turn = self._known[number] = Turn(number, computation)
-            self._waiting.append(turn)
-            self._changed.notify()
+            turn = self._known[number] = Turn(number, computation, key)
+            self._keys.setdefault(key, deque()).append(turn)
+            self._changed.notify_all()
 
     def cancel(self, number: int) -> None:
         if (turn := self._known.get(number)) is not None:
             turn.is_cancelled = True
 
     def next(self) -> tuple[Turn, bool]:
-        """Compute until something is done or cancelled; what, and whether it is done."""
-        while True:
-            with self._changed:
-                while not self._waiting:
+        """Let computations take turns until one is done or cancelled; which, and whether it is done."""
+        with self._changed:
+            while True:
+                turn = self._choose()
+                if turn is None:
                     self._changed.wait()
-                turn = self._waiting.popleft()
-            is_done = not turn.is_cancelled and self._take(turn)
-            if is_done or turn.is_cancelled:
-                del self._known[turn.number]
-                return turn, is_done
-            turn.seconds *= 2
-            with self._changed:
-                self._waiting.append(turn)
+                    continue
+                if turn.is_cancelled and not turn.is_begun:
+                    turn.is_over = True
+                elif not turn.is_over:
+                    self._let(turn)
+                if turn.is_over:
+                    self._forget(turn)
+                    return turn, turn.is_done
 
-    @staticmethod
-    def _take(turn: Turn) -> bool:
-        ends = time.monotonic() + turn.seconds
-        return turn.computation.run(lambda: turn.is_cancelled or time.monotonic() > ends)
+    def _choose(self) -> Turn | None:
+        """The computation whose turn it is: the first of the key that has waited longest."""
+        under_way = sum(turns[0].is_begun for turns in self._keys.values())
+        for key, turns in self._keys.items():
+            if turns[0].is_begun or under_way < AT_ONCE or turns[0].is_cancelled:
+                self._keys.move_to_end(key)
+                return turns[0]
+        return None
+
+    def _let(self, turn: Turn) -> None:
+        """Let a computation have its turn, and wait until that is over."""
+        self._running, turn.ends = turn, time.monotonic() + TURN
+        if turn.is_begun:
+            turn.may_go_on.set()
+        else:
+            turn.is_begun = True
+            threading.Thread(target=self._compute, args=(turn,), daemon=True).start()
+        while self._running is turn:
+            left = turn.ends + OVERRUN - time.monotonic()
+            if not self._changed.wait(max(_SHORT, left)) and len(self._keys) > 1:
+                self._running = None  # it is late, and others wait
+
+    def _compute(self, turn: Turn) -> None:
+        is_done = turn.computation.run(lambda: self._ask(turn))
+        with self._changed:
+            turn.is_over, turn.is_done = True, is_done
+            if self._running is turn:
+                self._running = None
+            self._changed.notify_all()
+
+    def _ask(self, turn: Turn) -> bool:
+        """Whether a computation is to stop; returns in its next turn where this one is over and others wait."""
+        if turn.is_cancelled:
+            return True
+        if self._running is turn and time.monotonic() < turn.ends:
+            return False
+        with self._changed:
+            if self._running is turn:
+                if len(self._keys) == 1:
+                    turn.ends = time.monotonic() + TURN
+                    return False
+                self._running = None
+                self._changed.notify_all()
+            turn.may_go_on.clear()
+        turn.may_go_on.wait()
+        return turn.is_cancelled
+
+    def _forget(self, turn: Turn) -> None:
+        del self._known[turn.number]
+        turns = self._keys[turn.key]
+        turns.remove(turn)
+        if not turns:
+            del self._keys[turn.key]

@@ -18,6 +18,7 @@ from dray.background.frames import HEAD, HELLO, frame, length
 from dray.background.turns import Computation, Interrupt, Turns
 
 NICE = 10
+FRAMES = 50_000  # of recursion: computations share the limit, and none may lower it under another
 
 
 class _Guarded:
@@ -43,6 +44,7 @@ class _Guarded:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
+    sys.setrecursionlimit(FRAMES)
     _send(frame(HELLO, True, None))
     turns = Turns()
     threading.Thread(target=_read, args=(sys.stdin.buffer, turns), daemon=True).start()
@@ -60,13 +62,13 @@ def _send(message: bytes) -> None:
 
 
 def _read(stream: BinaryIO, turns: Turns) -> None:
-    """Messages are a number and a computation, or nothing to cancel it."""
+    """Messages are a number, a computation, or nothing to cancel it, and the key with which it takes turns."""
     while len(head := stream.read(HEAD)) == HEAD:
-        number, computation = pickle.loads(stream.read(length(head)))
+        number, computation, key = pickle.loads(stream.read(length(head)))
         if computation is None:
             turns.cancel(number)
         else:
-            turns.add(number, _Guarded(computation))
+            turns.add(number, _Guarded(computation), key)
     os._exit(0)  # nobody is there any more, whatever is being computed
 
 

@@ -13,7 +13,7 @@ from dray.cel.device import DeviceView
 from dray.cel.environment import STORED
 from dray.cel.environment import CelFeatures as Features
 from dray.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Interrupted, NoSuchKey
-from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt, at
+from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt
 from dray.cel.selector import Outcome, Refusal, Selector, check_selector, compile_selector
 
 __all__ = [

@@ -13,7 +13,7 @@ from dray.api.semver import Semver
 from dray.cel.cost import estimate_cost
 from dray.cel.device import DeviceView
 from dray.cel.environment import DEFAULT_FEATURES, CelFeatures, device_environment
-from dray.cel.errors import CompileError, EvaluationError
+from dray.cel.errors import CompileError, EvaluationError, Interrupted
 from dray.cel.expression import checked_tree, run
 from dray.cel.limits import MAX_COST, Interrupt
 from dray.cel.planner import plan
@@ -76,11 +76,33 @@ class DerivedAttribute:
 
         Raises EvaluationError where there is none, CompileError where the expression did not compile, and Interrupted.
         """
+        found, _ = self.judge(device, interrupt=interrupt)
+        if isinstance(found, EvaluationError):
+            raise found
+        return found
+
+    def judge(
+        self, device: DeviceView, *, interrupt: Interrupt | None = None
+    ) -> tuple[DerivedValue | EvaluationError, int]:
+        """What the attribute is for a device, or why there is none; and the steps of finding out.
+
+        The steps depend on the expression and the device only. Raises Interrupted, and CompileError.
+        """
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
+        meter = CostMeter(MAX_COST, interrupt)
+        try:
+            return self._values(device, meter), meter.steps
+        except Interrupted:
+            raise
+        except EvaluationError as error:
+            return error, meter.steps
+
+    def _values(self, device: DeviceView, meter: CostMeter) -> DerivedValue:
         if device.error is not None:
             raise EvaluationError(device.error)
-        found = run(self._step, {"device": device.variable}, CostMeter(MAX_COST, interrupt))
+        assert self._step is not None
+        found = run(self._step, {"device": device.variable}, meter)
         if isinstance(found, EvaluationError):
             raise found
         return DerivedValue(_values(found), is_list=True) if isinstance(found, list) else DerivedValue((_value(found),))

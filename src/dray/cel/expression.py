@@ -78,8 +78,11 @@ def checked_tree(text: str, environment: Environment) -> AstNode:
 def run(step: Step, values: dict[str, Value], meter: CostMeter) -> Value:
     """The value of an expression, or the error that it has instead of one; raises Interrupted."""
     try:
-        with deep_stack(), metered():
-            return step.run(VariableScope(meter, values))
+        with deep_stack(), metered() as effort:
+            try:
+                return step.run(VariableScope(meter, values))
+            finally:
+                meter.effort = effort.spent
     except Interrupted:
         raise
     except EvaluationError as error:

@@ -3,11 +3,11 @@
 Its costs do not cover everything, though: joining two lists costs one, however long they are, and
 what a text grows to is charged only when it is read again. So there is a second account, of
 effort: the sizes of what is made and compared. No reasonable expression comes near its limit.
+Both are counted together in steps, which is what a search for devices has a budget of. No clock is read here.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +19,6 @@ Interrupt = Callable[[], bool]  # asked now and then; once it says yes, an evalu
 MAX_LENGTH = 10 * 1024  # of a selector, in bytes
 MAX_POINTS = 100_000  # of any expression, in code points
 MAX_COST = 1_000_000
-QUICK = 0.01  # seconds that an event loop spends on the expressions of one object
 SHORT_LENGTH = 2 * 1024  # in code points: what most expressions stay far below
 
 TEXT_COST_FACTOR = 0.1
@@ -29,23 +28,35 @@ MAX_EFFORT = 20_000_000  # about as many characters, a fraction of a second
 _UNMETERED_EFFORT = 10_000  # for one operation of generated code, which keeps no account
 _ELEMENT_EFFORT = 4  # an element of a list against a character
 
+# One step is about 10 µs of a machine of 2024.
+STEP_COST = 10  # cost of a complete evaluation in one step
+STEP_ESTIMATE = 500  # estimated cost of generated code in one step: it keeps no account, so its estimate is its price
+STEP_EFFORT = 1_000  # effort in one step
 
-class _Account:
+
+class EffortAccount:
+    """What is left of the effort that an evaluation may take."""
+
     __slots__ = ("left",)
 
     def __init__(self) -> None:
         self.left = MAX_EFFORT
 
+    @property
+    def spent(self) -> int:
+        return MAX_EFFORT - max(0, self.left)
 
-_account: ContextVar[_Account | None] = ContextVar("_account", default=None)
+
+_account: ContextVar[EffortAccount | None] = ContextVar("_account", default=None)
 
 
 @contextmanager
-def metered() -> Iterator[None]:
+def metered() -> Iterator[EffortAccount]:
     """Keep account of effort inside."""
-    token = _account.set(_Account())
+    account = EffortAccount()
+    token = _account.set(account)
     try:
-        yield
+        yield account
     finally:
         _account.reset(token)
 
@@ -67,18 +78,6 @@ def spend_elements(count: int) -> None:
     spend_text(_ELEMENT_EFFORT * count)
 
 
-def quickly() -> Interrupt:
-    """Ends with TooSlow what takes longer than an event loop can wait, in seconds of the thread's processor."""
-    ends = time.thread_time() + QUICK
-
-    def interrupt() -> bool:
-        if time.thread_time() > ends:
-            raise TooSlow
-        return False
-
-    return interrupt
-
-
 def giving_up(interrupt: Interrupt) -> Interrupt:
     """Ends with TooSlow once `interrupt` says yes, for an evaluation that starts over later."""
 
@@ -88,8 +87,3 @@ def giving_up(interrupt: Interrupt) -> Interrupt:
         return False
 
     return ending
-
-
-def at(deadline: float) -> Interrupt:
-    """Interrupts at a reading of `time.monotonic()`."""
-    return lambda: time.monotonic() > deadline

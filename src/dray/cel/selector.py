@@ -19,7 +19,7 @@ from dray.cel.device import DeviceView
 from dray.cel.environment import DEFAULT_FEATURES, CelFeatures, attribute_type, device_environment
 from dray.cel.errors import CompileError, EvaluationError, Interrupted
 from dray.cel.expression import checked_tree, run
-from dray.cel.limits import MAX_COST, MAX_LENGTH, SHORT_LENGTH, Interrupt
+from dray.cel.limits import MAX_COST, MAX_LENGTH, SHORT_LENGTH, STEP_ESTIMATE, Interrupt
 from dray.cel.planner import plan
 from dray.cel.ranges import UNBOUNDED
 from dray.cel.sizes import DeviceSizes
@@ -82,6 +82,16 @@ class Selector:
 
         `interrupt` is asked now and then whether to end with Interrupted.
         """
+        answer, _ = self.judge(device, interrupt=interrupt)
+        if isinstance(answer, EvaluationError):
+            raise answer
+        return answer
+
+    def judge(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> tuple[bool | EvaluationError, int]:
+        """Whether the device matches, or why there is no answer; and the steps of finding out.
+
+        The steps depend on the expression and the device only. Raises Interrupted, and CompileError.
+        """
         fast = self._fast
         if fast is not None and device.error is None:
             try:
@@ -92,32 +102,30 @@ class Selector:
                 pass
             else:
                 if result is True or result is False:
-                    return result
-        answer, _ = self._run(device, interrupt)
-        if isinstance(answer, EvaluationError):
-            raise answer
-        return answer
+                    return result, 1 + self.max_cost // STEP_ESTIMATE
+        answer, meter = self._run(device, interrupt)
+        return answer, meter.steps
 
     def evaluate(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> Outcome:
         """The complete evaluation, with its cost; an error is part of the outcome.
 
         Raises Interrupted, and CompileError for a selector that did not compile.
         """
-        answer, cost = self._run(device, interrupt)
+        answer, meter = self._run(device, interrupt)
         if isinstance(answer, EvaluationError):
-            return Outcome(None, str(answer), cost)
-        return Outcome(answer, None, cost)
+            return Outcome(None, str(answer), meter.cost)
+        return Outcome(answer, None, meter.cost)
 
-    def _run(self, device: DeviceView, interrupt: Interrupt | None) -> tuple[bool | EvaluationError, int]:
+    def _run(self, device: DeviceView, interrupt: Interrupt | None) -> tuple[bool | EvaluationError, CostMeter]:
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
-        if device.error is not None:
-            return EvaluationError(device.error), 0
         meter = CostMeter(MAX_COST, interrupt)
+        if device.error is not None:
+            return EvaluationError(device.error), meter
         result = run(self._step, {"device": device.variable}, meter)
         if result is True or result is False or isinstance(result, EvaluationError):
-            return result, meter.cost
-        return _not_bool(result), meter.cost
+            return result, meter
+        return _not_bool(result), meter
 
 
 def _checked_tree(expression: str, features: CelFeatures) -> AstNode:

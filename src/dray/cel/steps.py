@@ -15,7 +15,7 @@ from dray.cel.charges import charge
 from dray.cel.declarations import Run
 from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchKey, NoSuchOverload
 from dray.cel.library.operators import contains
-from dray.cel.limits import Interrupt
+from dray.cel.limits import STEP_COST, STEP_EFFORT, Interrupt
 from dray.cel.types import Type
 from dray.cel.values import MAPS, NONE, Made, Optional, Uint, Value, keys, map_key, show, type_name
 
@@ -37,13 +37,19 @@ _GO_TYPES = {
 class CostMeter:
     """What an evaluation has cost, and who says that it must end."""
 
-    __slots__ = ("_rounds", "cost", "interrupt", "limit")
+    __slots__ = ("_rounds", "cost", "effort", "interrupt", "limit")
 
     def __init__(self, limit: int, interrupt: Interrupt | None = None) -> None:
         self.cost = 0
+        self.effort = 0
         self.limit = limit
         self.interrupt = interrupt
         self._rounds = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps that the evaluation took."""
+        return 1 + self.cost // STEP_COST + self.effort // STEP_EFFORT
 
     def spend(self, cost: int) -> None:
         """Add to the cost; raises CostExceeded."""

@@ -29,6 +29,7 @@ _GRACE_SECONDS = 30.0  # beyond what a question may take: for the copy, and for 
 _TURN_SECONDS = 0.005  # of the event loop for writing down what changed
 _COPIES = 8  # identities whose objects are kept; the one that asked longest ago goes first
 _OBJECTS = 200  # of a piece
+_IN_ORDER = "analyst"  # a question is about what the updates before it say
 _TRIES = 2  # where the process has ended and lost its copy
 
 _known: dict[str, Answers] = {}
@@ -232,14 +233,14 @@ class ClusterAnalyst:
             async for objects, pools in copy.news(facts):
                 update = Update(facts.key, objects, pools, hidden)
                 update.begins, copy.is_new = self._gates if copy.is_new else None, False
-                self._background.start(update)
+                self._background.start(update, _IN_ORDER)
             self._copies[facts.key] = copy  # the last one that asked
             while len(self._copies) > _COPIES:
                 oldest = next(iter(self._copies))
                 del self._copies[oldest]
-                self._background.start(Forget(oldest))
+                self._background.start(Forget(oldest), _IN_ORDER)
             question = AnalystQuestion(facts.key, kind, arguments)
-            return question, self._background.start(question)
+            return question, self._background.start(question, _IN_ORDER)
 
     def _rest(self) -> None:
         if not self._asking:

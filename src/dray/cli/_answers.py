@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from dray.allocator import steps_in
+from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
@@ -32,7 +34,7 @@ from dray.inspect.explain import NotThere, explain_pod
 from dray.inspect.explanation import WaitExplanation
 from dray.inspect.layout import notes_of
 from dray.inspect.matching import select
-from dray.inspect.placement import Deadlines
+from dray.inspect.placement import Allowance
 from dray.inspect.room import room_of
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.steps import RequestSteps, pending_claims, steps_of
@@ -122,7 +124,7 @@ class Answers:
 
     def match(self, seconds: float, expression: str, of_class: str) -> Tree:
         devices = [one for pool in self._pools.values() for one in pool.seen()]
-        found = select(devices, expression, self._expressions(of_class), time.monotonic() + seconds)
+        found = select(devices, expression, self._expressions(of_class), steps_in(seconds))
         if found.problem:
             return {"problem": found.problem}
         return {
@@ -139,22 +141,20 @@ class Answers:
     def classes(self, seconds: float, number: int) -> list[str]:
         devices = [one for pool in self._pools.values() if number in pool.numbers.values() for one in pool.seen()]
         meant = [one for one in devices if one[0] == number]
-        deadline = time.monotonic() + seconds
         names = sorted(self._snapshot.classes)
-        return [name for name in names if select(meant, "", self._expressions(name), deadline).matched]
+        return [name for name in names if select(meant, "", self._expressions(name), steps_in(seconds)).matched]
 
     def _expressions(self, class_: str) -> tuple[str, ...]:
         return expressions(self._snapshot.classes[class_].spec.selectors) if class_ in self._snapshot.classes else ()
 
     def why(self, seconds: float, namespace: str, name: str) -> Tree:
-        deadline = time.monotonic() + seconds
         snapshot = self._snapshot
         found = self._explained(namespace, name, seconds * _FOR_CAUSE)
         pod = snapshot.get(Pod, name, namespace)
         assert pod is not None  # it was explained
         claims = pending_claims(snapshot, pod) if found.waits else []
         try:
-            steps = steps_of(snapshot, claims, deadline)
+            steps = steps_of(snapshot, claims, StepMeter(steps_in(seconds)))
         except Interrupted:
             steps = []
         return {
@@ -184,14 +184,13 @@ class Answers:
 
     def causes(self, seconds: float, pods: Sequence[tuple[str, str]]) -> list[WaitingCause | None]:
         deadline = time.monotonic() + seconds
-        return [self._cause(namespace, name, deadline) for namespace, name in pods]
+        return [self._cause(namespace, name, seconds, deadline) for namespace, name in pods]
 
-    def _cause(self, namespace: str, name: str, deadline: float) -> WaitingCause | None:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return None
+    def _cause(self, namespace: str, name: str, seconds: float, deadline: float) -> WaitingCause | None:
+        if time.monotonic() > deadline:
+            return None  # whoever asks is told that there was no time for the others
         try:
-            found = self._explained(namespace, name, left, helps=False)
+            found = self._explained(namespace, name, seconds, helps=False)
         except QuestionError:
             return None
         return WaitingCause(found.cause.code.value, cause_wording.cause(found.cause)) if found.waits else None
@@ -243,7 +242,7 @@ class Answers:
 
     def fits(self, seconds: float) -> Tree:
         try:
-            rooms = room_of(self._snapshot, time.monotonic() + seconds)
+            rooms = room_of(self._snapshot, StepMeter(steps_in(seconds)))
         except Interrupted as error:
             raise QuestionError(
                 "there was not enough time to look at all classes", code="TimedOut", status=504
@@ -254,7 +253,7 @@ class Answers:
 
     def _explained(self, namespace: str, name: str, seconds: float, *, helps: bool = True) -> WaitExplanation:
         try:
-            return explain_pod(self._snapshot, namespace, name, Deadlines.within(seconds), helps=helps)
+            return explain_pod(self._snapshot, namespace, name, Allowance.within(seconds), helps=helps)
         except NotThere as error:
             raise QuestionError(str(error), "name", code="NotFound", status=404) from error
 

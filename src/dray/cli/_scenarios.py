@@ -48,10 +48,10 @@ class Scenario(msgspec.Struct, frozen=True):
         """The shares that are in use."""
         return tuple(Share.of((one.driver, one.pool, one.device), one.share, one.consumed) for one in self.shares)
 
-    def ask(self, deadline: float | None = None) -> Outcome:
+    def ask(self, steps: int | None = None) -> Outcome:
         """The allocator's answer."""
         return allocate(
-            self.node, self.claims, self.classes, self.slices, self.allocated, self.features, deadline, self.held
+            self.node, self.claims, self.classes, self.slices, self.allocated, self.features, steps, self.held
         )
 
 

@@ -44,7 +44,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-n", "--namespace", default="", help="of the pod or claim (that of the context)")
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="(%(default)s)")
     parser.add_argument(
-        "--timeout", type=float, default=10.0, metavar="SECONDS", help="what it may take to find out (%(default)s)"
+        "--timeout",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="work that may go into it, at 50,000 steps a second (%(default)s)",
     )
     parser.add_argument("-w", "--watch", action="store_true", help="say it again when it changes, until nothing waits")
     add_options(parser)
@@ -125,7 +129,7 @@ async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: s
 
 async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
     from dray.inspect import explain
-    from dray.inspect.placement import Deadlines
+    from dray.inspect.placement import Allowance
     from dray.inspect.snapshot import NAMESPACES, REQUESTS, WORKLOADS, fetch
 
     workload = next((one for one in WORKLOADS if one.__name__.lower() == kind), None)
@@ -134,10 +138,10 @@ async def _explained(client: Http, args: argparse.Namespace, kind: str, name: st
     snapshot = await fetch(client, namespace, more)
     if kind == "request":
         return explain.explain_request(snapshot, name)
-    deadlines = Deadlines.within(args.timeout)
+    allowance = Allowance.within(args.timeout)
     if workload is not None:
-        return explain.explain_workload(snapshot, workload, namespace, name, deadlines)
-    return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, deadlines)
+        return explain.explain_workload(snapshot, workload, namespace, name, allowance)
+    return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, allowance)
 
 
 def _show(found: WaitExplanation, output: str) -> None:

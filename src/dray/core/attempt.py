@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from dray.allocator import Allocated, LeftOver
+from dray.allocator import Allocated, LeftOver, Turn
+from dray.allocator.budget import TURN
 from dray.api.claim_access import PodClaims
 from dray.api.extended_resources import IN_MEMORY
 from dray.api.reasons.claims import ClaimProblem
@@ -23,7 +23,7 @@ from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule, Unsched
 from dray.api.types.core import ContainerExtendedResourceRequest, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.core.configuration import SchedulerProfile
-from dray.core.devices import Devices
+from dray.core.devices import Devices, has_alternatives
 from dray.core.kept_sets import KeptSets
 from dray.core.scores import (
     BetterAlternatives,
@@ -43,7 +43,8 @@ from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
 from dray.verdicts.rules import AskedRules, Judgement, Rules
 
-COUNTING = 0.01  # seconds that may go into counting other pods before others in this process get a turn
+COUNTING = TURN // 2  # steps of counting other pods before others get their turn
+PROMISE_STEPS = 10  # of trying to take devices on a node
 COMPARED = 100  # nodes that are scored, unless a profile says more; Kubernetes, too, looks at no fewer
 
 
@@ -55,13 +56,14 @@ class Attempt:
     claims: PodClaims
     profile: SchedulerProfile
     problem: ClaimProblem | None = None  # what keeps the pod from every node, before any is looked at
-    seconds: float = 0.0  # that went into earlier parts of it
+    seconds: float = 0.0  # that whoever makes it has spent on earlier parts of it; decides nothing
     devices: DeviceVerdict = NOTHING_ASKED
     failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
     among: int | None = None  # the nodes that come into question; None: all
     lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
     preferred: str = ""  # the node to take where several are equally good
     census: PodCensus | None = None  # of the pods that it is to be compared with, where those are many
+    is_unfinished: bool = False  # the turn was over before it was; the next part goes on
     is_terse: bool = False  # a refusal need not say on which node the pod came farthest, which takes most of its time
 
     @property
@@ -70,13 +72,13 @@ class Attempt:
 
     def continuing(self, before: Attempt | None) -> Attempt:
         """This attempt with what was found out by the one before it, if that is not over."""
-        if before is not None and before.seconds:
+        if before is not None and before.is_unfinished:
             self.seconds, self.lacking, self.census = before.seconds, before.lacking, before.census
         return self
 
     def end(self) -> None:
         """The attempt is over: the next one starts anew."""
-        self.seconds, self.census = 0.0, None
+        self.seconds, self.census, self.is_unfinished = 0.0, None, False
 
     @property
     def alike(self) -> Hashable:
@@ -127,7 +129,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """There was not enough time to find out; what was found out is kept, so the next part gets on."""
+    """The turn is over; what was found out is kept, so the next part gets on."""
 
     left_over: LeftOver
 
@@ -157,11 +159,13 @@ class Placement:
 
     def judge(self, attempt: Attempt) -> Judgement:
         """What the rules say of the nodes, as far as each is asked."""
-        deadline = self._devices.deadline(attempt)
-        disabled = attempt.profile.disabled_filters
+        return self._judge(attempt, self._devices.turn())
+
+    def _judge(self, attempt: Attempt, turn: Turn | None) -> Judgement:
+        budget, disabled = self._devices.budget(attempt), attempt.profile.disabled_filters
         asked: AskedRules | None = None if self.observe is None else []
         judgement = self.rules.judge(
-            attempt.candidate, attempt.claims, deadline, disabled=disabled, among=attempt.among, asked=asked
+            attempt.candidate, attempt.claims, budget, turn, disabled=disabled, among=attempt.among, asked=asked
         )
         for rule, nodes in asked or ():
             self._show(attempt.pod, rule, nodes, judgement)
@@ -180,12 +184,18 @@ class Placement:
 
     def decide(self, attempt: Attempt) -> Decision:
         """A node and devices for the pod, or why there are none."""
+        decision = self._decide_counted(attempt)
+        attempt.is_unfinished = isinstance(decision, Unfinished)
+        return decision
+
+    def _decide_counted(self, attempt: Attempt) -> Decision:
+        """Decide after counting the pods that many rules of the pod are about."""
         if not (self._devices.index.defers and self._neighbours.is_long(attempt.candidate)):
             return self._decide(attempt)
         census = attempt.census
         if census is None or not census.is_about(attempt.pod):
             census = attempt.census = PodCensus(self._table, self._neighbours.question(attempt.candidate))
-        if not census.go_on(perf_counter() + COUNTING):
+        if not census.go_on(COUNTING):
             return Unfinished(LeftOver((), True))
         self._neighbours.census = census
         try:
@@ -194,33 +204,41 @@ class Placement:
             self._neighbours.census = None
 
     def _decide(self, attempt: Attempt) -> Decision:
+        start = self.start
+        decision = self._decide_in_turn(attempt, self._devices.turn())
+        if isinstance(decision, Unfinished):
+            self.start = start  # how many parts an attempt has does not decide where the next pod starts
+        return decision
+
+    def _decide_in_turn(self, attempt: Attempt, turn: Turn | None) -> Decision:
         self._devices.index.left_over()  # what others asked is theirs
-        judgement = self.judge(attempt)
+        judgement = self._judge(attempt, turn)
         found = attempt.devices = judgement.devices
+        left_over = self._devices.index.left_over()
+        if left_over.is_anything:
+            return Unfinished(left_over)
         if found.wrong is not None:
             why = Unschedulable(len(self._table), wrong=found.wrong)
             return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
-        left_over = self._devices.index.left_over()
-        # A node that is not decided yet may have the better alternative.
-        is_open = found.undecided and (left_over.is_hurried or not judgement.nodes or _has_alternatives(attempt))
-        if is_open and not self._devices.is_last_part(attempt):
-            return Unfinished(left_over)
         for reason, nodes in attempt.lacking.items():
             judgement.refuse(reason, nodes & judgement.nodes)
-        ends: float | None = None
         while judgement.nodes:
             info = self._choose(attempt, self._untried(attempt, judgement.nodes))
             answer = self._promise(attempt, info)
             if isinstance(answer, Promise):
                 return answer
+            left_over = self._devices.index.left_over()
+            if left_over.is_anything:
+                return Unfinished(left_over)
             judgement.refuse(answer, 1 << info.position)
             if self.observe is not None:
                 self.observe(attempt.pod, answer.rule, answer, 1 << info.position)
-            ends = ends or self._devices.deadline(attempt)
             if answer.code in (NodeCode.DEVICES_INSUFFICIENT, NodeCode.LACKS_FEATURE):
                 attempt.lacking[answer] = attempt.lacking.get(answer, 0) | 1 << info.position
-                if ends is not None and self._devices.now() > ends and not self._devices.is_last_part(attempt):
-                    return Unfinished(LeftOver((), True))
+                if turn is not None:
+                    turn.spend(PROMISE_STEPS)
+                    if turn.is_over:
+                        return Unfinished(LeftOver((), True))
         return self._refused(attempt, judgement)
 
     def _promise(self, attempt: Attempt, info: NodeInfo) -> Promise | NodeReason:
@@ -276,7 +294,7 @@ class Placement:
     def _preference(self, attempt: Attempt) -> Callable[[NodeInfo], float] | None:
         """How good the alternatives are that the pod would get on a node; None where it has no choice."""
         found = attempt.devices
-        if not _has_alternatives(attempt):
+        if not has_alternatives(attempt.claims):
             return None
 
         def preference(info: NodeInfo) -> float:
@@ -311,9 +329,3 @@ def _likeness(search: Search) -> Hashable:
     fits, asked = search.fits, search.asked
     is_plain = not (fits.nodes | fits.failing | fits.undecided) & asked
     return asked, fits.question if is_plain else fits
-
-
-def _has_alternatives(attempt: Attempt) -> bool:
-    """Whether the pod has a choice of devices, so that one node may be better for it than another."""
-    pending = attempt.claims.pending
-    return bool(pending) and any(r.firstAvailable for c in pending for r in c.spec.devices.requests or ())

@@ -1,4 +1,4 @@
-"""DynamicResources in the scheduler: the claims of a pod, the devices that were promised, and the time for a search.
+"""DynamicResources in the scheduler: the claims of a pod, the devices that were promised, and the budget of a search.
 
 Follows a claim from "not there yet" to "promised to this pod". What this scheduler has promised but not yet written counts
 as taken. No API call happens in an attempt; writing is `binding`'s part. Left out: the rule itself
@@ -7,13 +7,12 @@ as taken. No API call happens in an attempt; writing is `binding`'s part. Left o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from dray.allocator import Allocated, Failed, GaveUp, Index, Unallocatable
+from dray.allocator import UNLIMITED, Allocated, Budget, Failed, GaveUp, Index, Turn, Unallocatable
 from dray.allocator.bits import without
 from dray.api import podclaims
 from dray.api.allocations import taken_by
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from dray.core.attempt import Attempt
 
 _ALL_WAYS = Sharing()
-THINKING = 0.01  # seconds that may go into a search for devices before others in this process get a turn
 
 FindClaim = Callable[[str, str], ResourceClaim | None]  # by namespace and name
 
@@ -60,7 +58,6 @@ class Devices:
         self.now = now
         self._binding_timeouts = binding_timeouts  # by name of the profile; of none where conditions mean nothing
         self.index = index
-        self._table = table
         self._serves_extended = gates.served("DRAExtendedResource")
         self.rule = DeviceRule(index, table, serves_extended=self._serves_extended)
         self._special_of = special_of
@@ -94,7 +91,7 @@ class Devices:
 
     def _is_lost(self, pod: Pod, claim: ResourceClaim) -> bool:
         timeout = self._binding_timeouts.get(pod.spec.schedulerName)
-        return timeout is not None and is_lost(claim, time.time(), timeout)
+        return timeout is not None and is_lost(claim, self.now(), timeout)
 
     def _find(self, pod: Pod) -> Find:
         return partial(self._find_claim, pod.metadata.namespace)
@@ -107,7 +104,7 @@ class Devices:
         if search is None:
             return None
         pending = search.pending
-        outcome = self.index.allocate(info.name, pending, self.deadline(attempt))
+        outcome = self.index.allocate(info.name, pending, search.budget.node, self.turn())
         if isinstance(outcome, Allocated):
             for claim, taken in zip(pending, outcome.taken, strict=True):
                 self.ledger.promise(claim.metadata.uid, taken)
@@ -133,29 +130,17 @@ class Devices:
                 self.ledger.forget(claim.metadata.uid)
         return taken
 
-    def deadline(self, attempt: Attempt) -> float | None:
-        """When to give others a turn: an attempt is made in short parts, where an index leaves over what takes long."""
-        left = THINKING if self.index.defers else self.seconds_left(attempt)
-        return None if left is None else self.now() + left
+    def turn(self) -> Turn | None:
+        """The steps of one part of an attempt; None where attempts are made in one go."""
+        return Turn() if self.index.defers else None
 
-    def is_last_part(self, attempt: Attempt) -> bool:
-        """Whether there is no time left for a further part of an attempt."""
-        left = self.seconds_left(attempt)
-        return left is not None and left <= 0
-
-    def seconds_left(self, attempt: Attempt) -> float | None:
-        """How long an attempt may still take; None where it may take for ever."""
-        timeout = attempt.profile.filter_timeout
-        if attempt.profile.timeout_per_node:
-            timeout *= self._nodes_asked(attempt)
-        return timeout - attempt.seconds if timeout > 0 and self._has_timeout else None
-
-    def _nodes_asked(self, attempt: Attempt) -> int:
-        """How many nodes are asked for devices; all, while nobody knows."""
-        asked = 0
-        for search in attempt.devices.searches:
-            asked |= search.asked
-        return asked.bit_count() or len(self._table)
+    def budget(self, attempt: Attempt) -> Budget:
+        """The steps that a search for devices may take. A pod that prefers alternatives has a look at every node."""
+        if not self._has_timeout:
+            return UNLIMITED
+        profile = attempt.profile
+        budget = Budget.of(profile.filter_timeout, per_node=profile.timeout_per_node)
+        return budget.thorough() if has_alternatives(attempt.claims) else budget
 
     # -- after an attempt
 
@@ -180,7 +165,7 @@ class Devices:
         return any(map(self._has_news, refused.devices.searches))
 
     def _has_news(self, search: Search) -> bool:
-        then, now = search.fits, self.index.fits(search.pending, self.now() + THINKING, search.asked)
+        then, now = search.fits, self.index.fits(search.pending, search.budget, search.asked, self.turn())
         more = without(now.nodes, then.nodes) | without(now.undecided, then.undecided) | now.failing ^ then.failing
         return bool(more & search.asked)
 
@@ -211,6 +196,11 @@ class Devices:
         self.ledger.promise(made.metadata.uid, taken_by(made.status.allocation))
         self.ledger.forget(special.metadata.uid)
         return self.claim_written(made)
+
+
+def has_alternatives(claims: PodClaims) -> bool:
+    """Whether a pod has a choice of devices, so that one node may be better for it than another."""
+    return any(r.firstAvailable for c in claims.pending for r in c.spec.devices.requests or ())
 
 
 def version_of(claim: ResourceClaim) -> int:

@@ -7,7 +7,6 @@ Used where there is no API server: simulations, questions about a snapshot, test
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -30,7 +29,7 @@ class ClusterModel(SchedulerCore):
 
     def __init__(self, gates: FeatureGates, profiles: Mapping[str, SchedulerProfile]) -> None:
         # No change is ever missed here, so no pod is tried again by time alone.
-        super().__init__(_ModelObjects(), gates, profiles, time.monotonic, fallback=True, flush_after=math.inf)
+        super().__init__(_ModelObjects(), gates, profiles, lambda: self.now, fallback=True, flush_after=math.inf)
         self._inverses: list[Callable[[], object]] = []
         self._forks = 0
 

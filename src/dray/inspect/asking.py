@@ -77,7 +77,7 @@ class DeviceCensus:
         self._taken = taken
 
     def _matching(self, devices: Iterable[Published], expressions: Sequence[str]) -> list[Published]:
-        return matching(devices, expressions, self.hardware.deadline).passed
+        return matching(devices, expressions, self.hardware.meter).passed
 
     @cached_property
     def of_class(self) -> list[Published]:

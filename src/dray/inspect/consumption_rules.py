@@ -6,7 +6,6 @@ use. Left out: what the API server refuses anyway, and selectors (`device_rules`
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.inspect.findings import Finding, Level
 from dray.inspect.hardware import alike
-from dray.inspect.placement import judge_devices
+from dray.inspect.placement import Allowance, judge_devices
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
 
@@ -75,11 +74,11 @@ def never_served(place: str, root: str, claim: ResourceClaim, known: Snapshot) -
     if not known.all(Node) or not known.all(ResourceSlice) or not named <= known.classes.keys():
         return
     unused = replace(known, objects={**known.objects, ResourceClaim: ()})
-    deadline = time.monotonic() + _SECONDS
-    verdicts = judge_devices(unused, [claim], deadline)
+    allowance = Allowance.within(_SECONDS)
+    verdicts = judge_devices(unused, [claim], allowance.nodes)
     if not verdicts or any(verdict.fits or verdict.is_late for verdict in verdicts):
         return
-    cause = ClaimShortage(unused, [claim], verdicts, deadline).cause()
+    cause = ClaimShortage(unused, [claim], verdicts, allowance).cause()
     text = f"no node could serve it even if nothing were in use: {cause_text(cause)}"
     yield Finding("warning", place, f"{root}.requests", text)
 

@@ -21,7 +21,7 @@ from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
 from dray.client import Object
 from dray.inspect.explanation import WaitExplanation
 from dray.inspect.hardware import alike
-from dray.inspect.placement import Deadlines, judge_devices
+from dray.inspect.placement import Allowance, judge_devices
 from dray.inspect.pods import CauseFinding, PodCase, missing_class
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
@@ -39,14 +39,15 @@ def explain_pod(
     snapshot: Snapshot,
     namespace: str,
     name: str,
-    deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
+    allowance: Allowance | None = None,
     *,
     helps: bool = True,
 ) -> WaitExplanation:
     """Why a pod waits, or that it does not; without `helps`, nothing is tried that would help."""
     pod = _existing(snapshot, Pod, name, namespace)
-    found = PodCase(snapshot, pod, deadlines).finding()
-    help_ = suggestions(snapshot, pod, found.cause, found.nodes, deadlines) if found.waits and helps else ()
+    allowance = allowance or Allowance()
+    found = PodCase(snapshot, pod, allowance).finding()
+    help_ = suggestions(snapshot, pod, found.cause, found.nodes, allowance) if found.waits and helps else ()
     return _explanation("pod", namespace, name, found, snapshot, help_)
 
 
@@ -54,14 +55,15 @@ def explain_claim(
     snapshot: Snapshot,
     namespace: str,
     name: str,
-    deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
+    allowance: Allowance | None = None,
 ) -> WaitExplanation:
     """Why a claim is not allocated, or who has it."""
     claim = _existing(snapshot, ResourceClaim, name, namespace)
+    allowance = allowance or Allowance()
     pods = [pod for pod in snapshot.all(Pod) if _uses(snapshot, pod, claim) and not podclaims.is_finished(pod)]
-    found = _claim_finding(snapshot, claim, pods, deadlines)
+    found = _claim_finding(snapshot, claim, pods, allowance)
     cause = found.cause.behind or found.cause
-    help_ = suggestions(snapshot, pods[0], cause, found.nodes, deadlines) if found.waits and pods else ()
+    help_ = suggestions(snapshot, pods[0], cause, found.nodes, allowance) if found.waits and pods else ()
     return _explanation("claim", namespace, name, found, snapshot, help_)
 
 
@@ -70,11 +72,11 @@ def explain_workload(
     type_: type[Any],
     namespace: str,
     name: str,
-    deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
+    allowance: Allowance | None = None,
 ) -> WaitExplanation:
     """Why the pods of a workload do not run, or that they do."""
     workload = _existing(snapshot, type_, name, namespace)
-    found, help_ = WorkloadCase(snapshot, workload, deadlines).finding()
+    found, help_ = WorkloadCase(snapshot, workload, allowance or Allowance()).finding()
     return _explanation(BY_TYPE[type_].kind.lower(), namespace, name, found, snapshot, help_)
 
 
@@ -126,20 +128,20 @@ def _request_cause(request: ResourcePoolStatusRequest) -> tuple[bool, Cause]:
 # Claims
 
 
-def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, pods: Sequence[Pod], deadlines: Deadlines) -> CauseFinding:
+def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, pods: Sequence[Pod], allowance: Allowance) -> CauseFinding:
     settled = _settled(claim)
     if settled is not None:
         return settled
     absent = missing_class(snapshot, claim)
     if absent is not None:
         return CauseFinding(absent)
-    verdicts = tuple(judge_devices(snapshot, [claim], deadlines.nodes))
+    verdicts = tuple(judge_devices(snapshot, [claim], allowance.nodes))
     if verdicts and not any(v.fits for v in verdicts):
-        devices = ClaimShortage(snapshot, [claim], verdicts, deadlines.cluster)
+        devices = ClaimShortage(snapshot, [claim], verdicts, allowance)
         return CauseFinding(devices.cause(), verdicts, devices.holders())
     if not pods:
         return CauseFinding(Cause(CauseCode.CLAIM_UNUSED), verdicts)
-    found = PodCase(snapshot, pods[0], deadlines).finding()
+    found = PodCase(snapshot, pods[0], allowance).finding()
     cause = Cause(CauseCode.OTHER_POD, subject=pods[0].metadata.name, behind=found.cause)
     return CauseFinding(cause, found.nodes, found.holders)
 

@@ -11,11 +11,12 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple
 
+from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
 from dray.api.pools import by_pool, newest, problem_of
 from dray.api.reasons.causes import Place
 from dray.api.types.resource import Device, ResourceSlice
-from dray.cel import STORED, DeviceView, EvaluationError, Interrupted, at, compile_selector
+from dray.cel import STORED, DeviceView, EvaluationError, compile_selector
 from dray.inspect.expressions import KINDS, AttributeAccess
 
 _ALIKE = 0.65  # how much of two names must agree for one to pass as a slip of the other
@@ -38,10 +39,10 @@ class Matching(NamedTuple):
 
 
 class Hardware:
-    """All devices of a cluster. Whoever looks for devices that match stops at the `deadline`."""
+    """All devices of a cluster. Whoever looks for devices that match charges the `meter`."""
 
-    def __init__(self, slices: Iterable[ResourceSlice], deadline: float | None = None) -> None:
-        self.deadline = deadline
+    def __init__(self, slices: Iterable[ResourceSlice], meter: StepMeter | None = None) -> None:
+        self.meter = meter
         self.pools = {key: newest(found) for key, found in sorted(by_pool(slices).items())}
         self.problems = {key: problem for key, of in self.pools.items() if (problem := problem_of(of))}
 
@@ -89,27 +90,27 @@ class Hardware:
         return Place(other, domain, name) if other else None
 
 
-def matching(devices: Iterable[Published], expressions: Iterable[str], deadline: float | None = None) -> Matching:
+def matching(devices: Iterable[Published], expressions: Iterable[str], meter: StepMeter | None = None) -> Matching:
     """The devices that pass all expressions; stops at the first failure of one, as an allocation would.
 
-    Raises Interrupted at the deadline, a reading of `time.monotonic()`.
+    Raises OutOfSteps where the meter says so.
     """
     selectors = [compile_selector(expression, features=STORED) for expression in expressions]
     broken = next((s.error for s in selectors if s.error is not None), None)
     if broken is not None:
         return Matching([], str(broken))
     passed: list[Published] = []
-    interrupt = at(deadline) if deadline is not None else None
     for one in devices:
-        try:
-            if all(selector.matches(one.view, interrupt=interrupt) for selector in selectors):
-                passed.append(one)
-        except Interrupted:
-            raise
-        except EvaluationError as error:
-            return Matching(passed, str(error))
-        if interrupt is not None and interrupt():
-            raise Interrupted
+        for selector in selectors:
+            answer, steps = selector.judge(one.view)
+            if meter is not None:
+                meter.spend(steps)
+            if isinstance(answer, EvaluationError):
+                return Matching(passed, str(answer))
+            if not answer:
+                break
+        else:
+            passed.append(one)
     return Matching(passed)
 
 

@@ -1,6 +1,6 @@
 """Which devices an expression selects, and for each of the others, which part of the expression it fails.
 
-For an expression that somebody is still typing: it is evaluated on every device, within a deadline. Left out: what the
+For an expression that somebody is still typing: it is evaluated on every device, within a number of steps. Left out: what the
 devices are (the caller brings how expressions see them), and advice (`selectors`).
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dray.cel import DeviceView, EvaluationError, Interrupt, Interrupted, at, check_selector, compile_selector
+from dray.allocator.budget import OutOfSteps, StepMeter
+from dray.cel import DeviceView, EvaluationError, check_selector, compile_selector
 from dray.cel.selector import Selector
 from dray.inspect.expressions import ExpressionPart, parts_of
 
@@ -34,29 +35,26 @@ class SelectedDevices(NamedTuple):
     is_complete: bool
 
 
-def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], deadline: float) -> SelectedDevices:  # fmt: skip
-    """Ask about every device, by number, until the deadline (a reading of `time.monotonic()`)."""
+def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], steps: int) -> SelectedDevices:  # fmt: skip
+    """Ask about every device, by number, up to a number of steps."""
     refused = check_selector(expression) if expression.strip() else None
     if refused is not None:
         return SelectedDevices(f"{refused.reason}: {refused.detail}", [], [], 0, True)
     judge = _Judge(expression, of_class)
     matched: list[int] = []
     failures: dict[tuple[ExpressionPart, str], list[int]] = {}
-    interrupt = at(deadline)
+    meter = StepMeter(steps)
     is_complete = True
     for number, view in devices:
         try:
-            failed = judge.failed(view, interrupt)
-        except Interrupted:
+            failed = judge.failed(view, meter)
+        except OutOfSteps:
             is_complete = False
             break
         if failed is None:
             matched.append(number)
         else:
             failures.setdefault(failed, []).append(number)
-        if interrupt():
-            is_complete = False
-            break
     found = [Failure(part, error, numbers) for (part, error), numbers in failures.items()]
     return SelectedDevices("", matched, sorted(found, key=lambda one: one.part.start), judge.max_cost, is_complete)
 
@@ -70,32 +68,29 @@ class _Judge:
         self._parts = [(part, compile_selector(part.text)) for part in parts_of(expression)] if self._whole else []
         self.max_cost = self._whole.max_cost if self._whole is not None else 0
 
-    def failed(self, view: DeviceView, interrupt: Interrupt) -> tuple[ExpressionPart, str] | None:
+    def failed(self, view: DeviceView, meter: StepMeter) -> tuple[ExpressionPart, str] | None:
         """Where a device fails; None where it matches."""
         for selector in self._class:
-            said = _said(selector, view, interrupt)
+            said = _said(selector, view, meter)
             if said is not True:
                 return OF_CLASS, "" if said is False else said
         if self._whole is None:
             return None
-        said = _said(self._whole, view, interrupt)
-        return None if said is True else self._blame(view, said, interrupt)
+        said = _said(self._whole, view, meter)
+        return None if said is True else self._blame(view, said, meter)
 
-    def _blame(self, view: DeviceView, said: bool | str, interrupt: Interrupt) -> tuple[ExpressionPart, str]:
+    def _blame(self, view: DeviceView, said: bool | str, meter: StepMeter) -> tuple[ExpressionPart, str]:
         """The first part that says the same as the whole: a part that is false hides the failure of another one."""
         for part, selector in self._parts:
-            if selector.error is None and _said(selector, view, interrupt) == said:
+            if selector.error is None and _said(selector, view, meter) == said:
                 return part, "" if said is False else str(said)
         return self._parts[0][0], "" if said is False else str(said)
 
 
-def _said(selector: Selector, view: DeviceView, interrupt: Interrupt) -> bool | str:
+def _said(selector: Selector, view: DeviceView, meter: StepMeter) -> bool | str:
     """Yes, no, or why there is no answer."""
     if selector.error is not None:
         return str(selector.error)
-    try:
-        return selector.matches(view, interrupt=interrupt)
-    except Interrupted:
-        raise
-    except EvaluationError as error:
-        return str(error)
+    answer, steps = selector.judge(view)
+    meter.spend(steps)
+    return str(answer) if isinstance(answer, EvaluationError) else answer

@@ -6,10 +6,11 @@ knows: pods and devices that it has promised and not yet written.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from dray.allocator import UNLIMITED, Budget, steps_in
+from dray.allocator.budget import StepMeter
 from dray.api.claim_access import ClaimUse, PodClaims
 from dray.api.gates import GATES, FeatureGates
 from dray.api.podclaims import holds_devices
@@ -26,36 +27,53 @@ from dray.verdicts.rules import Rules
 ALL_GATES = FeatureGates({gate.name: True for gate in GATES})
 # Taint rules come before the slices that they change.
 _DECIDING: tuple[type[Any], ...] = (Namespace, DeviceTaintRule, DeviceClass, Node, ResourceSlice, ResourceClaim, Pod)
-_FOR_NODES = 0.7  # of the time goes into what nodes say, the rest into what that means for the whole cluster
+_FOR_NODES = 0.7  # of the steps are for what nodes say, the rest for what that means for the whole cluster
+_FOR_TRIAL = 10  # of what nodes may take, the part that one change may take which is tried
 _NOTHING_BUT_DEVICES = frozenset(SchedulingRule) - {SchedulingRule.DYNAMIC_RESOURCES}
 
 
-class Deadlines(NamedTuple):
-    """Until when an explanation may work on its parts, in terms of `time.monotonic()`; None for no limit."""
+class Allowance:
+    """Steps that an explanation may take: a budget for the nodes, and a meter for what is said of the whole cluster.
 
-    nodes: float | None = None
-    cluster: float | None = None
+    Steps are no time: the same cluster is explained alike on every machine.
+    """
+
+    def __init__(self, nodes: Budget = UNLIMITED, cluster: int | None = None) -> None:
+        self.nodes = nodes
+        self.cluster = StepMeter(cluster)
 
     @classmethod
-    def within(cls, seconds: float) -> Deadlines:
-        now = time.monotonic()
-        return cls(now + seconds * _FOR_NODES, now + seconds)
+    def within(cls, seconds: float) -> Allowance:
+        """What people mean when they give an explanation so many seconds."""
+        nodes = steps_in(seconds * _FOR_NODES)
+        return cls(Budget(nodes, nodes), steps_in(seconds * (1 - _FOR_NODES)))
+
+    def trial(self) -> Allowance:
+        """The same for a change that is tried."""
+        if self.nodes.node is None:
+            return self
+        steps = max(1, self.nodes.node // _FOR_TRIAL)
+        tried = Allowance(Budget(steps, steps))
+        tried.cluster = self.cluster
+        return tried
 
 
-def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, deadline: float | None) -> list[NodeVerdict]:
+def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, budget: Budget = UNLIMITED) -> list[NodeVerdict]:
     """What every node says to a pod with these claims."""
     rules = _rules(snapshot, pod)
-    judgement = rules.judge(Candidate(pod), claims, deadline, thorough=True)
-    return rules.verdicts(judgement, deadline)
+    judgement = rules.judge(Candidate(pod), claims, budget, thorough=True)
+    return rules.verdicts(judgement)
 
 
-def judge_devices(snapshot: Snapshot, pending: Sequence[ResourceClaim], deadline: float | None) -> list[NodeVerdict]:
+def judge_devices(
+    snapshot: Snapshot, pending: Sequence[ResourceClaim], budget: Budget = UNLIMITED
+) -> list[NodeVerdict]:
     """What every node says to some claims, whichever pod uses them."""
     pod = Pod()
     claims = PodClaims(pod, uses=[ClaimUse(claim, by_group=False) for claim in pending], pending=[*pending])
     rules = _rules(snapshot, pod)
-    judgement = rules.judge(Candidate(pod), claims, deadline, disabled=_NOTHING_BUT_DEVICES, thorough=True)
-    return rules.verdicts(judgement, deadline)
+    judgement = rules.judge(Candidate(pod), claims, budget, disabled=_NOTHING_BUT_DEVICES, thorough=True)
+    return rules.verdicts(judgement)
 
 
 def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
@@ -69,7 +87,7 @@ def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
 
 def _made(snapshot: Snapshot, without: str) -> Rules:
     objects = StoredObjects()
-    state = ClusterState(objects, ALL_GATES, time.monotonic)
+    state = ClusterState(objects, ALL_GATES, lambda: 0.0)
     for kind in _DECIDING:
         for one in snapshot.all(kind):
             if one.metadata.uid != without or kind is not Pod:

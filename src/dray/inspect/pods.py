@@ -33,7 +33,7 @@ from dray.client import Object
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import alike
 from dray.inspect.on_node import PodOnNode, latest_event
-from dray.inspect.placement import Deadlines, judge
+from dray.inspect.placement import Allowance, judge
 from dray.inspect.quotas import quota_cause
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
@@ -56,10 +56,10 @@ class CauseFinding(NamedTuple):
 class PodCase:
     """One pod, examined step by step."""
 
-    def __init__(self, snapshot: Snapshot, pod: Pod, deadlines: Deadlines) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, allowance: Allowance) -> None:
         self.snapshot = snapshot
         self.pod = pod
-        self.deadlines = deadlines
+        self.allowance = allowance
         self.namespace = pod.metadata.namespace
         self.group_name = podclaims.group_name(pod)
         self.group = snapshot.group_of(pod)
@@ -95,7 +95,7 @@ class PodCase:
             return []
         if any(device_binding(claim).state is not _READY for claim in claims.allocated):
             return []
-        verdicts = judge(self.snapshot, self.pod, claims, self.deadlines.nodes)
+        verdicts = judge(self.snapshot, self.pod, claims, self.allowance.nodes)
         return [] if any(map(_stops, verdicts)) else [verdict.node for verdict in verdicts if verdict.fits]
 
     def _claim(self, name: str) -> ResourceClaim | None:
@@ -189,7 +189,7 @@ class PodCase:
         pending = [*claims.pending, *self._special()]
         if self.snapshot.unreadable & ({Node, ResourceSlice, DeviceClass} if pending else {Node}):
             return CauseFinding(self._told())
-        verdicts = tuple(judge(self.snapshot, self.pod, claims, self.deadlines.nodes))
+        verdicts = tuple(judge(self.snapshot, self.pod, claims, self.allowance.nodes))
         bindings = [found for claim in claims.allocated if (found := device_binding(claim)).state is not _READY]
         failed = next((found for found in bindings if found.state is BindingState.FAILED), None)
         if claims.left_over is not None and (found := device_binding(claims.left_over)).state is not _READY:
@@ -204,7 +204,7 @@ class PodCase:
                 return CauseFinding(self._told())
             cause = _not_ready(bindings[0]) if bindings else self._unscheduled(fitting)
             return CauseFinding(cause, verdicts)
-        devices = ClaimShortage(self.snapshot, pending, verdicts, self.deadlines.cluster)
+        devices = ClaimShortage(self.snapshot, pending, verdicts, self.allowance)
         cause = self._cause(claims, verdicts, devices)
         return CauseFinding(cause, verdicts, devices.holders() if pending else ())
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from dray.allocator.budget import StepMeter
 from dray.allocator.taints import intolerable
 from dray.api.pools import CountersLeft, PoolName
 from dray.api.quantity import ZERO, Quantity
@@ -34,14 +35,14 @@ class ClassRoom(msgspec.Struct, frozen=True):
     exact: bool
 
 
-def room_of(snapshot: Snapshot, deadline: float | None) -> list[ClassRoom]:
-    """What is left of each class. Raises Interrupted at the deadline."""
-    hardware = Hardware(snapshot.slices, deadline)
+def room_of(snapshot: Snapshot, meter: StepMeter | None) -> list[ClassRoom]:
+    """What is left of each class. Raises OutOfSteps where the meter says so."""
+    hardware = Hardware(snapshot.slices, meter)
     return [_room(one, hardware, snapshot) for _, one in sorted(snapshot.classes.items())]
 
 
 def _room(class_: DeviceClass, hardware: Hardware, snapshot: Snapshot) -> ClassRoom:
-    of_class = matching(hardware.usable, expressions(class_.spec.selectors), hardware.deadline).passed
+    of_class = matching(hardware.usable, expressions(class_.spec.selectors), hardware.meter).passed
     free = [one for one in of_class if one.id not in snapshot.taken and not intolerable(one.device.taints, ())]
     drawn = _drawn(free, hardware, snapshot)
     on = Counter({one.node: 0 for one in of_class})

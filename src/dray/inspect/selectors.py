@@ -39,7 +39,7 @@ def fault_of(expression: str, devices: Sequence[Published], hardware: Hardware) 
     if named is not None:
         return named
     parts = conjuncts(expression)
-    counts = {part: len(matching(devices, [part], hardware.deadline).passed) for part in parts}
+    counts = {part: len(matching(devices, [part], hardware.meter).passed) for part in parts}
     empty = next((part for part in parts if not counts[part]), None)
     if empty is not None:
         return _valueless(empty, devices)

@@ -39,7 +39,7 @@ from dray.inspect.amounts import Amounts
 from dray.inspect.asking import Ask, DeviceCensus, asks_of
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import Hardware, alike, matching
-from dray.inspect.placement import judge_devices
+from dray.inspect.placement import Allowance, judge_devices
 from dray.inspect.selectors import fault_of, missing_name
 from dray.inspect.snapshot import Snapshot
 from dray.verdicts.devices import progress
@@ -58,12 +58,13 @@ class ClaimShortage:
         snapshot: Snapshot,
         claims: Sequence[ResourceClaim],
         verdicts: Sequence[NodeVerdict],
-        deadline: float | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._claims = {f"{c.metadata.namespace}/{c.metadata.name}": c for c in claims}
         self._verdicts = verdicts
-        self.hardware = Hardware(snapshot.slices, deadline)
+        self._allowance = allowance or Allowance()
+        self.hardware = Hardware(snapshot.slices, self._allowance.cluster)
         self._taken = snapshot.taken
         self._amounts = Amounts(snapshot, self.hardware)
 
@@ -131,7 +132,7 @@ class ClaimShortage:
             return cause
         nodes = {verdict.node for verdict in verdicts}
         without = self._snapshot.without_pools(invalid)
-        again = judge_devices(without, [*self._claims.values()], self.hardware.deadline)
+        again = judge_devices(without, [*self._claims.values()], self._allowance.trial().nodes)
         return self._short([verdict for verdict in again if verdict.node in nodes])
 
     def _selector_fails(self, problem: InputProblem) -> Cause:
@@ -205,7 +206,7 @@ class ClaimShortage:
         if census.of_class:
             return _too_few(census, reasons, node, reasons.lost_at)
         for expression in ask.of_class:
-            passed = matching(left, [expression], self.hardware.deadline).passed
+            passed = matching(left, [expression], self.hardware.meter).passed
             if not passed:
                 break
             left = passed

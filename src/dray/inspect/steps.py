@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
 from dray.api.claim_access import Knowledge, PodClaims, claims_of
 from dray.api.podclaims import Sharing
@@ -53,9 +54,9 @@ def pending_claims(snapshot: Snapshot, pod: Pod) -> list[ResourceClaim]:
     return [*found.pending] if isinstance(found, PodClaims) else []
 
 
-def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], deadline: float | None) -> list[RequestSteps]:
-    """The steps of every request. Raises Interrupted at the deadline."""
-    hardware = Hardware(snapshot.slices, deadline)
+def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], meter: StepMeter | None) -> list[RequestSteps]:
+    """The steps of every request. Raises OutOfSteps where the meter says so."""
+    hardware = Hardware(snapshot.slices, meter)
     found = []
     for claim in claims:
         for ask in asks_of(claim, snapshot.classes).values():

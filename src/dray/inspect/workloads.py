@@ -19,7 +19,7 @@ from dray.api.types.core import Event, Pod, PodTemplateSpec, ServiceAccount
 from dray.api.types.meta import ObjectMeta
 from dray.client import Object
 from dray.inspect.changes import applied
-from dray.inspect.placement import Deadlines
+from dray.inspect.placement import Allowance
 from dray.inspect.pods import CauseFinding, PodCase
 from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
@@ -36,10 +36,10 @@ _DEFAULT_ACCOUNT = "default"
 class WorkloadCase:
     """One workload, examined step by step."""
 
-    def __init__(self, snapshot: Snapshot, workload: Workload, deadlines: Deadlines) -> None:
+    def __init__(self, snapshot: Snapshot, workload: Workload, allowance: Allowance) -> None:
         self._snapshot = snapshot
         self._workload = workload
-        self._deadlines = deadlines
+        self._allowance = allowance
         self._namespace = workload.metadata.namespace
         self._makers = self._owned(ReplicaSet, [workload]) if isinstance(workload, Deployment) else [workload]
 
@@ -52,9 +52,9 @@ class WorkloadCase:
             return CauseFinding(refused), tuple(self._helping(refused))
         pods = [pod for pod in self._owned(Pod, self._makers) if not podclaims.is_finished(pod)]
         for pod in sorted(pods, key=lambda pod: pod.metadata.name):
-            found = PodCase(self._snapshot, pod, self._deadlines).finding()
+            found = PodCase(self._snapshot, pod, self._allowance).finding()
             if found.waits:
-                help_ = suggestions(self._snapshot, pod, found.cause, found.nodes, self._deadlines)
+                help_ = suggestions(self._snapshot, pod, found.cause, found.nodes, self._allowance)
                 cause = Cause(CauseCode.OTHER_POD, subject=pod.metadata.name, behind=found.cause)
                 return found._replace(cause=cause), help_
         missing = self._missing()
@@ -135,7 +135,7 @@ class WorkloadCase:
     def _helping(self, cause: Cause) -> Iterator[Suggestion]:
         """A larger quota or a new account, if a pod can then be created and has a place."""
         pod = self._pod()
-        subject = WaitingPod(self._snapshot, pod, (), self._deadlines.cluster)
+        subject = WaitingPod(self._snapshot, pod, (), self._allowance.cluster)
         offers = [*names.pod_quota(subject, cause, max(1, self._missing()))] if cause.code is CauseCode.QUOTA else []
         if cause.code is CauseCode.ACCOUNT_MISSING:
             offers.append(names.account(self._namespace, cause.subject))
@@ -143,7 +143,7 @@ class WorkloadCase:
             after = applied(with_pod(self._snapshot, pod), offer.changes)
             made = after.get(Pod, pod.metadata.name, self._namespace)
             admitted = quota_cause(after, self._namespace, pod) is None
-            if admitted and made is not None and PodCase(after, made, self._deadlines).places():
+            if admitted and made is not None and PodCase(after, made, self._allowance).places():
                 yield offer
 
 

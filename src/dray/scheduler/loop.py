@@ -125,7 +125,7 @@ class SchedulingLoop:
             self._core.now = time.monotonic()
             self._core.queue.postpone(waiting)
 
-        self._thinker.wait(waiting, self._core.state.devices.seconds_left(attempt), go_on)
+        self._thinker.wait(waiting, go_on)
 
     def _place(self, waiting: Waiting, promise: Promise) -> None:
         pod = waiting.pod

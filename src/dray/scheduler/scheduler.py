@@ -45,7 +45,7 @@ class Scheduler:
         objects = InformedObjects(informers, groups=sharing.groups)
         has_conditions = gates.served("DRADeviceBindingConditions")
         timeouts = {name: profile.binding_timeout for name, profile in profiles.items() if has_conditions}
-        self.core = SchedulerCore(objects, gates, profiles, time.monotonic, defers=True, binding_timeouts=timeouts)
+        self.core = SchedulerCore(objects, gates, profiles, time.time, defers=True, binding_timeouts=timeouts)
         rule_log.observe(self.core.state.placement, self.core.state.table)
         self._thinker = Thinker(self.core.queue)
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.types.core import Pod, PodAffinityTerm, TopologySpreadConstraint
 from dray.verdicts.node_rules import Refusal
 from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod
 
-_AT_ONCE = 64  # comparisons of a rule with a pod between two looks at the clock
+_AT_ONCE = 64  # comparisons of a rule with a pod in one step
 
 Eligible = Callable[[TopologySpreadConstraint], int]
 Selects = Callable[[Pod], bool]
@@ -58,11 +57,12 @@ class PodCensus:
         mine = self._question.pod
         return mine.spec is pod.spec and mine.metadata.labels == pod.metadata.labels
 
-    def go_on(self, until: float) -> bool:
-        """Count until then, a reading of `time.perf_counter()`; whether all is counted."""
+    def go_on(self, steps: int) -> bool:
+        """Count for so many steps; whether all is counted."""
         self._steps = self._steps or self._count()
         for _ in self._steps:
-            if perf_counter() > until:
+            steps -= 1
+            if steps <= 0:
                 return False
         self._steps = None
         return True

@@ -6,15 +6,15 @@ node. Left out: the search for devices (`dray.allocator`), and which claims a po
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from operator import is_not
 
-from dray.allocator import Failed, Fits, Index, Unallocatable
+from dray.allocator import UNLIMITED, Budget, Failed, Fits, Index, Turn, Unallocatable
 from dray.allocator.bits import without
+from dray.allocator.budget import StepMeter
 from dray.api import podclaims
 from dray.api.allocations import node_of
 from dray.api.claim_access import PodClaims, is_within_reach
@@ -32,7 +32,7 @@ from dray.verdicts.nodes import NodeInfo, NodeTable
 SELECTORS_KEPT = 256  # different selectors of shared allocations at a time
 _NONE: frozenset[str] = frozenset()
 COMPARED = 100  # nodes among which the nearest one is looked for
-COMPARED_SECONDS = 0.005  # of this thread's time that may go into it, so that a busy machine changes nothing
+COMPARED_STEPS = 200  # that may go into it
 
 
 @dataclass(slots=True)
@@ -42,6 +42,7 @@ class Search:
     pending: Sequence[ResourceClaim]
     asked: int
     fits: Fits
+    budget: Budget = UNLIMITED
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +56,7 @@ class DeviceVerdict:
 
     @property
     def undecided(self) -> int:
-        """The nodes for which there was not enough time."""
+        """The nodes for which the steps were not enough, or that are left over."""
         nodes = 0
         for search in self.searches:
             nodes |= search.asked & search.fits.undecided
@@ -98,14 +99,22 @@ class DeviceRule:
         return self._serves_extended and self.extended.remove(name)
 
     def judge(
-        self, pod: Candidate, claims: PodClaims, nodes: int, deadline: float | None = None, *, thorough: bool = False
+        self,
+        pod: Candidate,
+        claims: PodClaims,
+        nodes: int,
+        budget: Budget = UNLIMITED,
+        *,
+        thorough: bool = False,
+        turn: Turn | None = None,
     ) -> DeviceVerdict:
         """Which of these nodes cannot serve the claims.
 
         Unless it is `thorough`, a node that one claim cannot be used on is not asked about the others, and wrong input
-        ends the search.
+        ends the search. With a turn, what takes long is left over (`Index.left_over`).
         """
         verdict = DeviceVerdict()
+        asking = budget.thorough() if thorough else budget
         left = nodes
         for claim in claims.allocated:
             is_lost = claim in claims.lost
@@ -126,7 +135,7 @@ class DeviceRule:
         for resources, asked in self._groups(pod, nodes if thorough else left):
             pending = [*claims.pending, pod.special_claim(resources)] if resources else claims.pending
             if pending and (thorough or verdict.wrong is None):
-                self._judge_pending(pending, asked, verdict, deadline, thorough=thorough)
+                self._judge_pending(pending, asked, verdict, asking, turn, thorough=thorough)
         return verdict
 
     def from_node(
@@ -189,28 +198,29 @@ class DeviceRule:
         pending: Sequence[ResourceClaim],
         asked: int,
         verdict: DeviceVerdict,
-        deadline: float | None,
+        budget: Budget,
+        turn: Turn | None,
         *,
         thorough: bool,
     ) -> None:
-        fits = self.index.fits(pending, deadline, asked)
-        verdict.searches.append(Search(pending, asked, fits))
+        fits = self.index.fits(pending, budget, asked, turn)
+        verdict.searches.append(Search(pending, asked, fits, budget))
         if late := asked & fits.undecided:
             verdict.refused.append((NodeReason(NodeCode.DEVICES_TIMED_OUT), late))
         if short := without(asked, fits.nodes | fits.undecided | fits.failing):
             verdict.refused.append((NodeReason(NodeCode.CANNOT_ALLOCATE), short))
         failing = asked & fits.failing & ~fits.undecided
-        for reason, bad in self._wrong(pending, failing) if failing else ():
+        for reason, bad in self._wrong(pending, failing, budget) if failing else ():
             verdict.refused.append((reason, bad))
             if reason.problem is not None and not reason.problem.node_only:
                 verdict.wrong = verdict.wrong or reason.problem
                 if not thorough:
                     return
 
-    def _wrong(self, pending: Sequence[ResourceClaim], failing: int) -> Iterator[Refusal]:
+    def _wrong(self, pending: Sequence[ResourceClaim], failing: int, budget: Budget) -> Iterator[Refusal]:
         """The nodes where the input is wrong, with what is wrong."""
         for info in self._table.named(failing):
-            outcome = self.index.allocate(info.name, pending)
+            outcome = self.index.allocate(info.name, pending, budget.node)
             problem = outcome.problem if isinstance(outcome, Failed) else None
             yield NodeReason(NodeCode.DEVICES_WRONG, problem=problem), 1 << info.position
 
@@ -229,7 +239,7 @@ class DeviceRule:
         """Why one of the nodes without enough devices has not enough: the one where the pod came farthest.
 
         Pods that were refused by the same answer have the same nearest node, so it is looked for once. In a large
-        cluster it is the nearest of those that there was time to compare.
+        cluster it is the nearest of the first that a few steps are enough for.
         """
         short = sum(bad for reason, bad in verdict.refused if reason.code is NodeCode.CANNOT_ALLOCATE)
         answers = tuple(search.fits for search in verdict.searches)
@@ -238,23 +248,27 @@ class DeviceRule:
             position = self._find_nearest(verdict, short)
             self._nearest = answers, short, position
         info = self._table.infos[position] if short else None
-        return self.shortage(info.name, verdict.pending_at(position)) if info is not None else None
+        if info is None or (search := verdict.search_at(position)) is None:
+            return None
+        return self.shortage(info.name, search, StepMeter(COMPARED_STEPS))
 
     def _find_nearest(self, verdict: DeviceVerdict, nodes: int) -> int:
         best, closest = 0, (-1, -1)
-        ends = time.thread_time() + COMPARED_SECONDS
+        meter = StepMeter(COMPARED_STEPS)
         for info in islice(self._table.named(nodes), COMPARED):
-            reasons = self.shortage(info.name, verdict.pending_at(info.position))
+            search = verdict.search_at(info.position)
+            reasons = self.shortage(info.name, search, meter) if search is not None else None
             if reasons is not None and (came := progress(reasons)) > closest:
                 best, closest = info.position, came
-            if time.thread_time() > ends:
+            if meter.is_out:
                 break
         return best
 
-    def shortage(self, node: str, pending: Sequence[ResourceClaim], deadline: float | None = None) -> Reasons | None:
-        """Where devices ran out on a node; None where they did not, or there is no time to find out."""
-        outcome = self.index.allocate(node, pending, deadline)
-        return outcome.explain() if isinstance(outcome, Unallocatable) else None
+    def shortage(self, node: str, search: Search, meter: StepMeter) -> Reasons | None:
+        """Where devices ran out on a node for the claims of a search; None where they did not."""
+        turn = Turn() if self.index.defers else None
+        outcome = self.index.allocate(node, search.pending, search.budget.node, turn)
+        return outcome.explain(meter) if isinstance(outcome, Unallocatable) else None
 
 
 def progress(reasons: Reasons) -> tuple[int, int]:

@@ -7,18 +7,18 @@ explain's. Left out: preferences among nodes that fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from functools import partial
 
-from dray.allocator import Allocated, Failed, GaveUp, Unallocatable
+from dray.allocator import UNLIMITED, Allocated, Budget, Failed, GaveUp, Turn, Unallocatable
 from dray.allocator.bits import without
 from dray.api.claim_access import PodClaims
 from dray.api.reasons.devices import Reasons, TimedOut
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, SchedulingRule
 from dray.api.types.core import TopologySpreadConstraint
-from dray.api.types.resource import AllocationResult, ResourceClaim
+from dray.api.types.resource import AllocationResult
 from dray.verdicts.demand import Candidate
-from dray.verdicts.devices import NOTHING_ASKED, DeviceRule, DeviceVerdict
+from dray.verdicts.devices import NOTHING_ASKED, DeviceRule, DeviceVerdict, Search
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.node_rules import (
     NODE_AFFINITY,
@@ -82,7 +82,8 @@ class Rules:
         self,
         pod: Candidate,
         claims: PodClaims,
-        deadline: float | None = None,
+        budget: Budget = UNLIMITED,
+        turn: Turn | None = None,
         *,
         disabled: Set[str] = frozenset(),
         thorough: bool = False,
@@ -122,7 +123,7 @@ class Rules:
             nodes = everyone if thorough else judgement.nodes
             if asked is not None:
                 asked.append((_DEVICES, nodes))
-            judgement.devices = self._devices.judge(pod, claims, nodes, deadline, thorough=thorough)
+            judgement.devices = self._devices.judge(pod, claims, nodes, budget, thorough=thorough, turn=turn)
             for reason, bad in judgement.devices.refused:
                 judgement.refuse(reason, bad)
         return judgement
@@ -141,30 +142,27 @@ class Rules:
             nodes &= self._accepting(TAINT_TOLERATION, pod)
         return nodes
 
-    def verdicts(self, judgement: Judgement, deadline: float | None = None) -> list[NodeVerdict]:
+    def verdicts(self, judgement: Judgement) -> list[NodeVerdict]:
         """A judgement node by node, by name, with where devices ran out on each."""
         said = judgement.by_node(self._table)
         infos = sorted(self._table, key=lambda info: info.name)
         found = judgement.devices
-        return [
-            self._verdict(info, said[info.name], judgement, found.pending_at(info.position), deadline) for info in infos
-        ]
+        return [self._verdict(info, said[info.name], judgement, found.search_at(info.position)) for info in infos]
 
     def _verdict(
         self,
         info: NodeInfo,
         said: list[NodeReason],
         judgement: Judgement,
-        pending: Sequence[ResourceClaim],
-        deadline: float | None,
+        search: Search | None,
     ) -> NodeVerdict:
         devices: Reasons | None = None
         progress: TimedOut | None = None
         promised: dict[str, AllocationResult] = {}
-        if pending:
-            match self._devices.index.allocate(info.name, pending, deadline):
+        if search is not None and not search.fits.beyond >> info.position & 1:
+            match self._devices.index.allocate(info.name, search.pending, search.budget.node):
                 case Allocated() as outcome:
-                    promised = outcome.allocations(pending)
+                    promised = outcome.allocations(search.pending)
                 case Unallocatable() as outcome:
                     devices = outcome.explain()
                 case GaveUp(progress):

@@ -11,10 +11,11 @@ from typing import cast
 
 from dray.api.types.admissionregistration import MatchCondition
 from dray.apiserver.admission.attempts import VALUES, Elsewhere, Judging, Known, Visible
+from dray.apiserver.quickly import quickly
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.errors import TooSlow
 from dray.cel.expression import Expression
-from dray.cel.limits import Interrupt, quickly
+from dray.cel.limits import Interrupt
 from dray.cel.values import Value
 
 

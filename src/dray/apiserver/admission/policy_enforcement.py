@@ -20,10 +20,10 @@ from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, Pol
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
 from dray.apiserver.admission.policy_view import PolicyView
 from dray.apiserver.admission.webhooks import Unprocessable
+from dray.apiserver.quickly import quickly
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.cel.errors import TooSlow
-from dray.cel.limits import quickly
 from dray.cel.values import Value
 
 _DENIALS: Mapping[str, type[ApiError]] = {

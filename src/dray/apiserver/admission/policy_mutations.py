@@ -15,9 +15,10 @@ from dray.api.times import timestamp
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
 from dray.apiserver.admission.attempts import Elsewhere, Judging, Known, Visible
 from dray.apiserver.admission.conditions import Conditions, evaluate
+from dray.apiserver.quickly import quickly
 from dray.cel.admission import BUDGET, OBJECT, Compiler, Evaluation, OutOfBudget, Read, Use
 from dray.cel.errors import TooSlow
-from dray.cel.limits import Interrupt, quickly
+from dray.cel.limits import Interrupt
 from dray.cel.values import NANOS, Duration, Made, Timestamp, Value, format_seconds, type_name
 
 _TEXT_FIELDS = ("op", "path", "from")

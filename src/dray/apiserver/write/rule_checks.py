@@ -17,9 +17,10 @@ from dray.api.custom.judgement import judged
 from dray.api.errors import FieldError, InternalError
 from dray.api.wire import Tree
 from dray.apiserver.computing import computed
+from dray.apiserver.quickly import quickly
 from dray.background import Background
 from dray.cel.errors import TooSlow
-from dray.cel.limits import Interrupt, quickly
+from dray.cel.limits import Interrupt
 
 if TYPE_CHECKING:
     from dray.apiserver.custom.rule_checking import ObjectChecking, RuleChecking

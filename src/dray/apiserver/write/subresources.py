@@ -164,8 +164,8 @@ class Subresources:
             return Answer(tree=tree)
         body = request.body
         if request.verb == "patch":
-            patch = json_patch if request.options.patch_type == JSON_PATCH else merge_patch
-            body = await beside(request.user.name, patch, tree, body)
+            apply = json_patch if request.options.patch_type == JSON_PATCH else merge_patch
+            body = await beside(request.user.name, apply, tree, body)
         scale, uid = read_scale(body, request.name), current.metadata.uid
         if scale.metadata.uid not in ("", uid):
             text = f"Precondition failed: UID in precondition: {scale.metadata.uid}, UID in object meta: {uid}"

@@ -6,7 +6,6 @@ whose rules and search it runs; so what passes here happens there, unless somebo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -16,7 +15,7 @@ from dray.api.reasons.suggestions import Suggestion, SuggestionCode
 from dray.api.types.core import Pod
 from dray.cel import Interrupted
 from dray.inspect.changes import applied
-from dray.inspect.placement import Deadlines
+from dray.inspect.placement import Allowance
 from dray.inspect.pods import PodCase
 from dray.inspect.snapshot import CLUSTER_WIDE, Snapshot
 from dray.inspect.suggesting import devices, names, nodes, requests
@@ -80,17 +79,17 @@ OFFERS: Mapping[CauseCode, Sequence[Offer]] = {
 
 
 def suggestions(
-    snapshot: Snapshot, pod: Pod, cause: Cause, verdicts: tuple[NodeVerdict, ...], deadlines: Deadlines
+    snapshot: Snapshot, pod: Pod, cause: Cause, verdicts: tuple[NodeVerdict, ...], allowance: Allowance
 ) -> tuple[Suggestion, ...]:
     """What would help a pod that waits, each tried; nothing where it cannot be known in time."""
     if snapshot.unreadable & _NEEDED or snapshot.hides_use:
         return ()
-    subject = WaitingPod(snapshot, pod, verdicts, deadlines.cluster)
+    subject = WaitingPod(snapshot, pod, verdicts, allowance.cluster)
     found: dict[SuggestionCode, Suggestion] = {}
     try:
         for one in causes_in(cause):
             for offer in OFFERS.get(one.code, ()):
-                _try(subject, islice(offer(subject, one), _LOOKED_AT), found, deadlines)
+                _try(subject, islice(offer(subject, one), _LOOKED_AT), found, allowance)
     except Interrupted:
         pass
     return tuple(found.values())
@@ -100,25 +99,25 @@ def _try(
     subject: WaitingPod,
     offers: Iterable[Suggestion],
     found: dict[SuggestionCode, Suggestion],
-    deadlines: Deadlines,
+    allowance: Allowance,
 ) -> None:
     """Keep the first of each kind that helps; what is of a known kind is not tried."""
     trials = 0
     for offer in offers:
-        if len(found) == MOST or trials == _TRIALS or _is_over(deadlines):
+        if len(found) == MOST or trials == _TRIALS or _is_over(allowance):
             return
         if offer.changes and offer.code not in found:
             trials += 1
-            if helps(subject, offer, deadlines):
+            if helps(subject, offer, allowance):
                 found[offer.code] = offer
 
 
-def helps(subject: WaitingPod, offer: Suggestion, deadlines: Deadlines) -> bool:
+def helps(subject: WaitingPod, offer: Suggestion, allowance: Allowance) -> bool:
     """Whether the pod has a place once the changes are made."""
     after = applied(subject.snapshot, offer.changes)
     pod = after.get(Pod, subject.name, subject.namespace)
-    return pod is not None and bool(PodCase(after, pod, Deadlines(deadlines.cluster, deadlines.cluster)).places())
+    return pod is not None and bool(PodCase(after, pod, allowance.trial()).places())
 
 
-def _is_over(deadlines: Deadlines) -> bool:
-    return deadlines.cluster is not None and time.monotonic() >= deadlines.cluster
+def _is_over(allowance: Allowance) -> bool:
+    return allowance.cluster.is_out

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dray.allocator.budget import StepMeter
 from dray.api import podclaims
 from dray.api.extended_resources import IN_MEMORY, ExtendedResources, needs_of, special_claim
 from dray.api.reasons.causes import Cause, RequestedDevices
@@ -31,12 +32,12 @@ SpecEdit = Callable[[Tree], None]
 class WaitingPod:
     """A pod that waits, and why."""
 
-    def __init__(self, snapshot: Snapshot, pod: Pod, nodes: tuple[NodeVerdict, ...], deadline: float | None) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, nodes: tuple[NodeVerdict, ...], meter: StepMeter | None) -> None:
         self.snapshot = snapshot
         self.pod = pod
         self.nodes = nodes
         self.namespace = pod.metadata.namespace
-        self.hardware = Hardware(snapshot.slices, deadline)
+        self.hardware = Hardware(snapshot.slices, meter)
         self.group = snapshot.group_of(pod)
 
         self._maker = maker_of(self.pod, snapshot)
