@@ -238,3 +238,14 @@ def test_news_of_devices_are_not_lost_among_news_of_pods(model: ClusterModel) ->
     model.put(claim("held"))  # without devices
     model.put(pod("theirs", node="b"))
     assert attempts(model) == {"p": "a"}
+
+
+def test_a_refused_pod_that_changes_is_tried_again(model: ClusterModel) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    model.put(pod("p", affinity=affinity))
+    assert attempts(model) == {"p": ""}
+    model.put(pod("p", affinity=affinity))
+    assert attempts(model) == {}
+    model.put(pod("p", labels={"app": "x"}, affinity=affinity))  # the first of its kind may go anywhere
+    assert attempts(model) == {"p": "a"}

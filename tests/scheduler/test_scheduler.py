@@ -478,6 +478,8 @@ async def test_every_pod_is_told_which_claim_is_missing_whenever_it_came() -> No
             await c.quiet(0.05)
         for name in ("a", "b", "c"):
             assert f"missing-{name}" in await c.waits(name)
+        await c.create(Pod, pod("d", claims=["missing-d"]))  # after the others were told
+        assert "missing-d" in await c.waits("d")
 
 
 async def taint(c: Cluster, pool: str) -> None:

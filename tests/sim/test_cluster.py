@@ -238,7 +238,7 @@ def test_a_pod_that_is_released_in_a_trial_is_held_afterwards() -> None:
         trial.release("held")
         trial.settle()
         assert places(trial) == {"held": "node-0"}
-    made.add(template(1))  # which lets pods be looked at again
+    made.add(template(1), tree)  # which lets the pod be looked at again
     made.settle()
     assert places(made) == {"held": ""}
     made.release("held")
