@@ -138,14 +138,17 @@ def test_a_question_ends_soon_after_a_node_fits() -> None:
     assert (sorted(fits), fits.beyond) == (["n0"], 0b111110)
 
 
-def test_what_nodes_have_in_common_is_charged_once() -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_nodes_have_in_common_is_charged_once_and_what_is_gone_not_at_all(times: int) -> None:
     index = Index()
     index.upsert_class(class_("any"))
-    found = [device(f"d{at}", index=at, root=at // 6) for at in range(17)]
-    for number in range(50):
-        name = f"n{number}"
+    for number in range(50 * times):
+        name = f"n{number % 50}"
         index.upsert_node(node(name))
-        index.upsert_slice(slice_(f"s{number}", found, pool=name, nodeName=name))
+        found = [device(f"d{at}", index=at, root=number // 50) for at in range(17)]
+        index.upsert_slice(slice_(f"s{name}", found, pool=name, nodeName=name))
+        if number % 50 == 49:
+            index.fits([COSTLY], Budget(600, 600))
     assert len(index.fits([COSTLY], Budget(600, 600))) == 50
 
 
@@ -163,6 +166,7 @@ def test_seconds_become_steps_at_one_rate() -> None:
     assert budget.total == ATTEMPT_NODES * budget.node
     assert Budget.of(0.0) == UNLIMITED
     assert Budget.of(1.0, per_node=True) == Budget(STEPS_PER_SECOND)
+    assert budget.thorough() == Budget(budget.node, budget.total)
 
 
 class Waiting:

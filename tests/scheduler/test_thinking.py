@@ -15,7 +15,7 @@ from dray.allocator import Budget, Turn, Work
 from dray.api.types.core import Pod
 from dray.cel import Interrupt
 from dray.core.queue import SchedulingQueue, Waiting
-from dray.scheduler.thinking import AHEAD, WRITTEN, Thinker
+from dray.scheduler.thinking import AHEAD, TRIES, WRITTEN, Thinker
 from tests.allocator.test_budget import COSTLY, cluster, packing
 from tests.e2e.objects import pod
 from tests.waiting import eventually
@@ -138,6 +138,15 @@ async def test_devices_are_written_down_in_turns_of_the_event_loop(thinker: Thin
     thinker.need(one, large)
     assert [work.is_elsewhere for work in large] == [True, False, False]
     await eventually(lambda: all(work.steps == 5 for work in large))
+
+
+async def test_work_that_was_cancelled_is_not_lost(thinker: Thinker, queue: SchedulingQueue) -> None:
+    endless, one = Counting(None), waiting(queue, "p")
+    for _ in range(TRIES + 1):
+        thinker.need(one, [endless])
+        thinker.forget("p")
+        await given_up(endless)
+    assert not endless.is_given_up
 
 
 async def test_work_that_fails_is_given_up_and_the_pod_goes_on(thinker: Thinker, queue: SchedulingQueue) -> None:
