@@ -38,7 +38,7 @@ class Computation(Protocol):
 
 
 @dataclass(eq=False)
-class Turn:
+class QueuedComputation:
     """A computation that waits for its turn."""
 
     number: int
@@ -56,14 +56,14 @@ class Turns:
     """The computations under way. One thread adds and cancels them, another hands out turns."""
 
     def __init__(self) -> None:
-        self._keys: OrderedDict[Hashable, deque[Turn]] = OrderedDict()  # the next key first
-        self._known: dict[int, Turn] = {}
-        self._running: Turn | None = None  # whose turn it is
+        self._keys: OrderedDict[Hashable, deque[QueuedComputation]] = OrderedDict()  # the next key first
+        self._known: dict[int, QueuedComputation] = {}
+        self._running: QueuedComputation | None = None  # whose turn it is
         self._changed = threading.Condition()
 
     def add(self, number: int, computation: Computation, key: Hashable) -> None:
         with self._changed:
-            turn = self._known[number] = Turn(number, computation, key)
+            turn = self._known[number] = QueuedComputation(number, computation, key)
             self._keys.setdefault(key, deque()).append(turn)
             self._changed.notify_all()
 
@@ -71,7 +71,7 @@ class Turns:
         if (turn := self._known.get(number)) is not None:
             turn.is_cancelled = True
 
-    def next(self) -> tuple[Turn, bool]:
+    def next(self) -> tuple[QueuedComputation, bool]:
         """Let computations take turns until one is done or cancelled; which, and whether it is done."""
         with self._changed:
             while True:
@@ -87,7 +87,7 @@ class Turns:
                     self._forget(turn)
                     return turn, turn.is_done
 
-    def _choose(self) -> Turn | None:
+    def _choose(self) -> QueuedComputation | None:
         """The computation whose turn it is: the first of the key that has waited longest."""
         under_way = sum(turns[0].is_begun for turns in self._keys.values())
         for key, turns in self._keys.items():
@@ -96,7 +96,7 @@ class Turns:
                 return turns[0]
         return None
 
-    def _let(self, turn: Turn) -> None:
+    def _let(self, turn: QueuedComputation) -> None:
         """Let a computation have its turn, and wait until that is over."""
         self._running, turn.ends = turn, time.monotonic() + TURN
         if turn.is_begun:
@@ -109,7 +109,7 @@ class Turns:
             if not self._changed.wait(max(_SHORT, left)) and len(self._keys) > 1:
                 self._running = None  # it is late, and others wait
 
-    def _compute(self, turn: Turn) -> None:
+    def _compute(self, turn: QueuedComputation) -> None:
         is_done = turn.computation.run(lambda: self._ask(turn))
         with self._changed:
             turn.is_over, turn.is_done = True, is_done
@@ -117,7 +117,7 @@ class Turns:
                 self._running = None
             self._changed.notify_all()
 
-    def _ask(self, turn: Turn) -> bool:
+    def _ask(self, turn: QueuedComputation) -> bool:
         """Whether a computation is to stop; returns in its next turn where this one is over and others wait."""
         if turn.is_cancelled:
             return True
@@ -134,7 +134,7 @@ class Turns:
         turn.may_go_on.wait()
         return turn.is_cancelled
 
-    def _forget(self, turn: Turn) -> None:
+    def _forget(self, turn: QueuedComputation) -> None:
         del self._known[turn.number]
         turns = self._keys[turn.key]
         turns.remove(turn)
