@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from dray.background import Background, Interrupt
-from dray.background.turns import FIRST_TURN
-from tests.waiting import SECONDS
 
 
 class Counting:
@@ -109,21 +106,3 @@ async def test_what_cannot_be_sent_says_so_at_once(background: Background) -> No
     counting.upto = lambda: 5  # type: ignore[assignment]  # nothing that can be pickled
     with pytest.raises(Exception, match="pickle"):
         background.start(counting)
-
-
-class StartingOver(Counting):
-    """Needs more than a first turn, and starts over in each."""
-
-    def run(self, interrupt: Interrupt) -> bool:
-        self.count += 1
-        ends = time.monotonic() + 2.5 * FIRST_TURN
-        while time.monotonic() < ends:
-            if interrupt():
-                return False
-        return True
-
-
-async def test_one_that_starts_over_in_each_turn_gets_longer_turns(background: Background) -> None:
-    computation = StartingOver(None)
-    assert await asyncio.wait_for(background.start(computation).done, SECONDS) is True
-    assert computation.count > 1
