@@ -36,6 +36,11 @@ def doubling(start: str, times: int = 40) -> Operations:
     return [{"op": "add", "path": start, "value": []}, *[copy] * times]
 
 
+def moving(length: int = 100_000) -> Operations:
+    """Adds a long list, and then inserts before it."""
+    return [{"op": "add", "path": "/x", "value": [0] * length}, *[{"op": "add", "path": "/x/0", "value": 1}] * 5000]
+
+
 async def with_content(server: Attacked, content: dict[str, Any]) -> str:
     """A custom object of the user `definer`, whose content may be any JSON; its path."""
     tree = definition({"content": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}})
@@ -115,6 +120,14 @@ async def test_a_long_list_does_not_move_at_thousands_of_operations(
     assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
 
 
+async def test_a_long_list_is_not_made_anew_at_thousands_of_operations(server: Attacked) -> None:
+    """After each copy the list may be in two places, so that the next change needs a list of its own."""
+    path = await with_content(server, {"x": [0] * 100_000})
+    copying = [{"op": "copy", "from": f"{CONTENT}/x/0", "path": f"{CONTENT}/x/-"}] * 4000
+    code, body = await server.user("definer")("PATCH", path, copying, **JSON_PATCH)
+    assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
+
+
 async def test_thousands_of_changes_to_an_ordinary_list_are_made(server: Attacked) -> None:
     path = await with_content(server, {"x": [0] * 10_000})
     moving = [{"op": "add", "path": f"{CONTENT}/x/0", "value": 1}] * 9000
@@ -171,18 +184,21 @@ async def test_the_order_of_a_list_is_not_set_a_thousand_times(server: Attacked)
     assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
 
 
-async def test_a_scale_is_no_way_around(server: Attacked) -> None:
+@pytest.mark.parametrize(("patch", "code"), [(doubling("/x"), 422), (moving(), 413)])
+async def test_a_scale_is_no_way_around(server: Attacked, patch: Operations, code: int) -> None:
     await posted(server.user("editor"), DEPLOYMENTS, deployment("d"))
+    text = json.dumps(patch)
     async with measured() as stall:
-        code, body = await server.user("editor")("PATCH", f"{DEPLOYMENTS}/d/scale", doubling("/x"), **JSON_PATCH)
-    assert (code, body["reason"]) == (422, "Invalid")
+        found, body = await server.user("editor")("PATCH", f"{DEPLOYMENTS}/d/scale", text, **JSON_PATCH)
+    assert found == code, body
     assert stall.longest < SHORT_TURN
 
 
-async def test_a_webhook_is_no_way_around(server: Attacked, keys: Keys) -> None:
-    patch = base64.b64encode(json.dumps(doubling("/x")).encode()).decode()
+@pytest.mark.parametrize("patch", [doubling("/x"), moving()])
+async def test_a_webhook_is_no_way_around(server: Attacked, keys: Keys, patch: Operations) -> None:
+    encoded = base64.b64encode(json.dumps(patch).encode()).decode()
     async with hooking(keys) as hook:
-        hook.answer = lambda request: {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+        hook.answer = lambda request: {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
         tree = {**hook.configuration(failurePolicy="Ignore"), "kind": "MutatingWebhookConfiguration"}
         await posted(server.admin, f"{ADMISSION}/mutatingwebhookconfigurations", tree)
         async with measured() as stall:

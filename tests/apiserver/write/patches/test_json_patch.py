@@ -92,6 +92,29 @@ def test_copies_that_double_the_object_are_stopped():
     assert "copy operations add more" in refused.value.cause
 
 
+def test_a_copy_and_its_original_change_apart():
+    copies = [{"op": "copy", "from": "/a", "path": "/x"}, {"op": "copy", "from": "/a", "path": "/y"}]
+    changes = [{"op": "add", "path": f"/{name}/b/2/c", "value": name} for name in ("a", "x")]
+    result = json_patch(
+        TREE, [*changes[:1], *copies, {"op": "add", "path": "/a/b/2/c", "value": "later"}, *changes[1:]]
+    )
+    assert [result[name]["b"][2]["c"] for name in ("a", "x", "y")] == ["later", "x", "a"]
+    assert TREE["a"]["b"][2]["c"] == "d"
+
+
+def test_a_copy_is_another_value():
+    result = json_patch(TREE, [{"op": "copy", "from": "/a", "path": "/x"}])
+    assert result["a"] == result["x"]
+    assert result["a"]["b"] is not result["x"]["b"], "whoever defaults one would change the other"
+
+
+def test_copies_of_long_texts_are_bounded_in_bytes():
+    copies = [{"op": "copy", "from": "/a", "path": f"/{i}"} for i in range(4)]
+    with pytest.raises(PatchRejected) as refused:
+        json_patch({"a": "y" * 1_000_000}, copies)
+    assert refused.value.cause == "copy operations add more than 3145728 bytes"
+
+
 def test_untouched_parts_are_shared():
     tree = {"spec": {"big": [1, 2, 3]}, "metadata": {"labels": {}}}
     result = json_patch(tree, [{"op": "add", "path": "/metadata/labels/x", "value": "y"}])

@@ -9,16 +9,14 @@ what the largest object needs. Left out: where a patch is applied.
 from __future__ import annotations
 
 from dray.api.errors import TooLarge
-from dray.apiserver.write.patches.rejection import PatchRejected
-from dray.apiserver.write.patches.tree import LISTS, JsonValue
 
-MOST_STEPS = 1_100_000  # a fifth of a second
+MOST_STEPS = 1_200_000  # a fifth of a second
 QUICK_STEPS = 16_000  # three milliseconds, and what is made is no larger than other objects on the loop
 DEEPEST = 200  # levels, as of bodies
 _COPIED_VALUE = 6  # steps: no patch copies more values than a body may have (150,000)
 _BYTES = 4  # of copied text that are one step
 _SHIFTED = 128  # elements of a list that move up or down in one step
-_MERGED_MEMBERS = 32  # of an object that are taken over in one step
+_TAKEN_OVER = 32  # members of a container that are taken over as they are in one step
 _MERGED_ELEMENT = 6  # steps: each is looked up several times
 
 
@@ -46,25 +44,17 @@ class Effort:
                 raise TakesLong
             raise TooLarge("Request entity too large: what the patch makes of the object takes too much work")
 
-    def copy(self, value: JsonValue) -> None:
-        """Count the copy of a value, of which no more is looked at than can be paid for."""
-        level = [value]
-        for _ in range(DEEPEST + 1):
-            self.spend(_COPIED_VALUE * len(level))
-            below: list[JsonValue] = []
-            for node in level:
-                if isinstance(node, str):
-                    self.spend(len(node) // _BYTES)
-                elif isinstance(node, dict):
-                    self.spend(sum(map(len, node)) // _BYTES + len(node))
-                    below += node.values()
-                elif isinstance(node, LISTS):
-                    self.spend(len(node))
-                    below += node
-            if not below:
-                return
-            level = below
-        raise PatchRejected(f"a copied value is nested deeper than {DEEPEST} levels")
+    def copy(self, values: int, length: int) -> None:
+        """Count the copy of so many values, which are so many bytes long as JSON."""
+        self.spend(_COPIED_VALUE * values + length // _BYTES)
+
+    def measure(self, members: int) -> None:
+        """Count a container whose members are looked at."""
+        self.spend(1 + members)
+
+    def own(self, members: int) -> None:
+        """Count a container that is copied before it is changed, without what is in it."""
+        self.spend(members // _TAKEN_OVER)
 
     def shift(self, elements: int) -> None:
         """Count elements of a list that move by one place."""
@@ -72,7 +62,7 @@ class Effort:
 
     def merge_object(self, old: int, new: int) -> None:
         """Count an object of some members that a patch of some members is laid over."""
-        self.spend(8 + old // _MERGED_MEMBERS + new)
+        self.spend(8 + old // _TAKEN_OVER + new)
 
     def merge_list(self, *lengths: int) -> None:
         """Count lists whose elements are compared."""

@@ -1,27 +1,29 @@
 """JSON patch (RFC 6902): a list of operations on paths.
 
 A container is copied once, when the first operation changes it, and changed in place after that: the answer shares all
-other parts with the original, and ten thousand operations on a large map cost one copy of it. The number of operations
-is bounded, and so is their effort (`effort`): a short patch could otherwise grow an object beyond all measure. What an
-operation costs is counted before it is done.
+other parts with the original, and ten thousand operations on a large map cost one copy of it. `copy` puts the same value
+in a second place, and whatever is changed after it is copied first; the copies are made at the end, when it is known how
+large they are. The number of operations is bounded, and so is their effort (`effort`): a short patch could otherwise grow
+an object beyond all measure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from dray.api.errors import TooLarge
 from dray.api.wire import Tree
-from dray.apiserver.write.patches.effort import Effort
+from dray.apiserver.write.patches.effort import DEEPEST, Effort
 from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected, TestFailed
 from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind, same
 
 MAX_OPERATIONS = 10_000  # as in Kubernetes
 MAX_COPIED_BYTES = 3 * 1024 * 1024  # the size of the largest request body, as in Kubernetes
 
+_PLAIN_BYTES = 4  # of a number, truth value or null, about
 _MISSING = object()
 _NEEDS_VALUE = ("add", "replace", "test")
 _NEEDS_FROM = ("move", "copy")
@@ -48,7 +50,16 @@ def json_patch(tree: Tree, operations: JsonValue, effort: Effort | None = None) 
         document.apply(operation)
     if not isinstance(document.root, dict):
         raise PatchRejected(f"the patched document is a {kind(document.root)}, not an object")
-    return document.root
+    return document.unshared()
+
+
+class _Size(NamedTuple):
+    """How large a value is. `value` keeps it from being taken for a later one with the same identity."""
+
+    value: JsonValue
+    values: int
+    bytes: int
+    depth: int
 
 
 class _Document:
@@ -58,6 +69,7 @@ class _Document:
         self.root = root
         self._effort = effort
         self._own: dict[int, JsonValue] = {}
+        self._sizes: dict[int, _Size] = {}  # of containers that do not change any more
         self._copied = 0
 
     def apply(self, operation: JsonValue) -> None:
@@ -82,15 +94,41 @@ class _Document:
                 raise PatchRejected(f"move of {text!r} into itself")
             self._edit(source, self._remove)
             return value
-        try:
-            self._effort.copy(value)
-        except TooLarge as error:
-            raise PatchRejected("copy operations add more values than an object may have") from error
-        encoded = msgspec.json.encode(value)
-        self._copied += len(encoded)
+        size = self._measured(value)
+        self._copied += size.bytes
         if self._copied > MAX_COPIED_BYTES:
             raise PatchRejected(f"copy operations add more than {MAX_COPIED_BYTES} bytes")
-        return msgspec.json.decode(encoded)  # a later operation may change one of the two
+        try:
+            self._effort.copy(size.values, size.bytes)
+        except TooLarge as error:
+            raise PatchRejected("copy operations add more values than an object may have") from error
+        self._own.clear()  # a later operation may change one of the two
+        return value
+
+    def _measured(self, value: JsonValue, level: int = 0) -> _Size:
+        """The size of a value that is not changed after this. Each container is looked at once, however often it occurs."""
+        if not isinstance(value, (dict, *LISTS)):
+            return _Size(value, 1, len(value) + 2 if isinstance(value, str) else _PLAIN_BYTES, 0)
+        size = self._sizes.get(id(value))
+        if level + (1 if size is None else size.depth) > DEEPEST:
+            raise PatchRejected(f"a copied value is nested deeper than {DEEPEST} levels")
+        if size is None:
+            self._effort.measure(len(value))
+            names = sum(map(len, value)) + 4 * len(value) if isinstance(value, dict) else len(value)
+            values, length, depth = 1, 2 + names, 0
+            for child in value.values() if isinstance(value, dict) else value:
+                _, more, longer, below = self._measured(child, level + 1)
+                values, length, depth = values + more, length + longer, max(depth, below)
+            size = self._sizes[id(value)] = _Size(value, values, length, depth + 1)
+        return size
+
+    def unshared(self) -> Tree:
+        """The document, an object, in which no container occurs twice."""
+        found: Tree = self.root
+        if self._copied:
+            self._measured(found)  # which refuses what is nested too deeply to be written
+            found = msgspec.json.decode(msgspec.json.encode(found))
+        return found
 
     def _add(self, pointer: Pointer, value: JsonValue) -> None:
         def insert(container: JsonValue, token: str) -> None:
@@ -151,6 +189,7 @@ class _Document:
             return container
         if not isinstance(container, (dict, *LISTS)):
             raise PatchRejected(f"nothing can be added to a {kind(container)}")
+        self._effort.own(len(container))
         own = dict(container) if isinstance(container, dict) else list(container)
         self._own[id(own)] = own
         return own
