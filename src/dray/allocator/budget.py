@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dray.cel import Interrupt, Interrupted
 
-STEPS_PER_SECOND = 50_000  # what a machine of 2024 does at the least; most searches go faster
+STEPS_PER_SECOND = 50_000  # rounded down: hard searches were measured at about 100,000
 ATTEMPT_NODES = 6  # nodes that may use up their budgets before an attempt ends without an answer for the others
 ENOUGH = 10  # an attempt that found a node ends after this part of one node's budget
 TURN = (
