@@ -124,7 +124,7 @@ def test_other_commands_read_a_followed_recording_as_it_was_last(
         (["--profile", "nothing"], "there is no profile nothing"),
         (["--feature-gates", "Nope=true"], "Nope"),
         (["--config", "none.yaml"], "none.yaml"),
-        (["--config", "/dev/null"], "/dev/null: expected apiVersion kubescheduler.config.k8s.io/v1"),
+        (["--config", "/dev/null"], "/dev/null: expected a regular file, found a device"),
     ],
 )
 def test_changes_that_cannot_be_are_refused(
@@ -133,6 +133,13 @@ def test_changes_that_cannot_be_are_refused(
     path = written(tmp_path)
     assert main(["replay", str(path), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_empty_configuration_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.touch()
+    assert main(["replay", str(written(tmp_path)), "--config", str(empty)]) == 2
+    assert f"{empty}: expected apiVersion kubescheduler.config.k8s.io/v1" in capsys.readouterr().err
 
 
 def written(tmp_path: Path) -> Path:

@@ -95,7 +95,7 @@ def rule(**selector: str) -> Tree:
     taint = {"key": "maintenance", "effect": "NoSchedule"}
     spec = {"deviceSelector": selector, "taint": taint}
     return {
-        "apiVersion": "resource.k8s.io/v1alpha3",
+        "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceTaintRule",
         "metadata": {"name": "fan"},
         "spec": spec,
