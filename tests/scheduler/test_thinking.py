@@ -189,3 +189,15 @@ async def test_an_index_answers_with_the_process_as_without_it_whatever_clocks_s
                     await gone_on(thinker, one)
             expected = cluster().fits([wish], budget)
             assert (sorted(fits), fits.undecided) == (sorted(expected), expected.undecided)
+
+
+async def test_closing_begins_no_work_that_was_still_to_come(queue: SchedulingQueue) -> None:
+    thinker, one = Thinker(queue), waiting(queue, "p")
+    first = Counting(1)
+    thinker.need(one, [first, *(Counting(None) for _ in range(4))])
+    await gone_on(thinker, one)
+    assert first.is_over
+    await thinker.close()
+    for _ in range(3):  # what ended is told, and would make room for the next
+        await asyncio.sleep(0)
+    assert "background" not in {task.get_name() for task in asyncio.all_tasks()}

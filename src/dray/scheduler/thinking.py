@@ -62,6 +62,7 @@ class Thinker:
             self._give_up([*works])
 
     async def close(self) -> None:
+        self._needed.clear()  # or what ends with the process would make room for more work
         if self._sending is not None:
             self._sending.cancel()
         await self._tasks.cancel()
