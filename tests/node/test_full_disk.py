@@ -24,13 +24,13 @@ KEY = Key("pod-1", "main", 0)
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
+def disk(root: Path) -> Iterator[Path]:
     """A file system of its own with two mebibytes."""
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "dray", str(tmp_path)], check=False)
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "dray", str(root)], check=False)
     if mount.returncode:
         pytest.skip("file systems cannot be mounted here")
-    yield tmp_path
-    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+    yield root
+    subprocess.run(["umount", "--lazy", str(root)], check=True)
 
 
 def fill(disk: Path) -> Path:
