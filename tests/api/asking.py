@@ -48,7 +48,7 @@ class Asking:
         """The new object, valid or not."""
         tree = self.defaulted(tree)
         strategy.prepare_create(self.resource, tree, self.gates)
-        return decode.to_object(conversion.home(self.resource), tree)
+        return decode.to_object(self.resource.home, tree)
 
     def shown(self, object_: Wire) -> Tree:
         tree: Tree = msgspec.json.decode(msgspec.json.encode(object_))
@@ -61,7 +61,7 @@ class Asking:
         """The object that an update makes of an old one."""
         tree = self.defaulted(tree)
         strategy.prepare_update(self.resource, tree, old, subresource, self.gates)
-        return decode.to_object(conversion.home(self.resource), tree)
+        return decode.to_object(self.resource.home, tree)
 
     def update(self, old: Tree | Wire, tree: Tree, subresource: str = "") -> list[FieldError]:
         before = self.made(old) if isinstance(old, dict) else old

@@ -87,7 +87,7 @@ class Replay:
         metadata.setdefault("uid", old.metadata.uid)  # type: ignore[attr-defined]
         metadata.setdefault("namespace", namespace)
         strategy.prepare_update(resource, tree, old, sub, GATES)
-        object_ = decode.to_object(conversion.home(resource), tree)
+        object_ = decode.to_object(resource.home, tree)
         context = validation.Context(GATES, self._check_selector, version)
         if errors := validation.validate_update(resource, object_, old, sub, context):
             raise Invalid(resource, match["name"], errors)
@@ -111,7 +111,7 @@ class Replay:
         defaults.apply_defaults(resource, tree, GATES, NOW)
         _add_admission(resource, tree)
         strategy.prepare_create(resource, tree, GATES)
-        object_ = decode.to_object(conversion.home(resource), tree)
+        object_ = decode.to_object(resource.home, tree)
         name = tree["metadata"].get("name", "")
         context = validation.Context(GATES, self._check_selector, version)
         if errors := validation.validate_create(resource, object_, context):

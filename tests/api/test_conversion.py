@@ -73,7 +73,7 @@ def _sensible_pools(status: Tree) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_stored_objects_survive_every_version(resource: Resource, version: str, data: st.DataObject) -> None:
-    home = conversion.home(resource)
+    home = resource.home
     tree = _sensible(resource, data.draw(trees(home.message())))
     if home.kind == "Event":
         tree.pop("spec", None)

@@ -42,7 +42,7 @@ def _prepared(resource: Resource, version: str, tree: Tree, gates: FeatureGates,
 def test_creating_and_updating_never_crashes(
     resource: Resource, version: str, gates: FeatureGates, data: st.DataObject
 ) -> None:
-    home = conversion.home(resource)
+    home = resource.home
     context = validation.Context(gates, version=version)
     bodies = trees(resource.message(version), 4)
     tree = _prepared(resource, version, data.draw(bodies), gates, None)

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 import msgspec
 
 from dray.api.custom import pruning
-from dray.api.resources import BY_NAME, DRA, SCHEDULING, Resource
+from dray.api.resources import DRA, SCHEDULING, Resource
 from dray.api.types import scheduling
 from dray.api.wire import Tree, Wire
 
@@ -72,11 +72,6 @@ class Unconverted(Exception):
         return self.resource.api_version(self.version), msgspec.json.encode(self.tree)
 
 
-def home(resource: Resource) -> Resource:
-    """The resource whose objects are stored: another one only where two groups serve the same objects."""
-    return BY_NAME["", resource.alias_of] if resource.alias_of else resource
-
-
 def to_stored(
     resource: Resource,
     version: str,
@@ -95,7 +90,7 @@ def to_stored(
         _rename(tree, _EVENT_NAMES)
     elif resource.group == "autoscaling" and version == "v1":
         _autoscaler_to_stored(tree, _tree(old))
-    stored = home(resource)
+    stored = resource.home
     tree["apiVersion"] = stored.api_version()
     return tree
 

@@ -6,7 +6,7 @@ version, apply defaults. Left out: reading files, and validation beyond the shap
 
 from __future__ import annotations
 
-from dray.api.conversion import home, to_stored
+from dray.api.conversion import to_stored
 from dray.api.decode import check, to_object
 from dray.api.defaults import apply_defaults
 from dray.api.errors import BadRequest
@@ -34,6 +34,6 @@ def object_of(tree: Tree, gates: FeatureGates) -> Wire:
             raise ManifestError("; ".join(complaints))
         stored = to_stored(resource, version, tree)
         apply_defaults(resource, stored, gates)
-        return to_object(home(resource), stored)
+        return to_object(resource.home, stored)
     except BadRequest as error:
         raise ManifestError(str(error)) from error

@@ -85,7 +85,7 @@ def _checked(
             stored["metadata"].setdefault("namespace", "default")
         dropped = strategy.prepare_create(resource, stored, gates)
         findings += [Finding("warning", place, one.field, f"{subject}: {one}") for one in dropped]
-        object_ = decode.to_object(conversion.home(resource), stored)
+        object_ = decode.to_object(resource.home, stored)
     except (BadRequest, msgspec.ValidationError) as error:
         return [Finding("error", place, "", f"{subject}: {error}")], None
     context = Context(

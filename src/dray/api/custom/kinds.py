@@ -20,7 +20,7 @@ from dray.api.custom import jsonpath
 from dray.api.custom.objects import CustomObject, members
 from dray.api.custom.structure import ANYTHING, SchemaNode, compiled
 from dray.api.errors import BadRequest
-from dray.api.resources.row import Resource
+from dray.api.kind import Resource
 from dray.api.types import apiextensions
 from dray.api.wire import Tree
 

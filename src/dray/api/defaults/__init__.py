@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from dray.api.conversion import home
 from dray.api.defaults import cluster, devices, network, pods, storage, workloads
 from dray.api.gates import FeatureGates
 from dray.api.resources import (
@@ -82,7 +81,7 @@ def apply_defaults(resource: Resource, tree: Tree, gates: FeatureGates, now: str
 
     Fields of disabled features get their defaults too: whether they stay is decided later, by `strategy`.
     """
-    key = home(resource).group, resource.kind
+    key = resource.home.group, resource.kind
     if default := _DEFAULTS.get(key):
         default(tree)
     elif timed := _TIMED.get(key):
@@ -91,5 +90,5 @@ def apply_defaults(resource: Resource, tree: Tree, gates: FeatureGates, now: str
 
 def has_defaults(resource: Resource) -> bool:
     """Whether anything is filled in for objects of a kind."""
-    key = home(resource).group, resource.kind
+    key = resource.home.group, resource.kind
     return key in _DEFAULTS or key in _TIMED

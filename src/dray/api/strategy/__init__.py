@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from dray.api.conversion import home
 from dray.api.gates import FeatureGates
 from dray.api.resources import ADMISSION, DRA, EXTENSIONS, FLOWCONTROL, NETWORKING, REGISTRATION, SCHEDULING, Resource
 from dray.api.strategy import creation, custom, updates
@@ -129,7 +128,7 @@ def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> tuple
     if resource.custom is not None:
         custom.prepare_create(resource, tree)
         return NOTHING_DROPPED
-    key = home(resource).group, resource.kind
+    key = resource.home.group, resource.kind
     metadata = tree.setdefault("metadata", {})
     metadata.pop("generation", None)
     if key in _COUNTED:
@@ -144,7 +143,7 @@ def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> tuple
 
 def adds_nothing(resource: Resource) -> bool:
     """Whether `prepare_create` leaves every object of a kind as it is, whatever the gates."""
-    key = home(resource).group, resource.kind
+    key = resource.home.group, resource.kind
     return resource.custom is None and (
         key not in _COUNTED and key not in _CREATE and "status" not in resource.subresources and not has_guards(key[1])
     )
@@ -157,7 +156,7 @@ def prepare_update(
     if resource.custom is not None:
         custom.prepare_update(resource, tree, old, subresource)
         return NOTHING_DROPPED
-    key = home(resource).group, resource.kind
+    key = resource.home.group, resource.kind
     if subresource in _STATUS_PARTS:
         _keep_all_but_status(resource, tree, old)
     elif "status" in resource.subresources:
@@ -171,7 +170,7 @@ def prepare_update(
 
 def stands(resource: Resource, status: Wire, old: Any, gates: FeatureGates) -> bool:
     """Whether `prepare_update` would leave a typed status alone; no where that is not known."""
-    key = home(resource).group, resource.kind
+    key = resource.home.group, resource.kind
     if judge := STANDS.get(key):
         return judge(status, old.status, gates)
     return (*key, "status") not in _UPDATE and not is_guarded(resource.kind, gates)

@@ -23,7 +23,7 @@ def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
     """The request with the object that its tree stands for now."""
     if request.operation == "CONNECT":
         return msgspec.structs.replace(request, object=_options(request, tree))
-    typed = decode.to_object(conversion.home(request.resource), tree_of(tree))
+    typed = decode.to_object(request.resource.home, tree_of(tree))
     return msgspec.structs.replace(request, object=typed)
 
 

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import msgspec
 
-from dray.api.conversion import home
 from dray.api.errors import ApiError
 from dray.api.wire import Wire
 from dray.apiserver.read.kept import EncodedCache
@@ -124,7 +123,7 @@ class AnswerWriter:
     def _list(self, form: Form, answer: Answer, accepted: Accepted, include: str) -> ListAnswer:
         metadata, versions = _list_metadata(answer), answer.versions or ()
         if accepted.shape == "Table":
-            tree = tables.head(tables.printer(home(form.resource), form.version), metadata)
+            tree = tables.head(tables.printer(form.resource.home, form.version), metadata)
             if form.resource.custom is not None:
                 return ListAnswer(tree, "rows", versions, _one_by_one(self._rows(form, include)), at_once=1)
             return ListAnswer(tree, "rows", versions, self._rows(form, include))
@@ -151,7 +150,7 @@ class AnswerWriter:
         return items
 
     def _rows(self, form: Form, include: str) -> Callable[[Sequence[KeyVersion]], Sequence[Part]]:
-        now, prints = time.time(), tables.printer(home(form.resource), form.version)
+        now, prints = time.time(), tables.printer(form.resource.home, form.version)
 
         def row(version: KeyVersion) -> dict[str, Any]:
             full = msgspec.Raw(self._storage.whole(form, version)) if include == "Object" else None
@@ -170,7 +169,7 @@ class AnswerWriter:
     ) -> dict[str, Any]:
         """A table of one object."""
         full = msgspec.Raw(self._storage.whole(form, version)) if include == "Object" else None
-        prints = tables.printer(home(form.resource), form.version)
+        prints = tables.printer(form.resource.home, form.version)
         rows = [tables.row(prints, obj, time.time(), include, full)]
         return {**tables.head(prints, metadata, header), "rows": rows}
 

@@ -79,7 +79,7 @@ class Finish:
         """A new object, of a tree that admission has seen; `warnings` learn what is not kept, where that matters."""
         dropped = strategy.prepare_create(request.resource, tree, self._gates)
         warnings += _told(request, dropped)
-        return decode.to_object(conversion.home(request.resource), tree)
+        return decode.to_object(request.resource.home, tree)
 
     def changed(
         self, request: Request, tree: Tree, current: KeyVersion, entries: Entries | None, warnings: list[str]
@@ -92,7 +92,7 @@ class Finish:
             tree["metadata"]["managedFields"] = entries
         else:
             managers.track(request, current, tree)
-        return decode.to_object(conversion.home(request.resource), tree)
+        return decode.to_object(request.resource.home, tree)
 
     # What is typed and complete
 
@@ -186,7 +186,7 @@ def _is_ordinary(request: Request, old: Any) -> bool:
         and not request.options.field_manager
         and not (old.metadata.managedFields and _is_applied(old.metadata.managedFields))
         and request.version in ("", request.resource.stored)
-        and conversion.home(request.resource) is request.resource
+        and request.resource.home is request.resource
     )
 
 

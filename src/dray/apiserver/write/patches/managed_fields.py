@@ -45,7 +45,7 @@ class Versions:
 
     def __init__(self, resource: Resource, tree: Tree, api_version: str = "") -> None:
         self._resource = resource
-        self._home = conversion.home(resource)
+        self._home = resource.home
         self._given = api_version or self._home.api_version()
         self._trees = {self._given: tree}
 
@@ -107,7 +107,7 @@ def track_update(
     Both trees are in the stored form, with defaults; `api_version` is the one that the client wrote in. What admission
     and strategy do to a new object comes later, and is nobody's.
     """
-    api_version = api_version or conversion.home(resource).api_version()
+    api_version = api_version or resource.home.api_version()
     after = Versions(resource, new)
     message = after.message(api_version)
     if message is None:

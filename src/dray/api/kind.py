@@ -1,4 +1,7 @@
-"""One row of the table of resources: what a resource is called, in which versions it is served, what it is stored as."""
+"""What a kind is made of: the description that each file of `dray.api.kinds` contains.
+
+Left out: which kinds there are (`dray.api.resources`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 CREATE_ONLY = ("create",)
 READ_ONLY = ("get", "list")
 ALL = ("all",)  # the category that `kubectl get all` shows
+API_EXTENSIONS = ("api-extensions",)
+STATUS = ("status",)
 SCALED = ("scale", "status")
 
 DRA = "resource.k8s.io"
@@ -28,6 +33,8 @@ FLOWCONTROL = "flowcontrol.apiserver.k8s.io"
 EXTENSIONS = "apiextensions.k8s.io"
 REGISTRATION = "apiregistration.k8s.io"
 METRICS = "metrics.k8s.io"
+DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
+GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha1")
 
 # Where the schema keeps groups that are not part of io.k8s.api.
 _PACKAGES = {
@@ -39,7 +46,7 @@ _PACKAGES = {
 
 @dataclass(frozen=True, slots=True, eq=False)  # asked, and looked up by, several times in every request
 class Resource:
-    """One resource of the API: its names, versions and stored type."""
+    """One kind of the API, in one group: its names, versions and stored type."""
 
     group: str
     plural: str
@@ -53,7 +60,7 @@ class Resource:
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     gate: str | None = None  # served only while this feature gate is on
-    alias_of: str | None = None  # a second group that serves the same stored objects (events)
+    alias_of: Resource | None = None  # the kind whose stored objects this group serves too (events)
     custom: CustomKind | None = None  # of a custom resource: what its definition says
     singular: str = ""
     inert: bool = False  # nothing here acts on such objects; whoever creates one is told
@@ -64,7 +71,7 @@ class Resource:
         qualified = f"{self.plural}.{self.group}" if self.group else self.plural
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
         object.__setattr__(self, "qualified", qualified)
-        object.__setattr__(self, "prefix", f"{self.alias_of or qualified}/")
+        object.__setattr__(self, "prefix", self.alias_of.prefix if self.alias_of else f"{qualified}/")
 
     def key(self, namespace: str, name: str) -> str:
         return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"
@@ -72,6 +79,11 @@ class Resource:
     def api_version(self, version: str | None = None) -> str:
         version = version or self.stored
         return f"{self.group}/{version}" if self.group else version
+
+    @property
+    def home(self) -> Resource:
+        """The resource whose objects are stored: another one only where two groups serve the same objects."""
+        return self.alias_of or self
 
     @property
     def converts(self) -> bool:

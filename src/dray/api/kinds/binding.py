@@ -1,0 +1,8 @@
+"""Binding: assigns a pod to a node; it is created and not stored."""
+
+from __future__ import annotations
+
+from dray.api.kind import CREATE_ONLY, Resource
+from dray.api.types import core
+
+KIND = Resource("", "bindings", "Binding", core.Binding, verbs=CREATE_ONLY)

@@ -1,0 +1,8 @@
+"""ClusterRole: permissions in the whole cluster, or in each namespace that binds them."""
+
+from __future__ import annotations
+
+from dray.api.kind import RBAC, Resource
+from dray.api.types import rbac
+
+KIND = Resource(RBAC, "clusterroles", "ClusterRole", rbac.ClusterRole, namespaced=False)

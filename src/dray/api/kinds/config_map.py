@@ -1,0 +1,8 @@
+"""ConfigMap: configuration that pods read."""
+
+from __future__ import annotations
+
+from dray.api.kind import Resource
+from dray.api.types import core
+
+KIND = Resource("", "configmaps", "ConfigMap", core.ConfigMap, short_names=("cm",))

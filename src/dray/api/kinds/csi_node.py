@@ -1,0 +1,8 @@
+"""CSINode: the storage drivers of a node. It is only stored."""
+
+from __future__ import annotations
+
+from dray.api.kind import STATUS, STORAGE, Resource
+from dray.api.types import storage
+
+KIND = Resource(STORAGE, "csinodes", "CSINode", storage.CSINode, namespaced=False, subresources=STATUS, inert=True)

@@ -1,0 +1,8 @@
+"""Lease: who holds a role, and until when."""
+
+from __future__ import annotations
+
+from dray.api.kind import Resource
+from dray.api.types import coordination
+
+KIND = Resource("coordination.k8s.io", "leases", "Lease", coordination.Lease)

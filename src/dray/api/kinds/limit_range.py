@@ -1,0 +1,8 @@
+"""LimitRange: bounds and defaults of what the containers and claims of a namespace ask for."""
+
+from __future__ import annotations
+
+from dray.api.kind import Resource
+from dray.api.types import core
+
+KIND = Resource("", "limitranges", "LimitRange", core.LimitRange, short_names=("limits",))

@@ -1,0 +1,14 @@
+"""LocalSubjectAccessReview: asks whether somebody may do something in one namespace."""
+
+from __future__ import annotations
+
+from dray.api.kind import AUTHORIZATION, CREATE_ONLY, Resource
+from dray.api.types import authorization
+
+KIND = Resource(
+    AUTHORIZATION,
+    "localsubjectaccessreviews",
+    "LocalSubjectAccessReview",
+    authorization.LocalSubjectAccessReview,
+    verbs=CREATE_ONLY,
+)

@@ -1,0 +1,15 @@
+"""MutatingWebhookConfiguration: webhooks that may change objects."""
+
+from __future__ import annotations
+
+from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
+from dray.api.types import admissionregistration
+
+KIND = Resource(
+    ADMISSION,
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    admissionregistration.MutatingWebhookConfiguration,
+    namespaced=False,
+    categories=API_EXTENSIONS,
+)

@@ -1,0 +1,10 @@
+"""NetworkPolicy: who may talk to some pods. It is only stored."""
+
+from __future__ import annotations
+
+from dray.api.kind import NETWORKING, Resource
+from dray.api.types import networking
+
+KIND = Resource(
+    NETWORKING, "networkpolicies", "NetworkPolicy", networking.NetworkPolicy, short_names=("netpol",), inert=True
+)

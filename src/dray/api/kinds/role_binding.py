@@ -1,0 +1,8 @@
+"""RoleBinding: gives the permissions of a role in one namespace."""
+
+from __future__ import annotations
+
+from dray.api.kind import RBAC, Resource
+from dray.api.types import rbac
+
+KIND = Resource(RBAC, "rolebindings", "RoleBinding", rbac.RoleBinding)

@@ -1,0 +1,15 @@
+"""SelfSubjectRulesReview: asks what the caller may do in a namespace."""
+
+from __future__ import annotations
+
+from dray.api.kind import AUTHORIZATION, CREATE_ONLY, Resource
+from dray.api.types import authorization
+
+KIND = Resource(
+    AUTHORIZATION,
+    "selfsubjectrulesreviews",
+    "SelfSubjectRulesReview",
+    authorization.SelfSubjectRulesReview,
+    namespaced=False,
+    verbs=CREATE_ONLY,
+)

@@ -1,0 +1,10 @@
+"""ServiceAccount: the identity of the programs in pods."""
+
+from __future__ import annotations
+
+from dray.api.kind import Resource
+from dray.api.types import core
+
+KIND = Resource(
+    "", "serviceaccounts", "ServiceAccount", core.ServiceAccount, short_names=("sa",), subresources=("token",)
+)

@@ -1,0 +1,10 @@
+"""ServiceCIDR: a range of addresses for Services. It is only stored: Services take no addresses from it yet."""
+
+from __future__ import annotations
+
+from dray.api.kind import NETWORKING, STATUS, Resource
+from dray.api.types import networking
+
+KIND = Resource(
+    NETWORKING, "servicecidrs", "ServiceCIDR", networking.ServiceCIDR, namespaced=False, subresources=STATUS, inert=True
+)

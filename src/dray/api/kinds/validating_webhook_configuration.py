@@ -1,0 +1,15 @@
+"""ValidatingWebhookConfiguration: webhooks that may refuse requests."""
+
+from __future__ import annotations
+
+from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
+from dray.api.types import admissionregistration
+
+KIND = Resource(
+    ADMISSION,
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    admissionregistration.ValidatingWebhookConfiguration,
+    namespaced=False,
+    categories=API_EXTENSIONS,
+)

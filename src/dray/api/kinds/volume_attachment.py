@@ -1,0 +1,16 @@
+"""VolumeAttachment: asks for a volume to be attached to a node. It is only stored."""
+
+from __future__ import annotations
+
+from dray.api.kind import STATUS, STORAGE, Resource
+from dray.api.types import storage
+
+KIND = Resource(
+    STORAGE,
+    "volumeattachments",
+    "VolumeAttachment",
+    storage.VolumeAttachment,
+    namespaced=False,
+    subresources=STATUS,
+    inert=True,
+)

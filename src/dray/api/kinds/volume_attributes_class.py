@@ -1,0 +1,16 @@
+"""VolumeAttributesClass: attributes of volumes that may change later. It is only stored."""
+
+from __future__ import annotations
+
+from dray.api.kind import STORAGE, Resource
+from dray.api.types import storage
+
+KIND = Resource(
+    STORAGE,
+    "volumeattributesclasses",
+    "VolumeAttributesClass",
+    storage.VolumeAttributesClass,
+    namespaced=False,
+    short_names=("vac",),
+    inert=True,
+)
