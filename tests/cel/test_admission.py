@@ -10,7 +10,6 @@ import pytest
 from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Use
 from dray.cel.errors import Interrupted
 from dray.cel.library.times import parse_timestamp
-from dray.cel.limits import at
 from dray.cel.values import AuthorizerCheck, CelAuthorizer, CelDecision, ResourceCheck
 
 USER = {"username": "jane", "groups": ["devs"], "extra": {"example.com/node": ["n1"]}}
@@ -36,8 +35,8 @@ class Asking:
             self.compiler.compile("variable", text, name)
         self.read: list[str] = []
         self.values: dict[str, Any] = dict(VALUES)
-        interrupt = at(time.monotonic() + seconds)
-        self.evaluation = Evaluation(self._read, self.compiler.variables, budget, interrupt)
+        deadline = time.monotonic() + seconds
+        self.evaluation = Evaluation(self._read, self.compiler.variables, budget, lambda: time.monotonic() > deadline)
 
     def _read(self, name: str) -> Any:
         self.read.append(name)

@@ -1,0 +1,51 @@
+"""Answers many simultaneous calls with one request.
+
+A consistent read asks for the newest revision. A hundred readers at once need one answer, not a hundred, as long as the
+request begins after each of them has asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+Answer = TypeVar("Answer")
+
+
+class SharedCall(Generic[Answer]):
+    """Calls `ask` once for all callers that wait when it begins; who comes later waits for the next call."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Answer]]) -> None:
+        self._ask = ask
+        self._waiting: list[asyncio.Future[Answer]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    async def __call__(self) -> Answer:
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._run())
+        return await waiting
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                try:
+                    answer = await self._ask()
+                except Exception as error:
+                    for caller in waiting:
+                        if not caller.done():
+                            caller.set_exception(error)
+                else:
+                    for caller in waiting:
+                        if not caller.done():
+                            caller.set_result(answer)
+        finally:
+            self._asking = None
+            for caller in self._waiting:
+                caller.cancel()
+
+    def close(self) -> None:
+        """End the call that is being made; its callers are cancelled."""
+        if self._asking is not None:
+            self._asking.cancel()
