@@ -247,6 +247,12 @@ class SchedulerCore:
         waiting.attempt = attempt
         return self.prepare(attempt)
 
+    def trial_attempt(self, pod: Pod) -> Attempt:
+        """An attempt outside the queue, for a trial: its claims are as the trial supposes them to be."""
+        profile = self.profile_of(pod)
+        assert profile is not None  # or it would not be ours to place
+        return self.prepare(Attempt(Candidate(pod), PodClaims(pod), profile, is_terse=True))
+
     def prepare(self, attempt: Attempt) -> Attempt:
         """Look up the claims of an attempt's pod. Returns the attempt."""
         claims = self.state.devices.claims_of(attempt.pod)

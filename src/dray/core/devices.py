@@ -33,7 +33,7 @@ from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
 if TYPE_CHECKING:
-    from dray.core.attempt import Attempt
+    from dray.core.attempt import Attempt, Promise
 
 _ALL_WAYS = Sharing()
 
@@ -67,7 +67,9 @@ class Devices:
         self._group_of = group_of
         self._is_enabled = gates.enabled("DynamicResourceAllocation")
         self._has_timeout = gates.enabled("DRASchedulerFilterTimeout")
-        self._known = Knowledge(Sharing.of(gates), index.has_class, self.ledger.is_promised, is_lost=self._is_lost)
+        self.sharing = Sharing.of(gates)
+        self.supposed: dict[tuple[str, str], ResourceClaim] = {}  # claims as a trial has changed them
+        self._known = Knowledge(self.sharing, index.has_class, self.ledger.is_promised, is_lost=self._is_lost)
 
     # -- before an attempt
 
@@ -94,7 +96,11 @@ class Devices:
         return timeout is not None and is_lost(claim, self.now(), timeout)
 
     def _find(self, pod: Pod) -> Find:
-        return partial(self._find_claim, pod.metadata.namespace)
+        return partial(self.claim if self.supposed else self._find_claim, pod.metadata.namespace)
+
+    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """A claim as it is, or as a trial supposes it to be."""
+        return self.supposed.get((namespace, name)) or self._find_claim(namespace, name)
 
     # -- in an attempt
 
@@ -117,6 +123,12 @@ class Devices:
                 return NodeReason(NodeCode.DEVICES_WRONG, problem=problem)
             case Unallocatable():
                 return NodeReason(NodeCode.CANNOT_ALLOCATE)
+
+    def promise_again(self, promise: Promise) -> None:
+        """Take the devices of a promise that was made in a trial."""
+        taken = promise.outcome.taken if promise.outcome is not None else ()
+        for claim, devices in zip(promise.pending, taken, strict=True):
+            self.ledger.promise(claim.metadata.uid, devices)
 
     def from_node(self, attempt: Attempt, info: NodeInfo, outcome: Allocated | None) -> NodeClaims | NodeReason:
         """What the pod's claims take from the node besides devices; where the node lacks it, the promise is withdrawn."""

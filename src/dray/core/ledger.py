@@ -7,9 +7,14 @@ holder lets go. A share is held like a device. Left out: which devices to promis
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
+from typing import TypeVar
 
 from dray.allocator import Index
 from dray.api.allocations import NOTHING, DeviceId, Share, Taken
+from dray.core.journal import Record
+
+V = TypeVar("V")
 
 
 class DeviceLedger:
@@ -27,6 +32,7 @@ class DeviceLedger:
         self._kept: dict[str, int] = {}  # promises that were written: the version of the claim
         self._shared: Counter[DeviceId | Share] = Counter()  # further holders of a device, beyond the first
         self._taken: set[DeviceId | Share] = set()
+        self.record: Record | None = None  # is given the inverse of each change while something is tried
 
     def written(self, uid: str, taken: Taken | None, version: int = 0) -> bool:
         """What the API server says a claim holds, None while it is not allocated; True when devices became free."""
@@ -34,28 +40,46 @@ class DeviceLedger:
         if taken is None:
             if uid not in self._written and uid not in self._promised:
                 return False  # most news of a claim come before it has devices
+            self._note(uid)
             self._written.pop(uid, None)
             if uid in self._kept and version >= self._kept[uid]:
                 self._end_promise(uid)
         else:
+            self._note(uid)
             self._written[uid] = taken
             self._end_promise(uid)
         return self._settle(before, self._held(uid))
 
     def kept(self, uid: str, version: int) -> None:
         """An open promise was written; the news of it may still be on its way, or never come."""
+        self._note(uid)
         self._kept[uid] = version
 
     def promise(self, uid: str, taken: Taken) -> None:
+        self._note(uid)
         before = self._held(uid)
         self._promised[uid] = taken
         self._settle(before, self._held(uid))
 
     def forget(self, uid: str) -> bool:
         """Take a promise back that was not written; True when devices became free."""
+        self._note(uid)
         before = self._held(uid)
         self._end_promise(uid)
         return self._settle(before, self._held(uid))
+
+    def _note(self, uid: str) -> None:
+        """Record what is known of a claim, so that it can be restored."""
+        if self.record is not None:
+            known = self._written.get(uid), self._promised.get(uid), self._kept.get(uid)
+            self.record(partial(self._restore, uid, *known))
+
+    def _restore(self, uid: str, written: Taken | None, promised: Taken | None, kept: int | None) -> None:
+        before = self._held(uid)
+        _set(self._written, uid, written)
+        _set(self._promised, uid, promised)
+        _set(self._kept, uid, kept)
+        self._settle(before, self._held(uid))
 
     def _end_promise(self, uid: str) -> None:
         self._promised.pop(uid, None)
@@ -100,3 +124,10 @@ class DeviceLedger:
         del self._shared[device]
         self._taken.discard(device)
         return True
+
+
+def _set(kept: dict[str, V], uid: str, value: V | None) -> None:
+    if value is None:
+        kept.pop(uid, None)
+    else:
+        kept[uid] = value

@@ -7,7 +7,7 @@ Used where there is no API server: simulations, questions about a snapshot, test
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -30,22 +30,20 @@ class ClusterModel(SchedulerCore):
     def __init__(self, gates: FeatureGates, profiles: Mapping[str, SchedulerProfile]) -> None:
         # No change is ever missed here, so no pod is tried again by time alone.
         super().__init__(_ModelObjects(), gates, profiles, lambda: self.now, fallback=True, flush_after=math.inf)
-        self._inverses: list[Callable[[], object]] = []
-        self._forks = 0
 
     def put(self, new: Wire) -> None:
         """Add an object, or replace the one of the same name."""
         old = self.objects.put(new)
         self.apply(old, new)
-        if self._forks:
-            self._inverses.append(partial(self._restore, old, new))
+        if self.state.journal.is_open:
+            self.state.journal.record(partial(self._restore, old, new))
 
     def drop(self, obj: Wire) -> None:
         """Remove the object of this type and name; KeyError when there is none."""
         old = self.objects.drop(obj)
         self.apply(old, None)
-        if self._forks:
-            self._inverses.append(partial(self._restore, old, None))
+        if self.state.journal.is_open:
+            self.state.journal.record(partial(self._restore, old, None))
 
     def _restore(self, old: Wire | None, new: Wire | None) -> None:
         """Undo a change of an object. The queue is restored as a whole, so that nothing is woken here."""
@@ -58,15 +56,12 @@ class ClusterModel(SchedulerCore):
     @contextmanager
     def fork(self) -> Iterator[None]:
         """Try something: at the end of the block the model is as it was before it."""
-        progress, start, mark = self._progress, self.state.placement.start, len(self._inverses)
+        progress, start = self._progress, self.state.placement.start
         self._progress = progress.copy()
-        self._forks += 1
         try:
-            yield
+            with self.state.journal.open():
+                yield
         finally:
-            while len(self._inverses) > mark:
-                self._inverses.pop()()
-            self._forks -= 1
             self._progress, self.state.placement.start = progress, start
 
 

@@ -7,7 +7,8 @@ all apply their changes here. A change answers which verdicts it may turn (`Effe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,7 +21,9 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.core.attempt import Placement
 from dray.core.devices import Devices
+from dray.core.journal import Journal
 from dray.core.objects import ObjectLookup
+from dray.core.trial import Trial
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
 
@@ -74,6 +77,7 @@ class ClusterState:
             objects.is_in_use,
         )
         self.placement = Placement(self.table, Neighbours(self.table, objects.namespace_labels), self.devices)
+        self.journal = Journal(self.table, self.devices.ledger)
         self._taint_rules: dict[str, DeviceTaintRule] = {}
         self._changes: dict[type[Any], Callable[[Any, Any], Effect]] = {
             Pod: self._change_pod,
@@ -83,6 +87,22 @@ class ClusterState:
             DeviceClass: self._change_class,
             DeviceTaintRule: self._change_taint_rule,
         }
+
+    @contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Try something with pods and claims; at the end of the block it is undone, or kept if the trial says so."""
+        start, kept = self.placement.start, []
+        trial = Trial(self.objects, self.table, self.devices, self.journal)
+        try:
+            with self.journal.open():
+                yield trial
+                kept = trial.kept()
+        finally:
+            if not kept:
+                self.placement.start = start
+        for pod, promise, demand in kept:
+            self.table.place(pod, promise.node, demand)
+            self.devices.promise_again(promise)
 
     def change(self, old: Any, new: Any) -> Effect:
         """Take note that an object came (no `old`), changed, or went (no `new`). Both are of one type and name."""

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from dray.api import podclaims
@@ -23,9 +22,10 @@ from dray.api.podclaims import Sharing, Use
 from dray.api.times import timestamp
 from dray.api.types.core import Binding, ObjectReference, Pod, PodExtendedResourceClaimStatus, PodStatus
 from dray.api.types.meta import ObjectMeta
-from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
+from dray.api.types.resource import ResourceClaim, ResourceClaimStatus
 from dray.client import Client, change_status
 from dray.core.attempt import Promise
+from dray.core.reservations import reservation
 from dray.verdicts.node_resources import NodeClaims
 
 log = logging.getLogger(__name__)
@@ -271,29 +271,6 @@ class Binder:
     def _is_user(self, pod: Pod, claim: ResourceClaim) -> bool:
         uses = self._uses(pod) if podclaims.holds_devices(pod) else ()
         return any(use.claim == claim.metadata.name for use in uses)
-
-
-def reservation(
-    promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing
-) -> tuple[ResourceClaimStatus, bool]:
-    """The status to write, and whether the pod's own reservation is in it."""
-    pod, group = promise.claims.pod, promise.claims.through(use)
-    allocation = _allocation(promise, claim, sharing) if claim.status.allocation is None else None
-    if allocation is not None:
-        claim = replace(claim, status=replace(claim.status, allocation=allocation))
-    consumer = podclaims.consumer_to_add(claim, pod, group, sharing)
-    added = () if consumer is None else (consumer,)
-    own = consumer is not None and consumer.uid == pod.metadata.uid
-    return replace(claim.status, reservedFor=(*claim.status.reservedFor, *added)), own
-
-
-def _allocation(promise: Promise, claim: ResourceClaim, sharing: Sharing) -> AllocationResult | None:
-    """What the claim was promised, open to any pod where it is meant for a workload."""
-    promised = promise.allocation_of(claim)
-    if promised is None:
-        return None
-    allocation = msgspec.convert(promised, AllocationResult)
-    return replace(allocation, reservedForAnyPod=True) if claim.spec.reservedFor and sharing.workloads else allocation
 
 
 def _with_claim(pod: Pod, seen: Pod, status: PodExtendedResourceClaimStatus) -> PodStatus:

@@ -21,7 +21,7 @@ from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim, PodGroupR
 from dray.controllers.generated import claim_for, claim_name
 from dray.core.attempt import Promise
 from dray.core.model import ClusterModel
-from dray.scheduler.binding import reservation
+from dray.core.reservations import reservation
 
 
 class SimulatedClaims:

@@ -9,9 +9,9 @@ moment (*assumed*), before the API server has confirmed it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress, count, islice
 from math import inf
 from operator import attrgetter
@@ -183,6 +183,7 @@ class NodeTable:
         self._log_limit = 1024  # changes that are kept at least
         self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
         self.refusing = 0  # their terms, together
+        self.record: Callable[[Callable[[], object]], None] | None = None  # is given inverses while something is tried
         self._by_name: dict[str, NodeInfo] = {}
         self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
 
@@ -241,27 +242,41 @@ class NodeTable:
         known = self._placed.get(pod.metadata.uid)
         if known is not None and _asked(known[0].pod.spec) == _asked(pod.spec):
             if known[1].name == node_name:
+                if self.record is not None:
+                    self.record(partial(setattr, known[0], "pod", known[0].pod))
                 known[0].pod = pod  # as when a promise is confirmed
                 return
             demand = known[0].demand
-        self.unplace(pod.metadata.uid)
-        info = self._info(node_name)
-        affinity = pod.spec.affinity
+        self._note(pod.metadata.uid)
+        self._take_away(pod.metadata.uid)
+        self._put(PlacedPod(pod, demand or demand_on_node(pod)), node_name)
+
+    def unplace(self, uid: str) -> None:
+        if uid in self._placed:
+            self._note(uid)
+            self._take_away(uid)
+
+    def placed_pod(self, uid: str) -> PlacedPod | None:
+        """A pod that was placed, with what it takes."""
+        entry = self._placed.get(uid)
+        return entry[0] if entry else None
+
+    def _put(self, placed: PlacedPod, node_name: str) -> None:
+        info, uid, affinity = self._info(node_name), placed.pod.metadata.uid, placed.pod.spec.affinity
         refuses = bool(
             affinity
             and affinity.podAntiAffinity
             and affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
         )
-        placed = PlacedPod(pod, demand or demand_on_node(pod))
-        info.pods[pod.metadata.uid] = placed
+        info.pods[uid] = placed
         info.put(placed, 1)
-        self._placed[pod.metadata.uid] = (placed, info)
+        self._placed[uid] = (placed, info)
         if refuses:
-            self.refusers[pod.metadata.uid] = (placed, info)
-            self.refusing += len(required_anti_affinity(pod))
+            self.refusers[uid] = (placed, info)
+            self.refusing += len(required_anti_affinity(placed.pod))
         self._used(info)
 
-    def unplace(self, uid: str) -> None:
+    def _take_away(self, uid: str) -> None:
         entry = self._placed.pop(uid, None)
         if entry is None:
             return
@@ -272,6 +287,17 @@ class NodeTable:
             self.refusing -= len(required_anti_affinity(placed.pod))
         self._used(info)
         self._retire(info)
+
+    def _note(self, uid: str) -> None:
+        """Record where a pod is, so that it can be restored."""
+        if self.record is not None:
+            placed, info = self._placed.get(uid) or (None, None)
+            self.record(partial(self._restore, uid, placed, info.name if info is not None else ""))
+
+    def _restore(self, uid: str, placed: PlacedPod | None, node_name: str) -> None:
+        self._take_away(uid)
+        if placed is not None:
+            self._put(placed, node_name)
 
     @property
     def pods(self) -> int:

@@ -1,0 +1,35 @@
+"""What a placement writes into a claim: its allocation, and who it is reserved for. Left out: writing (`dray.scheduler`)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api import podclaims
+from dray.api.claim_access import ClaimUse
+from dray.api.podclaims import Sharing
+from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
+from dray.core.attempt import Promise
+
+
+def reservation(
+    promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing
+) -> tuple[ResourceClaimStatus, bool]:
+    """The status to write, and whether the pod's own reservation is in it."""
+    pod, group = promise.claims.pod, promise.claims.through(use)
+    allocation = _allocation(promise, claim, sharing) if claim.status.allocation is None else None
+    if allocation is not None:
+        claim = replace(claim, status=replace(claim.status, allocation=allocation))
+    consumer = podclaims.consumer_to_add(claim, pod, group, sharing)
+    added = () if consumer is None else (consumer,)
+    own = consumer is not None and consumer.uid == pod.metadata.uid
+    return replace(claim.status, reservedFor=(*claim.status.reservedFor, *added)), own
+
+
+def _allocation(promise: Promise, claim: ResourceClaim, sharing: Sharing) -> AllocationResult | None:
+    """What the claim was promised, open to any pod where it is meant for a workload."""
+    promised = promise.allocation_of(claim)
+    if promised is None:
+        return None
+    allocation = msgspec.convert(promised, AllocationResult)
+    return replace(allocation, reservedForAnyPod=True) if claim.spec.reservedFor and sharing.workloads else allocation

@@ -1,0 +1,143 @@
+"""Try on the state of the cluster what would be if pods left their nodes and others came.
+
+A trial works on the state itself, so rules, allocator and scores see what is tried, and it needs no copy. The journal
+takes everything back at the end. Objects are not changed: claims are supposed to be different (`Devices.supposed`). A
+trial does not wait, so nothing else happens to the state meanwhile. Left out: what to try (`gangs`, `preemption`).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dray.api import podclaims
+from dray.api.allocations import taken_by
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
+from dray.core.attempt import Attempt, Promise
+from dray.core.devices import Devices
+from dray.core.journal import Journal
+from dray.core.objects import ObjectLookup
+from dray.core.reservations import reservation
+from dray.verdicts.demand import PodDemand
+from dray.verdicts.node_resources import with_claims
+from dray.verdicts.nodes import NodeTable, PlacedPod
+
+ClaimKey = tuple[str, str]  # namespace and name
+
+
+class Trial:
+    """Changes of placements that are undone at the end. Obtained from `ClusterState.trial`."""
+
+    def __init__(self, objects: ObjectLookup, table: NodeTable, devices: Devices, journal: Journal) -> None:
+        self._objects = objects
+        self._table = table
+        self._devices = devices
+        self._journal = journal
+        self._off: dict[str, tuple[PlacedPod, str]] = {}  # pods that were taken off, by uid, and their nodes
+        self._before: dict[ClaimKey, ResourceClaim] = {}  # claims as they were before pods left them
+        self._given: dict[ClaimKey, bool] = {}  # claims that placements of the trial use
+        self._placed: list[tuple[Pod, Promise, PodDemand]] = []
+        self.is_kept = False
+
+    def mark(self) -> int:
+        """What has been tried so far, for `rewind`."""
+        return self._journal.mark()
+
+    def rewind(self, mark: int) -> None:
+        """Take back everything that was tried since a mark."""
+        self._journal.rewind(mark)
+
+    def keep(self) -> None:
+        """At the end, leave the placements as promises. Pods that were taken off are on their nodes again all the same.
+
+        Only a deletion ends a pod. Until then its devices have two holders, and are free when both have let go.
+        """
+        self.is_kept = True
+
+    def take_off(self, pod: Pod) -> None:
+        """Suppose that a pod has ended. Its claims lose its reservation, and with the last one their devices.
+
+        A reservation for a group goes when none of the group's pods is left on a node. Raises ValueError for a pod that
+        has no node.
+        """
+        uid = pod.metadata.uid
+        placed = self._table.placed_pod(uid)
+        if placed is None:
+            raise ValueError(f"pod {pod.metadata.namespace}/{pod.metadata.name} has no node")
+        self._journal.set(self._off, uid, (placed, self._table.node_of(uid)))
+        self._table.unplace(uid)
+        for key in self._claims_of(placed.pod):
+            self._reconsider(key)
+
+    def put_back(self, pod: Pod) -> None:
+        """Suppose that a pod which was taken off stays after all, with its claims.
+
+        Raises ValueError for a pod that was not taken off, or one of whose claims a placement has used since.
+        """
+        uid = pod.metadata.uid
+        if uid not in self._off:
+            raise ValueError(f"pod {pod.metadata.namespace}/{pod.metadata.name} was not taken off")
+        placed, node = self._off[uid]
+        keys = self._claims_of(placed.pod)
+        if any(key in self._given for key in keys):
+            raise ValueError(f"a claim of pod {pod.metadata.namespace}/{pod.metadata.name} was given to others")
+        self._journal.discard(self._off, uid)
+        self._table.place(placed.pod, node, placed.demand)
+        for key in keys:
+            self._reconsider(key)
+
+    def place(self, attempt: Attempt, promise: Promise) -> None:
+        """Suppose that a pod gets what it was promised: the node, and claims that are allocated and reserved.
+
+        The promise must have been made in this trial, or before it and still be valid.
+        """
+        pod = promise.claims.pod
+        demand = with_claims(pod, attempt.candidate.demand, promise.node_claims)
+        self._table.place(pod, promise.node, demand)
+        for use in promise.claims.uses:
+            key = use.claim.metadata.namespace, use.claim.metadata.name
+            claim = self._devices.claim(*key)
+            if claim is None:
+                raise ValueError(f"claim {key[1]} is gone")
+            status, _ = reservation(promise, use, claim, self._devices.sharing)
+            self._suppose(key, replace(claim, status=status))
+            self._journal.set(self._given, key, True)
+        self._placed.append((pod, promise, demand))
+        self._journal.record(self._placed.pop)
+
+    def kept(self) -> list[tuple[Pod, Promise, PodDemand]]:
+        """The placements to be left as promises, each with what the pod takes from its node."""
+        return [*self._placed] if self.is_kept else []
+
+    def _claims_of(self, pod: Pod) -> list[ClaimKey]:
+        """The claims that a pod uses, each once."""
+        names = dict.fromkeys(use.claim for use in self._objects.uses(pod) if use.claim)
+        return [(pod.metadata.namespace, name) for name in names]
+
+    def _reconsider(self, key: ClaimKey) -> None:
+        """Work out who still uses a claim, after a pod was taken off or put back."""
+        known = self._devices.claim(*key)
+        if known is None:
+            return
+        if key not in self._before or key in self._given:
+            self._journal.set(self._before, key, known)
+        before = self._before[key]
+        users, sharing = before.status.reservedFor, self._devices.sharing
+        left = tuple(one for one in users if self._is_there(before.metadata.namespace, one))
+        if left == users or podclaims.is_open(before, sharing):  # the latter may be used by pods that are not listed
+            status = before.status
+        else:
+            status = replace(before.status, reservedFor=left) if left else ResourceClaimStatus()
+        self._suppose(key, before if status is before.status else replace(before, status=status))
+
+    def _is_there(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
+        """Whether a consumer of a claim was not taken off, or not completely."""
+        if podclaims.is_group(user):
+            members = self._objects.members(namespace, user.name)
+            return any(self._table.node_of(pod.metadata.uid) for pod in members)
+        return user.uid not in self._off
+
+    def _suppose(self, key: ClaimKey, claim: ResourceClaim) -> None:
+        self._journal.set(self._devices.supposed, key, claim)
+        allocation, ledger = claim.status.allocation, self._devices.ledger
+        ledger.written(claim.metadata.uid, None if allocation is None else taken_by(allocation))
