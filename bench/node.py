@@ -25,8 +25,8 @@ import grpc.aio
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Container, ExecAction, Node, Pod, Probe, TCPSocketAction
 from dray.api.types.resource import ResourceClaim
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess, SystemClock
 from dray.node.agent import Agent, AgentSettings

@@ -17,8 +17,8 @@ import uvloop
 
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourcePoolStatusRequest, ResourceSlice
+from dray.api.users import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler

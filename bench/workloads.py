@@ -20,8 +20,8 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler

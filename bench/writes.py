@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from dray.api.types.core import Event, Node, Pod, PodResourceClaimStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.sim import benchmark
 from dray.sim.hardware import slice_trees

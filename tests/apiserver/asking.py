@@ -11,12 +11,12 @@ from typing import Any
 import aiohttp
 
 from dray.api.resources import BY_NAME, Resource
+from dray.api.users import ADMIN, User
 from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.core import ApiServer
 from dray.apiserver.request import Answer, Request, RequestOptions
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.user import ADMIN, User
 from dray.apiserver.wire.serving import HttpServer, ServingTls, listen
 from tests import objects
 from tests.waiting import SECONDS

@@ -7,12 +7,12 @@ import pytest
 
 from dray.api.types.core import ConfigMap, Namespace, Service
 from dray.api.types.rbac import ClusterRole
+from dray.api.users import User
 from dray.apiserver.bootstrap import bootstrap
 from dray.apiserver.read.reader import many, one
 from dray.apiserver.read.storage import Storage, decode
 from dray.apiserver.security.authorization import Attributes
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import User
 from dray.store import Cache, MemoryLog, Op
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from dray.api.calls import Caller, CreateCall
 from dray.api.errors import Forbidden, MethodNotAllowed, NotFound, ServiceUnavailable
+from dray.api.users import ADMIN, User
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.request import make_request
-from dray.apiserver.security.user import ADMIN, User
 from dray.store import Cache
 from tests.apiserver.asking import CLAIMS, NAMESPACES, PODS, Asker, claim, pod
 
@@ -64,8 +64,7 @@ async def test_a_caller_may_keep_its_tree(ask: Asker) -> None:
     tree = claim("a")
     tree["spec"]["devices"]["requests"] = tuple(tree["spec"]["devices"]["requests"])
     before = repr(tree)
-    request = make_request(user=ADMIN, verb="create", resource=CLAIMS, namespace="ns", body=tree, options={})
-    created: Any = (await ask.server.handle(request)).object
+    created: Any = (await ask.server.answer(CreateCall(Caller(ADMIN), CLAIMS, "ns", body=tree))).object
     assert created.spec.devices.requests[0].exactly.count == 1
     assert repr(tree) == before
 

@@ -8,9 +8,9 @@ import pytest
 
 from dray.api.pace import Pace
 from dray.api.types.resource import ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver import core
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 
 

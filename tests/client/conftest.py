@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.read.storage import decode
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess
 from dray.client.config import Config

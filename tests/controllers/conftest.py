@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from dray.api.errors import NotFound
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, Clock, EventRecorder, InProcess, Object, SharedInformers
 from dray.controllers import ControllerContext, Runnable
 from tests import waiting

@@ -11,8 +11,8 @@ from dray.api.errors import Forbidden, NotFound
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.types.core import ConfigMap, Namespace, ResourceQuota
 from dray.api.types.resource import ResourceClaimConsumerReference
+from dray.api.users import AUTHENTICATED, User
 from dray.apiserver.assembly import Running
-from dray.apiserver.security.user import AUTHENTICATED, User
 from dray.client import Client, InProcess, ManualClock, type_of
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.namespaces import NamespaceController

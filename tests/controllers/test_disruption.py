@@ -147,9 +147,9 @@ async def test_of_two_evictions_at_once_one_gets_the_last_place(
     await allows(client, 1)
     commit = Cache.commit
 
-    async def slowly(cache: Cache, *arguments: Any) -> Any:
+    async def slowly(cache: Cache, *arguments: Any, **options: Any) -> Any:
         await asyncio.sleep(0)  # the other one gets its turn, as with a store on a disk
-        return await commit(cache, *arguments)
+        return await commit(cache, *arguments, **options)
 
     monkeypatch.setattr(Cache, "commit", slowly)
     answers = await asyncio.gather(*(evict(client, pod) for pod in found), return_exceptions=True)

@@ -12,8 +12,8 @@ from dray.api.errors import NotFound
 from dray.api.gates import FeatureGates
 from dray.api.types.core import ConfigMap, Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess, Object
 from dray.client.turns import ALLOWANCE, WRITE
 from dray.controllers import ControllerManager

@@ -17,8 +17,8 @@ from dray.api.podclaims import GROUP_FINALIZER
 from dray.api.types.core import ConfigMap, Namespace, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, EventRecorder, InProcess, SharedInformers
 from dray.controllers import ControllerContext, Runnable
 from dray.controllers.claims import ClaimController

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dray.api.types.core import Node
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from tests.driver.places import Places
 

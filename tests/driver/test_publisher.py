@@ -12,8 +12,8 @@ from dray.api.errors import ApiError, Invalid, ServiceUnavailable
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
+from dray.api.users import ADMIN, User
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN, User
 from dray.client import Client, InProcess
 from dray.driver import Pool, Publisher, device
 from tests.driver.conftest import NODE

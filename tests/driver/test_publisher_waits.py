@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from dray.api.errors import ServiceUnavailable
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from tests.driver.places import background
 from tests.driver.test_publisher import names, pool, publisher, slices

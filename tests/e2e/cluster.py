@@ -18,8 +18,8 @@ from dray.api.errors import NotFound
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
+from dray.api.users import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, Object, SharedInformers
 from dray.controllers import ControllerManager
 from dray.core.configuration import Configuration

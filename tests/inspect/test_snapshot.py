@@ -5,8 +5,8 @@ from __future__ import annotations
 from dray.api.types.core import Node, Pod, Secret
 from dray.api.types.rbac import RoleBinding
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
+from dray.api.users import ADMIN, AUTHENTICATED, User
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
 from dray.client import InProcess
 from dray.client.config import Config
 from dray.client.http import Http

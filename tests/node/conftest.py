@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dray.api.users import ADMIN, AUTHENTICATED, User
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
 from dray.client import Client, Clock, InProcess
 from dray.node import agent
 from dray.node.agent import Agent

@@ -21,8 +21,8 @@ from dray.api.simulated import RUNS_NO_PODS
 from dray.api.types.coordination import Lease
 from dray.api.types.core import ConfigMap, ContainerStateWaiting, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess, ManualClock
 from dray.client.config import Config

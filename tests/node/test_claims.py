@@ -18,8 +18,8 @@ from dray.api.reasons.wording import say
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess, SystemClock
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import ClaimsError, ClaimsOnNode

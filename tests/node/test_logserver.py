@@ -13,10 +13,10 @@ import pytest
 from dray.api.errors import ApiError, BadRequest, ServiceUnavailable
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Node, Pod
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.request import Request
 from dray.apiserver.security.certificates import KeyPair, Keys
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.logs import NodeLogs
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess

@@ -15,8 +15,8 @@ from dray.api.gates import FeatureGates
 from dray.api.podclaims import CLAIM_FINALIZER, Sharing
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import ResourceClaim
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from dray.core.attempt import Promise
 from dray.scheduler.binding import Binder, Overtaken

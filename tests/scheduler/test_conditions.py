@@ -19,8 +19,8 @@ from dray.api.reasons.wording import Phrase, say
 from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from dray.core.attempt import Promise
 from dray.core.configuration import Configuration, SchedulerProfile

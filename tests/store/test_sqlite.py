@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.store import AWAITED, Cache, Compacted, Op, RevisionConflict, SqliteLog, Unavailable, Unreadable, scribe
+from dray.store import Cache, Compacted, Op, RevisionConflict, SqliteLog, Unavailable, Unreadable, scribe
 from dray.store.journal import SCHEMA_VERSION
 from tests.waiting import eventually, within
 
@@ -177,8 +177,7 @@ async def test_of_commits_that_come_together_those_that_clients_wait_for_are_tol
     told: list[str] = []
 
     async def write(key: str, awaited: bool) -> None:
-        AWAITED.set(awaited)
-        await log.commit([Op(key, b"1")])
+        await log.commit([Op(key, b"1")], awaited=awaited)
         told.append(key)
 
     await asyncio.gather(*[write(f"pods/{number}", awaited=number % 3 == 2) for number in range(6)])

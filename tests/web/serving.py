@@ -15,10 +15,10 @@ import aiohttp
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.users import ADMIN
 from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.cli._dashboard import Mounted, mount
 from dray.client import Client, InProcess

@@ -12,7 +12,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourcePoolStatusRequest
-from dray.apiserver.security.user import ADMIN
+from dray.api.users import ADMIN
 from dray.client import InProcess
 from dray.controllers import ControllerManager
 from tests import objects

@@ -11,9 +11,9 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Event, Namespace, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.read.storage import decode
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, Clock, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler

@@ -11,7 +11,7 @@ from dray.api.types.apps import Deployment
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup, Workload
-from dray.apiserver.security.user import AUTHENTICATED, User
+from dray.api.users import AUTHENTICATED, User
 from dray.client import InProcess, PatchKind
 from tests import objects
 from tests.workloads.cluster import GROUPS, NONE, Cluster, without

@@ -15,7 +15,7 @@ from dray.api.types.batch import Job
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.rbac import Role, RoleBinding
 from dray.api.types.resource import ResourceClaim
-from dray.apiserver.security.user import AUTHENTICATED, User
+from dray.api.users import AUTHENTICATED, User
 from dray.client import InProcess, ManualClock
 from dray.client.clock import settle
 from dray.controllers.references import References

@@ -13,13 +13,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from dray.api.calls import AnsweredCall, WatchCall
 from dray.api.errors import NotImplementedYet, UnsupportedMediaType, not_found
 from dray.api.gates import FeatureGates
 from dray.api.pace import Pace
 from dray.api.resources import BY_TYPE, METRICS
 from dray.api.types.resource import ResourceSlice
+from dray.api.users import MASTERS
 from dray.api.wire import tree_of
 from dray.apiserver.admission import AdmissionRequest, Chain
+from dray.apiserver.calls import request_of
 from dray.apiserver.custom.conversion_review import ConversionFailed
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.outages import unavailable
@@ -28,9 +31,8 @@ from dray.apiserver.read import listing
 from dray.apiserver.read.measured import Measured
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.read.watching import WatchedChange, Watching
-from dray.apiserver.request import APPLY_PATCH, STRATEGIC_PATCH, Answer, LogSource, Request, make_request
+from dray.apiserver.request import APPLY_PATCH, STRATEGIC_PATCH, Answer, LogSource, Request
 from dray.apiserver.security.authorization import Attributes, Union
-from dray.apiserver.security.user import MASTERS
 from dray.apiserver.streaming.options import ConnectOptions
 from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
@@ -54,8 +56,6 @@ _PATCHES_OF_CUSTOM = (
 class ApiServer:
     """Authorizes and answers requests. `reviews` answers creations that are questions, by plural name."""
 
-    request = staticmethod(make_request)
-
     def __init__(
         self,
         storage: Storage,
@@ -71,7 +71,6 @@ class ApiServer:
         self._conversions = conversions = conversions or Conversions(storage)
         self.gates = gates or FeatureGates()
         self.authorizer = authorizer
-        self.request = make_request  # how callers in the process make what `handle` and `watch` take
         self.log_source: LogSource | None = None
         self.measured: Measured | None = None  # what nodes and pods use, where there is a way to nodes
         self.priority = RequestPriority()
@@ -93,6 +92,14 @@ class ApiServer:
             "delete": deletion.delete,
             "deletecollection": deletion.delete_collection,
         }
+
+    def answer(self, call: AnsweredCall) -> Coroutine[Any, Any, Answer]:
+        """Do what another part of this process asks, or raise an ApiError."""
+        return self.handle(request_of(call))
+
+    def follow(self, call: WatchCall) -> AsyncGenerator[list[WatchedChange], None]:
+        """Follow changes for another part of this process, as `watch` does."""
+        return self.watch(request_of(call))
 
     def handle(self, request: Request) -> Coroutine[Any, Any, Answer]:
         """Do what is asked, or raise an ApiError."""

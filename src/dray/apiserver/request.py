@@ -1,7 +1,7 @@
 """What is asked of the API server, and what it answers: the vocabulary that every way in shares.
 
-HTTP builds a Request from a path, a query and a body; the in-process client builds one directly. Whoever asks hands over
-the body tree and does not touch it afterwards, since defaulting and patching work on it in place. Answers hold what the
+HTTP builds a Request from a path, a query and a body; `calls` builds one from a call in the process. The body tree belongs
+to the request, since defaulting and patching work on it in place. Answers hold what the
 store holds: typed objects and encoded bytes, both made once. Left out: how any of it is written on a wire.
 """
 
@@ -20,7 +20,7 @@ from dray.apiserver.limits import LARGE
 from dray.store.log import KeyVersion
 
 if TYPE_CHECKING:
-    from dray.apiserver.security.user import User
+    from dray.api.users import User
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -57,7 +57,6 @@ class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_OPTIONS = RequestOptions()
-_STORED = frozenset({"create", "update"})  # the verbs that take a body and make it an object
 MADE_FROM_TEMPLATES: frozenset[type[Wire]] = frozenset({Pod, ResourceClaim})
 """The kinds whose new objects are compared with earlier ones (`write.memo`): they are made from templates."""
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -102,6 +101,7 @@ class Request(msgspec.Struct, kw_only=True):
     options: RequestOptions = DEFAULT_OPTIONS
     user_agent: str = ""
     tracked: bool = False  # keep who manages which field even if no manager is named
+    awaited: bool = False  # a client of another process waits: of several commits, its own is acknowledged first
     is_large: bool = False  # the body: what it comes to is worked out beside the event loop
     repeated: Repeated = NOTHING_TWICE
 
@@ -110,40 +110,6 @@ def copied(body: Any) -> tuple[Any, bool]:
     """A tree of the same values that nobody else has, and whether it is large."""
     data = _encode(body)
     return _decode(data), len(data) > LARGE
-
-
-def make_request(
-    user: User,
-    verb: str,
-    resource: Resource,
-    namespace: str = "",
-    name: str = "",
-    subresource: str = "",
-    body: Any = None,
-    options: dict[str, Any] | None = None,
-    user_agent: str = "",
-) -> Request:
-    """A request from plain values, for callers in the process that know the server by its shape only.
-
-    A tree that is to be stored is written and read once: the caller may keep it, and its tuples become lists. Of a new
-    object that may be like one before it, only what differs is read, so its tree is copied where it is needed after all.
-    """
-    is_templated = verb == "create" and not subresource and resource.type in MADE_FROM_TEMPLATES
-    is_large = False
-    if verb in _STORED and not is_templated and not isinstance(body, Wire):
-        body, is_large = copied(body)
-    return Request(
-        user=user,
-        verb=verb,
-        resource=resource,
-        namespace=namespace if resource.namespaced else "",
-        name=name,
-        subresource=subresource,
-        body=body,
-        options=RequestOptions(**options) if options else DEFAULT_OPTIONS,
-        user_agent=user_agent,
-        is_large=is_large,
-    )
 
 
 class Answer(msgspec.Struct, kw_only=True):

@@ -15,8 +15,8 @@ from dray.client import Client, InProcess
 from dray.web.access import SessionIdentity, SignInCredentials
 
 if TYPE_CHECKING:
+    from dray.api.users import User
     from dray.apiserver.assembly import Running
-    from dray.apiserver.security.user import User
 
 Operations = Mapping[str, Sequence[Tree]]
 
@@ -40,7 +40,7 @@ class ServerAccess:
         return await self.restore(credential)
 
     async def restore(self, credential: Tree) -> SessionIdentity:
-        from dray.apiserver.security.user import User
+        from dray.api.users import User
 
         namespace = str(credential.get("namespace", "default"))
         if "token" in credential:
@@ -53,7 +53,7 @@ class ServerAccess:
         return SessionIdentity(user.name, credential, user.groups, namespace)
 
     def client(self, identity: SessionIdentity) -> Client:
-        from dray.apiserver.security.user import User
+        from dray.api.users import User
 
         token = identity.credential.get("token")
         known = identity.credential.get("user", {})
@@ -70,7 +70,7 @@ class ServerAccess:
         return authenticator.authenticate([(b"authorization", b"Bearer " + token.encode("latin-1", "replace"))], None)
 
     def _certified(self, certificate: Any) -> User:
-        from dray.apiserver.security.user import ADMIN
+        from dray.api.users import ADMIN
 
         authenticator = self._running.http.authenticator
         if authenticator is None:

@@ -13,9 +13,9 @@ from dray.files import read_regular
 if TYPE_CHECKING:
     import argparse
 
+    from dray.api.users import User
     from dray.api.wire import Tree
     from dray.apiserver.assembly import Running
-    from dray.apiserver.security.user import User
     from dray.apiserver.wire.http import Receive, Scope, Send
     from dray.web.application import Dashboard
 
@@ -50,7 +50,7 @@ class Mounted:
 
     def address(self, url: str) -> str:
         """Where the administrator signs in, once."""
-        from dray.apiserver.security.user import ADMIN
+        from dray.api.users import ADMIN
 
         return f"{url}{PREFIX}/#code={self._sessions.mint(credential_of(ADMIN))}"
 

@@ -141,7 +141,7 @@ def adopted(args: argparse.Namespace) -> LabelRequirements | None:
 
 def parts(running: Running, args: argparse.Namespace) -> Sequence[ServerPart]:
     """Controllers, scheduler, simulated nodes and node agents."""
-    from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
+    from dray.api.users import ADMIN, AUTHENTICATED, MASTERS, User
     from dray.client import InProcess, SharedInformers
 
     informers = SharedInformers(InProcess(running.api, ADMIN, user_agent="dray"))
@@ -326,7 +326,7 @@ def autoscaling(
 
 def _agent(name: str, running: Running, args: argparse.Namespace) -> Agent:
     """A node agent with the rights of a node."""
-    from dray.apiserver.security.user import node_user
+    from dray.api.users import node_user
     from dray.client import InProcess
     from dray.node.agent import Agent, AgentSettings
 

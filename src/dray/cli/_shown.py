@@ -70,9 +70,9 @@ def _recording(file: str) -> Shown:
 @asynccontextmanager
 async def _demo(stopping: asyncio.Event) -> AsyncIterator[Shown]:
     """A whole cluster in this process, and somebody who keeps it busy."""
+    from dray.api.users import ADMIN
     from dray.apiserver.assembly import Running
     from dray.apiserver.security.certificates import Keys
-    from dray.apiserver.security.user import ADMIN
     from dray.cli import _parts, parser_of
     from dray.cli._serve import serve_until
     from dray.client import InProcess

@@ -4,13 +4,14 @@ Informers, work queue, controller loop, events and leader election know the inte
 `dray.client.http` and its configuration in `dray.client.config`, apart, since they take a tenth of a second to import.
 """
 
+from dray.api.calls import Patch, PatchKind
 from dray.api.wire import Tree
 from dray.client.clock import Clock, ManualClock, SystemClock
 from dray.client.controller import Controller
 from dray.client.events import EventRecorder
 from dray.client.informer import Delta, Deltas, Informer, Key, key_of
 from dray.client.inprocess import InProcess
-from dray.client.interface import Batch, Client, Object, Page, Patch, PatchKind, WatchEvent, resource_of, type_of
+from dray.client.interface import Batch, Client, Object, Page, WatchEvent, resource_of, type_of
 from dray.client.leader import LeaderElection, LostLeadership
 from dray.client.shared import SharedInformers
 from dray.client.status import change_status, with_conditions, with_fields

@@ -20,6 +20,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 
+from dray.api.calls import Patch, PatchKind
 from dray.api.errors import Expired, NotFound, ServiceUnavailable
 from dray.api.resources import Resource
 from dray.api.types.core import Pod
@@ -29,7 +30,7 @@ from dray.client.clock import Clock, SystemClock
 from dray.client.codec import Codec
 from dray.client.config import Config, ConfigError
 from dray.client.errors import from_answer
-from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, resource_of
+from dray.client.interface import Batch, Object, Page, T, resource_of
 from dray.client.status import status_steps
 from dray.client.tls import as_kubernetes
 from dray.client.versions import ServedVersions

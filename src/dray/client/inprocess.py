@@ -7,32 +7,54 @@ imports none. Left out: container logs, which come over HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from functools import cache
 from typing import Any, Protocol, cast
 
 from msgspec.structs import replace
 
+from dray.api.calls import (
+    AnsweredCall,
+    Caller,
+    CreateCall,
+    DeleteCall,
+    DeleteCollectionCall,
+    GetCall,
+    ListCall,
+    Patch,
+    PatchCall,
+    PatchKind,
+    StatusCall,
+    UpdateCall,
+    WatchCall,
+)
 from dray.api.resources import Resource
 from dray.api.types.meta import ObjectMeta
-from dray.api.wire import Tree
+from dray.api.users import User
+from dray.api.wire import Tree, Wire
 from dray.client.address import name_in, namespace_in, required_name
 from dray.client.codec import Codec
-from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, WatchEvent, resource_of
+from dray.client.interface import Batch, Object, Page, T, WatchEvent, resource_of
+
+
+class BackendState(Protocol):
+    """A state of an object as the server stores it."""
+
+    @property
+    def object(self) -> Any:
+        """The typed object, which is shared."""
 
 
 class BackendAnswer(Protocol):
     """What the server answers: one of an object, a list, or a tree that has no stored form."""
 
     @property
-    def version(self) -> Any: ...
+    def version(self) -> BackendState | None: ...
     @property
     def tree(self) -> Tree | None: ...
     @property
-    def object(self) -> Any: ...
-    @property
-    def items(self) -> list[Any]: ...
+    def items(self) -> Sequence[Any]: ...
     @property
     def revision(self) -> int: ...
     @property
@@ -55,27 +77,17 @@ class BackendChange(Protocol):
 class Backend(Protocol):
     """What this client needs of an API server."""
 
-    @property
-    def request(self) -> Callable[..., Any]:
-        """Makes a request from user, verb, resource, namespace, name, subresource, body, options and user agent.
+    def answer(self, call: AnsweredCall) -> Awaitable[BackendAnswer]: ...
 
-        `options` is a dict by the names of the server's own options; what is left out has its default.
-        """
-        ...
-
-    async def handle(self, request: Any) -> Any: ...
-
-    def watch(self, request: Any) -> AsyncIterator[Sequence[Any]]: ...
+    def follow(self, call: WatchCall) -> AsyncGenerator[Sequence[BackendChange], None]: ...
 
 
 class InProcess:
     """A `Client` for a server in this process. The server takes trees over: do not touch them after a call."""
 
-    def __init__(self, server: Backend, user: Any, *, user_agent: str = "dray") -> None:
+    def __init__(self, server: Backend, user: User, *, user_agent: str = "dray") -> None:
         self._server = server
-        self._request = server.request
-        self._user = user
-        self._user_agent = user_agent
+        self._caller = Caller(user, user_agent)
 
     async def serves(self, type_: type[Object]) -> bool:
         return True  # gates close the paths to a resource, not the way through the process
@@ -86,8 +98,7 @@ class InProcess:
     async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
         resource = resource_of(type_)
         required_name(resource, name)
-        found: T = _object(resource, await self._call("get", resource, namespace, name))
-        return found
+        return await self._object(type_, GetCall(self._caller, resource, namespace, name))
 
     async def list(
         self,
@@ -100,14 +111,17 @@ class InProcess:
         continue_: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        options = {
-            "label_selector": labels,
-            "field_selector": fields,
-            "limit": limit,
-            "continue_token": continue_,
-            "resource_version": resource_version,
-        }
-        answer = await self._call("list", resource_of(type_), namespace, options=options)
+        call = ListCall(
+            self._caller,
+            resource_of(type_),
+            namespace,
+            labels=labels,
+            fields=fields,
+            limit=limit,
+            continue_=continue_,
+            resource_version=resource_version,
+        )
+        answer = await self._server.answer(call)
         return Page(tuple(answer.items), str(answer.revision), answer.continue_token, answer.remaining)
 
     async def create(
@@ -116,16 +130,16 @@ class InProcess:
         resource = resource_of(type_)
         namespace = namespace_in(resource, obj, namespace)
         name = name if subresource else ""
-        made: T = _object(resource, await self._call("create", resource, namespace, name, subresource, obj))
-        return made
+        return await self._object(
+            type_, CreateCall(self._caller, resource, namespace, name, subresource, body=cast(Tree | Wire, obj))
+        )
 
     async def update(
         self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         resource = resource_of(type_)
         namespace, name = namespace_in(resource, tree, namespace), name_in(resource, tree, name)
-        written: T = _object(resource, await self._call("update", resource, namespace, name, subresource, tree))
-        return written
+        return await self._object(type_, UpdateCall(self._caller, resource, namespace, name, subresource, tree=tree))
 
     async def patch(
         self,
@@ -141,16 +155,15 @@ class InProcess:
     ) -> T:
         resource = resource_of(type_)
         required_name(resource, name)
-        options = {"patch_type": kind.value, "field_manager": manager, "force": force}
-        answer = await self._call("patch", resource, namespace, name, subresource, patch, options)
-        written: T = _object(resource, answer)
-        return written
+        place = self._caller, resource, namespace, name, subresource
+        return await self._object(type_, PatchCall(*place, patch=patch, kind=kind, manager=manager, force=force))
 
     async def patch_status(self, obj: T, status: Any) -> T:
         resource, meta = resource_of(type(obj)), obj.metadata
-        wanted = replace(obj, status=status)  # type: ignore[type-var]  # every kind with a status is a struct
-        written: T = _object(resource, await self._call("patch", resource, meta.namespace, meta.name, "status", wanted))
-        return written
+        wanted = replace(cast(Wire, obj), status=status)
+        return await self._object(
+            type(obj), StatusCall(self._caller, resource, meta.namespace, meta.name, wanted=wanted)
+        )
 
     async def delete(
         self,
@@ -165,13 +178,17 @@ class InProcess:
     ) -> None:
         resource = resource_of(type_)
         required_name(resource, name)
-        options = {
-            "grace_period_seconds": grace,
-            "propagation_policy": propagation or "",
-            "precondition_uid": uid or "",
-            "precondition_resource_version": resource_version or "",
-        }
-        await self._call("delete", resource, namespace, name, options=options)
+        call = DeleteCall(
+            self._caller,
+            resource,
+            namespace,
+            name,
+            uid=uid or "",
+            resource_version=resource_version or "",
+            grace=grace,
+            propagation=propagation or "",
+        )
+        await self._server.answer(call)
 
     async def delete_collection(
         self,
@@ -183,13 +200,16 @@ class InProcess:
         grace: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        options = {
-            "label_selector": labels,
-            "field_selector": fields,
-            "grace_period_seconds": grace,
-            "propagation_policy": propagation or "",
-        }
-        await self._call("deletecollection", resource_of(type_), namespace, options=options)
+        call = DeleteCollectionCall(
+            self._caller,
+            resource_of(type_),
+            namespace,
+            labels=labels,
+            fields=fields,
+            grace=grace,
+            propagation=propagation or "",
+        )
+        await self._server.answer(call)
 
     async def watch(
         self,
@@ -202,43 +222,29 @@ class InProcess:
         bookmarks: bool = True,
         timeout: float | None = None,
     ) -> AsyncGenerator[Batch[T], None]:
-        options = {
-            "label_selector": labels,
-            "field_selector": fields,
-            "resource_version": resource_version,
-            "allow_bookmarks": bookmarks,
-            "timeout_seconds": timeout,
-        }
-        resource = resource_of(type_)
-        request = self._request(self._user, "watch", resource, namespace, "", "", None, options, self._user_agent)
-        async with aclosing(
-            cast("AsyncGenerator[Sequence[BackendChange], None]", self._server.watch(request))
-        ) as batches:
+        call = WatchCall(
+            self._caller,
+            resource_of(type_),
+            namespace,
+            labels=labels,
+            fields=fields,
+            resource_version=resource_version,
+            bookmarks=bookmarks,
+            timeout=timeout,
+        )
+        async with aclosing(self._server.follow(call)) as batches:
             async for batch in batches:
                 yield [_event(type_, change) for change in batch]
 
-    def _call(
-        self,
-        verb: str,
-        resource: Resource,
-        namespace: str,
-        name: str = "",
-        subresource: str = "",
-        body: Any = None,
-        options: dict[str, Any] | None = None,
-    ) -> Awaitable[BackendAnswer]:
-        request = self._request(
-            self._user, verb, resource, namespace, name, subresource, body, options, self._user_agent
-        )
-        return self._server.handle(request)
-
-
-def _object(resource: Resource, answer: BackendAnswer) -> Any:
-    version = answer.version
-    if version is not None:
-        return version.object
-    codec = _known_codec(resource) if resource.custom is None else _codec(resource)  # it goes with its definition
-    return codec.typed(answer.tree or {})
+    async def _object(self, type_: type[T], call: AnsweredCall) -> T:
+        """The object that the server answers with."""
+        answer = await self._server.answer(call)
+        version = answer.version
+        if version is not None:
+            return cast(T, version.object)
+        resource = call.resource
+        codec = _known_codec(resource) if resource.custom is None else _codec(resource)  # it goes with its definition
+        return cast(T, codec.typed(answer.tree or {}))
 
 
 def _codec(resource: Resource) -> Codec:

@@ -9,18 +9,16 @@ conflicts (the caller knows what to read again).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
+from dray.api.calls import Patch, PatchKind
 from dray.api.custom import CustomObject
 from dray.api.errors import NotFound
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.meta import ObjectMeta
 from dray.api.wire import Tree
-
-Patch = Tree | list[Tree]
 
 
 class Object(Protocol):
@@ -35,15 +33,6 @@ class Object(Protocol):
 
 
 T = TypeVar("T", bound=Object)
-
-
-class PatchKind(Enum):
-    """How a patch is meant; the value is its media type."""
-
-    MERGE = "application/merge-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-    JSON = "application/json-patch+json"
-    APPLY = "application/apply-patch+yaml"
 
 
 class Page(NamedTuple, Generic[T]):

@@ -18,8 +18,8 @@ from dray.api.extended_resources import IMPLICIT_PREFIX
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import Deltas, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler

@@ -18,7 +18,7 @@ from dray.store.errors import (
     Unreadable,
 )
 from dray.store.history import Retention
-from dray.store.log import AWAITED, Batch, KeyVersion, Log, Op, RangePage
+from dray.store.log import Batch, KeyVersion, Log, Op, RangePage
 from dray.store.memory import MemoryLog
 from dray.store.opening import open_log
 from dray.store.sqlite import SqliteLog
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from dray.store.etcd_client import EtcdTls
 
 __all__ = [
-    "AWAITED",
     "Batch",
     "Cache",
     "Closed",

@@ -99,13 +99,13 @@ class Cache:
 
     # Writing
 
-    async def commit(self, ops: Sequence[Op]) -> int:
+    async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
         """As the log's; when it returns, this cache has the change and its subscribers have been told.
 
         When it raises Conflict, this cache has what was in the way: whoever reads and tries again gets on.
         """
         try:
-            revision = await self._log.commit(ops)
+            revision = await self._log.commit(ops, awaited=awaited)
         except RevisionConflict:
             with suppress(Unavailable):
                 await self.read()

@@ -71,7 +71,7 @@ class EtcdLog:
             raise
         return log
 
-    async def commit(self, ops: Sequence[Op]) -> int:
+    async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
         if self._closed:
             raise Closed("the log")
         check_keys(ops)

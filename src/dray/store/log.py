@@ -10,7 +10,6 @@ or watchers; the cache above it does. Contracts that hold for every backend:
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextvars import ContextVar
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -20,9 +19,6 @@ Decode = Callable[[str, bytes, int], object]
 
 FORGOTTEN_AT_ONCE = 500
 """Revisions of history that are forgotten in one turn of the event loop: their values are freed there."""
-
-AWAITED: ContextVar[bool] = ContextVar("AWAITED", default=False)
-"""Set in a task whose commits a client of another process waits for: it is told first of those that come together."""
 
 
 class Op(Struct, frozen=True):
@@ -94,8 +90,12 @@ class Batch(Struct):
 class Log(Protocol):
     """What a backend implements. All methods belong to one event loop."""
 
-    async def commit(self, ops: Sequence[Op]) -> int:
-        """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once."""
+    async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
+        """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once.
+
+        `awaited`: a client of another process waits for this commit. Of the commits that are acknowledged together,
+        these come first.
+        """
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
         """The keys greater than `after` as of `revision` (None: now). Raises Compacted."""

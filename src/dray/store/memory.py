@@ -30,7 +30,7 @@ class MemoryLog:
         self._expiry: asyncio.Future[None] | None = None
         self._closed = False
 
-    async def commit(self, ops: Sequence[Op]) -> int:
+    async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
         if self._closed:
             raise Closed("the log")
         state = self._state

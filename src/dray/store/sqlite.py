@@ -25,7 +25,7 @@ from msgspec import Struct
 from dray.store import scribe as program
 from dray.store.errors import Closed, CommitTooLarge, RevisionConflict, Unavailable, Unreadable
 from dray.store.journal import MAX_OPS, Journal, remedy
-from dray.store.log import AWAITED, KeyVersion, Op
+from dray.store.log import KeyVersion, Op
 from dray.store.memory import MemoryLog
 from dray.store.scribe import LENGTH, Answer, Group, Row, message, number
 
@@ -104,7 +104,7 @@ class SqliteLog(MemoryLog):
         state.head = state.staged = max(state.head, compacted)
         self._forget(compacted)  # what a crash in the middle of a compaction left behind
 
-    async def commit(self, ops: Sequence[Op]) -> int:
+    async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
         if self._closed:
             raise Closed("the log")
         if len(ops) > MAX_OPS:
@@ -118,7 +118,7 @@ class SqliteLog(MemoryLog):
         if versions:
             self._state.stage(versions)
         # A commit that changes nothing waits as well: what it saw may not be on the disk yet.
-        return await self._submit(versions, ops)
+        return await self._submit(versions, ops, awaited=awaited)
 
     async def probe(self) -> None:
         if self._closed:
@@ -168,14 +168,14 @@ class SqliteLog(MemoryLog):
     # Groups of commits: the scribe has one at a time.
 
     def _submit(
-        self, versions: list[KeyVersion], ops: Sequence[Op] = (), *, is_probe: bool = False
+        self, versions: list[KeyVersion], ops: Sequence[Op] = (), *, awaited: bool = False, is_probe: bool = False
     ) -> asyncio.Future[int]:
         deadlines = {}
         for op in ops:
             if op.ttl is not None and op.value is not None:
                 deadlines[op.key] = self._clock() + op.ttl
         future = self._loop.create_future()
-        self._waiting.append(Pending(versions, deadlines, future, AWAITED.get(), is_probe))
+        self._waiting.append(Pending(versions, deadlines, future, awaited, is_probe))
         if not self._is_called:
             self._call()
         return future

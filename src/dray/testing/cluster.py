@@ -162,7 +162,7 @@ class RunningCluster:
         await serve_until(self._stopping, args, _parts.parts, self._ready)
 
     def _ready(self, running: Running, keys: Keys, url: str, took_over: str) -> None:
-        from dray.apiserver.security.user import ADMIN
+        from dray.api.users import ADMIN
         from dray.client import InProcess
 
         entries = _kubeconfig.entries(url, None if url.startswith("http:") else keys)

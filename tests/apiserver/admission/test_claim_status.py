@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Invalid
+from dray.api.users import ADMIN, NODE_NAME, User, service_account_user
 from dray.api.wire import Tree
 from dray.apiserver.admission.claim_status import ClaimStatusRights
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.bootstrap import policy
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import ADMIN, NODE_NAME, User, service_account_user
 from tests.apiserver.admission.writing import update
 from tests.apiserver.reading import Objects, account_subject, binding, claim, role, rule
 

@@ -8,11 +8,11 @@ from dray.api.errors import Forbidden, NotFound
 from dray.api.types.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
 from dray.api.types.core import Binding, ObjectReference
 from dray.api.types.policy import Eviction
+from dray.api.users import ADMIN, NODE_NAME, User, node_user, service_account_user
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import ADMIN, NODE_NAME, User, node_user, service_account_user
 from tests.apiserver.admission.writing import about, create, delete, update
 from tests.apiserver.reading import Objects, account, account_subject, binding, node, pod, role, rule, slice_
 

@@ -13,12 +13,12 @@ from dray.api.errors import ApiError, Forbidden
 from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.api.types.core import Binding, ObjectReference, Pod
+from dray.api.users import ADMIN, NODE_NAME, User, service_account_user
 from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.admission.policies import ValidatingPolicies
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import ADMIN, NODE_NAME, User, service_account_user
 from tests.apiserver.admission.writing import create, delete, update
 from tests.apiserver.reading import Objects, binding, claim, exactly, namespace, pod, role, rule, slice_, user_subject
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Forbidden
+from dray.api.users import ADMIN, User
 from dray.apiserver.admission.roles import RoleEscalation
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import ADMIN, User
 from tests.apiserver.admission.writing import create, update
 from tests.apiserver.reading import Objects, binding, role, rule, user_subject
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Forbidden, Invalid, TooManyRequests
+from dray.api.users import User
 from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
-from dray.apiserver.security.user import User
 from tests import objects
 from tests.apiserver.admission.writing import create, update
 from tests.apiserver.reading import Objects, claim, exactly, namespace, pod

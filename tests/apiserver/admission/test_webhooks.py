@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError
+from dray.api.users import User
 from dray.api.wire import Tree
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.webhooks import Unprocessable, ValidatingWebhooks
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.user import User
 from tests.apiserver.admission.hooking import RULE, Answer, Hook, hooking
 from tests.apiserver.admission.writing import about, create, delete, update
 from tests.apiserver.reading import Objects, binding, claim, exactly, namespace, pod, role, rule, slice_, user_subject

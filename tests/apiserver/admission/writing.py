@@ -4,9 +4,9 @@ from typing import Any
 
 from dray.api.decode import to_object
 from dray.api.resources import BY_KIND, Resource
+from dray.api.users import ADMIN, User
 from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionPlugin, AdmissionRequest, Chain, Operation
-from dray.apiserver.security.user import ADMIN, User
 
 
 def resource_of(tree: Tree) -> Resource:

@@ -8,12 +8,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from dray.api.errors import BadRequest, Forbidden, Unauthorized
+from dray.api.users import ADMIN, User
 from dray.apiserver.security.authentication import Authenticator, read_users
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.tokens import TokenAuthority, TokenInvalid
-from dray.apiserver.security.user import ADMIN, User
 from tests.apiserver.reading import Objects, account, account_subject, binding, role, rule, user_subject
 
 JANE = User("jane", groups=("system:authenticated",))

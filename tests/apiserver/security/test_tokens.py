@@ -8,10 +8,10 @@ import pytest
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
 from dray.api.types.core import Node, Pod, ServiceAccount
+from dray.api.users import CREDENTIAL_ID, NODE_NAME, NODE_UID, POD_NAME, POD_UID
 from dray.apiserver.read.reader import one
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.tokens import ISSUER, TokenAuthority, TokenInvalid
-from dray.apiserver.security.user import CREDENTIAL_ID, NODE_NAME, NODE_UID, POD_NAME, POD_UID
 from tests.apiserver.reading import Objects, account, node, pod
 
 

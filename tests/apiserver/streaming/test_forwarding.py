@@ -11,8 +11,8 @@ import pytest
 
 from dray.api.channels import PORT_FORWARD
 from dray.api.errors import BadRequest, TooManyRequests
-from dray.apiserver.request import make_request
-from dray.apiserver.security.user import ADMIN
+from dray.api.users import ADMIN
+from dray.apiserver.request import Request
 from dray.apiserver.streaming.options import PodPortForwardOptions, connect_options
 from dray.apiserver.streaming.portforward import check_ports
 from dray.apiserver.streaming.relay import _told
@@ -79,7 +79,9 @@ async def test_every_forwarded_port_takes_a_place_of_its_user() -> None:
     ]
     pipe = Waiting(*opened)
     upgrade = Upgrade("spdy/3.1", {}, PORT_FORWARD, lambda _: pipe)  # type: ignore[arg-type,return-value]  # a played one
-    request = make_request(ADMIN, "create", PODS, namespace="default", name="p", subresource="portforward")
+    request = Request(
+        user=ADMIN, verb="create", resource=PODS, namespace="default", name="p", subresource="portforward"
+    )
     serving = asyncio.create_task(
         PodStreams(dial, lambda *_: "").serve(request, PodPortForwardOptions(), upgrade, place)
     )  # type: ignore[arg-type]

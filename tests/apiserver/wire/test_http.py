@@ -14,10 +14,13 @@ import pytest
 import yaml
 
 from dray.api.protobuf import encode as to_protobuf
+from dray.api.types.resource import ResourceClaim
+from dray.api.users import ADMIN
 from dray.apiserver.limits import Limits
 from dray.apiserver.security.certificates import Keys
-from dray.store import AWAITED, MemoryLog, Op
-from tests.apiserver.asking import HttpAsker, claim, serving
+from dray.client import InProcess
+from dray.store import MemoryLog, Op
+from tests.apiserver.asking import HttpAsker, claim, pod, serving
 from tests.waiting import eventually, within
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -48,14 +51,22 @@ async def test_commits_of_requests_say_that_a_client_waits_for_them(
     seen: list[bool] = []
     commit = MemoryLog.commit
 
-    async def noted(log: MemoryLog, ops: Sequence[Op]) -> int:
-        seen.append(AWAITED.get())
-        return await commit(log, ops)
+    async def noted(log: MemoryLog, ops: Sequence[Op], *, awaited: bool = False) -> int:
+        seen.append(awaited)
+        return await commit(log, ops, awaited=awaited)
 
     monkeypatch.setattr(MemoryLog, "commit", noted)
     await http("POST", CLAIMS, claim("a"))
-    assert seen == [True]
-    assert not AWAITED.get()  # here, in another task of the same loop
+    await http(
+        "PATCH", f"{CLAIMS}/a", {"metadata": {"labels": {"x": "y"}}}, content_type="application/merge-patch+json"
+    )
+    await http("DELETE", f"{CLAIMS}/a")
+    await http("POST", "/api/v1/namespaces/default/pods", pod("p"))
+    binding = {"target": {"kind": "Node", "name": "n"}, "metadata": {"name": "p"}}
+    assert (await http("POST", "/api/v1/namespaces/default/pods/p/binding", binding))[0] == 201
+    assert seen == [True] * 5
+    await InProcess(http.running.api, ADMIN).create(ResourceClaim, claim("a", namespace="default"))
+    assert seen == [True] * 5 + [False]
 
 
 async def test_every_served_version_shows_the_same_object(http_all_versions: HttpAsker) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dray.apiserver.security.user import ADMIN, User
+from dray.api.users import ADMIN, User
 from dray.apiserver.wire.slots import OneByOne
 from dray.client.clock import settle
 

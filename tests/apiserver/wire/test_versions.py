@@ -11,9 +11,9 @@ import pytest
 from dray.api.gates import FeatureGates
 from dray.api.types.core import ConfigMap, Namespace
 from dray.api.types.resource import ResourceClaim
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import InProcess
 from dray.client.config import Config

@@ -14,9 +14,9 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Event, Namespace, ObjectReference, ResourceQuota
 from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.api.types.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimStatus
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.request import Request, RequestOptions
-from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.client.interface import Object
 

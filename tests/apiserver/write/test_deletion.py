@@ -184,9 +184,9 @@ async def test_two_who_delete_the_same_collection_both_succeed(ask: Asker, monke
         await ask.create(CLAIMS, claim(name))
     commit = Cache.commit
 
-    async def slowly(cache: Cache, *arguments: Any) -> Any:
+    async def slowly(cache: Cache, *arguments: Any, **options: Any) -> Any:
         await asyncio.sleep(0)  # the others get their turn, as with a store on a disk
-        return await commit(cache, *arguments)
+        return await commit(cache, *arguments, **options)
 
     monkeypatch.setattr(Cache, "commit", slowly)
     await asyncio.gather(ask("deletecollection", CLAIMS), ask("deletecollection", CLAIMS))

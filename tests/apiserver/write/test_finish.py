@@ -13,9 +13,9 @@ from dray.api.errors import ApiError
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod, PodStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus
+from dray.api.users import ADMIN
 from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess, PatchKind
 from tests import objects
 

@@ -10,8 +10,8 @@ from dray.api.errors import Conflict
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.store.errors import Compacted
 from tests import objects

@@ -9,8 +9,8 @@ import pytest
 
 from dray.api.errors import BadRequest
 from dray.api.types.meta import ObjectMeta
+from dray.api.users import ADMIN
 from dray.apiserver.request import Request
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write import identity
 from tests.apiserver.asking import CLAIMS, CLASSES
 

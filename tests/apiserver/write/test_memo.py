@@ -12,10 +12,10 @@ from dray.api.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Namespace, Pod, ServiceAccount
 from dray.api.types.scheduling import PriorityClass
+from dray.api.users import ADMIN
 from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.request import Answer, Request, RequestOptions
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write import identity, memo
 from dray.client import InProcess
 from tests import objects

@@ -11,8 +11,8 @@ import pytest
 from dray.api.errors import Invalid
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from tests import objects
 

@@ -14,8 +14,8 @@ import pytest
 from dray.api.errors import Conflict
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write.holds import PREFIX, DeviceHolds
 from dray.client import InProcess
 from dray.store import Op

@@ -21,9 +21,9 @@ from dray.api.times import timestamp
 from dray.api.types.core import ConfigMap, Namespace, Pod, Secret
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
+from dray.api.users import ADMIN, AUTHENTICATED, User
 from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.assembly import Running, ServerSettings
-from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, Clock, InProcess, ManualClock, SharedInformers
 from dray.client.config import Config

@@ -11,8 +11,8 @@ import pytest
 from dray.api.types.apps import DaemonSet, ReplicaSet
 from dray.api.types.batch import Job
 from dray.api.types.core import Node, Pod
+from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running
-from dray.apiserver.security.user import ADMIN
 from dray.client import Client, Informer, InProcess
 from dray.controllers.workloads import DaemonSetController, JobController, ReplicaSetController
 from tests.controllers.conftest import Start, quiet

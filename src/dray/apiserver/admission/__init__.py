@@ -20,10 +20,10 @@ import msgspec
 
 from dray.api.errors import Forbidden
 from dray.api.resources import BY_TYPE, Resource
+from dray.api.users import User
 from dray.api.wire import Wire
 from dray.apiserver.read.reader import LastChange, Reader, many
 from dray.apiserver.security.authorization import refusal
-from dray.apiserver.security.user import User
 from dray.apiserver.turns import pause
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -60,6 +60,7 @@ class AdmissionRequest(msgspec.Struct, eq=False):
     dry_run: bool = False
     options: dict[str, Any] = {}  # CreateOptions, UpdateOptions, DeleteOptions as a tree
     verb: str = ""  # of an UPDATE: update or patch
+    awaited: bool = False  # a client of another process waits for the commit
     is_large: bool = False  # the object, or what changes it: others have their turns between two steps
     warnings: list[str] = []  # sent to the client
     writes: list[Write] = []

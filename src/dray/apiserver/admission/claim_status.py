@@ -17,10 +17,10 @@ from dray.api.allocations import node_of
 from dray.api.errors import FieldError, Invalid, forbidden
 from dray.api.resources import DRA
 from dray.api.types.resource import AllocatedDeviceStatus, ResourceClaim, ResourceClaimStatus
+from dray.api.users import MASTERS, NODE_NAME, User
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.authorization import forbidden as refusal
-from dray.apiserver.security.user import MASTERS, NODE_NAME, User
 
 ASSOCIATED, ARBITRARY = "associated-node:", "arbitrary-node:"
 _CLAIMS = "resourceclaims"

@@ -15,12 +15,12 @@ from dray.api.types.authentication import TokenRequest
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod, ServiceAccount
 from dray.api.types.resource import ResourceSlice
+from dray.api.users import NODE_NAME
 from dray.api.validation.pods import MIRROR
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.security.authorization import ANY_NODE, Attributes, Union, references
 from dray.apiserver.security.authorization.node import LEASES_NAMESPACE
-from dray.apiserver.security.user import NODE_NAME
 
 PROTECTED_LABELS = "node-restriction.kubernetes.io"  # for administrators to keep pods off compromised nodes
 _KUBERNETES = ("kubernetes.io", "k8s.io")  # what stands below these means something to the cluster

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 from dray.api.types.core import Namespace
+from dray.api.users import service_account_user
 from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.matching import described, presented
 from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.security.authorization import Attributes, Union
-from dray.apiserver.security.user import service_account_user
 from dray.cel.library.times import parse_timestamp
 from dray.cel.values import AuthorizerCheck, CelAuthorizer, CelDecision, ResourceCheck, Value
 

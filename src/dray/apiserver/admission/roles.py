@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Iterable
 from typing import cast
 
 from dray.api.types.rbac import AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding
+from dray.api.users import MASTERS
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.authorization.escalation import compact, uncovered
 from dray.apiserver.security.authorization.policy import RBAC
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import MASTERS
 from dray.apiserver.turns import turns
 
 EVERYTHING = (

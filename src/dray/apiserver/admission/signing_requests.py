@@ -12,9 +12,9 @@ import binascii
 from typing import cast
 
 from dray.api.types.certificates import CertificateSigningRequest
+from dray.api.users import MASTERS
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.security.authorization import Attributes, Union
-from dray.apiserver.security.user import MASTERS
 
 _GROUP = "certificates.k8s.io"
 _CLIENTS = "kubernetes.io/kube-apiserver-client"

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from dray.api.calls import Caller, DeleteCall, PatchCall
 from dray.api.errors import ApiError
 from dray.api.resources import RESOURCES, Resource
 from dray.api.types.apiextensions import (
@@ -20,15 +21,15 @@ from dray.api.types.apiextensions import (
     CustomResourceDefinitionCondition,
     CustomResourceDefinitionNames,
 )
+from dray.api.users import MASTERS, User
 from dray.api.validation.definitions import approval
 from dray.apiserver.core import ApiServer
 from dray.apiserver.custom.definitions import DEFINITIONS, Definitions
-from dray.apiserver.request import MERGE_PATCH, make_request
-from dray.apiserver.security.user import MASTERS, User
 from dray.apiserver.write.definitions import CLEANUP
 from dray.apiserver.write.identity import now
 
 USER = User("system:apiserver", groups=(MASTERS,))
+_CALLER = Caller(USER)
 _RETRY_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
@@ -198,16 +199,8 @@ class Establishing:
         await self._patch(definition, body, "status")
 
     async def _patch(self, definition: CustomResourceDefinition, body: dict[str, Any], subresource: str) -> None:
-        request = make_request(
-            USER,
-            "patch",
-            DEFINITIONS,
-            name=definition.metadata.name,
-            subresource=subresource,
-            body=body,
-            options={"patch_type": MERGE_PATCH},
-        )
-        await self._api.handle(request)
+        name = definition.metadata.name
+        await self._api.answer(PatchCall(_CALLER, DEFINITIONS, "", name, subresource, patch=body))
 
     def _all(self) -> list[CustomResourceDefinition]:
         found = self._api.storage.list(DEFINITIONS)
@@ -247,9 +240,8 @@ class Establishing:
             metadata = obj.metadata  # type: ignore[attr-defined]  # every stored object has it
             if metadata.deletionTimestamp is not None:
                 continue
-            request = make_request(USER, "delete", resource, namespace=metadata.namespace, name=metadata.name)
             try:
-                await self._api.handle(request)
+                await self._api.answer(DeleteCall(_CALLER, resource, metadata.namespace, metadata.name))
             except ApiError as error:
                 if error.code != 404:
                     raise

@@ -15,15 +15,15 @@ from typing import Any
 from urllib.parse import unquote
 
 from dray.api.errors import BadRequest, Unauthorized
-from dray.apiserver.security.authorization import Attributes, Union
-from dray.apiserver.security.tokens import TokenAuthority, TokenInvalid, unauthorized
-from dray.apiserver.security.user import (
+from dray.api.users import (
     ADMIN,
     AUTHENTICATED,
     SERVICE_ACCOUNTS,
     UNAUTHENTICATED,
     User,
 )
+from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.security.tokens import TokenAuthority, TokenInvalid, unauthorized
 from dray.files import read_text
 
 Headers = Iterable[tuple[bytes, bytes]]  # lower-case names, as ASGI has them

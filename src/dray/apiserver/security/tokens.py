@@ -20,8 +20,7 @@ from dray.api.resources import BY_NAME, BY_TYPE, Resource
 from dray.api.times import timestamp
 from dray.api.types.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
 from dray.api.types.core import Node, Pod, ServiceAccount
-from dray.apiserver.read.reader import Reader, one
-from dray.apiserver.security.user import (
+from dray.api.users import (
     CREDENTIAL_ID,
     NODE_NAME,
     NODE_UID,
@@ -30,6 +29,7 @@ from dray.apiserver.security.user import (
     User,
     service_account_user,
 )
+from dray.apiserver.read.reader import Reader, one
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 DEFAULT_SECONDS = 3600

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from dray.api.resources import Resource
+from dray.api.users import User
 from dray.apiserver.limits import Limits
 from dray.apiserver.security.authorization import Attributes, Union
-from dray.apiserver.security.user import User
 from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import media_type
 from dray.apiserver.wire.discovery import V2, V2BETA1, Discovery, etag

@@ -19,11 +19,11 @@ from dray.api.decode import strict_error
 from dray.api.errors import ApiError, BadRequest, InternalError, NotAcceptable, TooLarge
 from dray.api.localhost import check_local
 from dray.api.strategy import deprecation
+from dray.api.users import ADMIN, User
 from dray.apiserver.core import ApiServer
 from dray.apiserver.limits import LARGE, Limits
 from dray.apiserver.request import NOTHING_TWICE, Answer, Request, RequestOptions
 from dray.apiserver.security.authentication import Authenticator
-from dray.apiserver.security.user import ADMIN, User
 from dray.apiserver.streaming.options import NodeProxyOptions, connect_options
 from dray.apiserver.streaming.serving import STREAMED, PodStreams, upgrade_of
 from dray.apiserver.turns import pause, turns
@@ -43,7 +43,6 @@ from dray.apiserver.wire.statuses import status_body, warning_headers
 from dray.apiserver.wire.streams import Stream, copy
 from dray.apiserver.wire.tables import include_policy
 from dray.apiserver.write.subresources import delete_options
-from dray.store import AWAITED
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +101,6 @@ class HttpApi:
         begun = perf_counter()
         self.metrics.in_flight += 1
         self._server.priority.came += 1
-        AWAITED.set(True)  # each request has a task, and so a context, of its own
         try:
             await call.answer()
         except ApiError as error:
@@ -176,6 +174,7 @@ class HttpCall:
             options=options_of(target.verb, self._query),
             user_agent=self._header(b"user-agent"),
             tracked=True,
+            awaited=True,
         )
         await self._act(request, target, watching)
 

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from weakref import WeakValueDictionary
 
 from dray.api.errors import TooManyRequests
-from dray.apiserver.security.user import MASTERS, User
+from dray.api.users import MASTERS, User
 from dray.apiserver.wire.metrics import Metrics
 
 

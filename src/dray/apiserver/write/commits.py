@@ -59,7 +59,7 @@ class Commits:
                 return op.expected or 0
             holds = await self._holds_of(admission, obj) if admission.resource is CLAIMS else []
             if not admission.writes and not holds:
-                return await self._cache.commit((op,))
+                return await self._cache.commit((op,), awaited=admission.awaited)
             return await self._commit_together(admission, op, obj, holds)
         finally:
             if admission.held is not None:
@@ -82,7 +82,7 @@ class Commits:
         for _ in range(_ATTEMPTS):
             ops = [op, *holds, *map(_op, admission.writes)]
             try:
-                return await self._cache.commit(ops)
+                return await self._cache.commit(ops, awaited=admission.awaited)
             except RevisionConflict as error:
                 if error.key == op.key:
                     raise

@@ -110,6 +110,7 @@ class Deletion:
             version=request.version,
             old=old,
             dry_run=request.options.dry_run,
+            awaited=request.awaited,
         )
         if not is_admitted:
             await self._admission.admit(admission)

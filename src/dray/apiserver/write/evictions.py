@@ -31,7 +31,7 @@ class Budgets:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    async def grant(self, version: KeyVersion, dry_run: bool) -> None:
+    async def grant(self, version: KeyVersion, dry_run: bool, awaited: bool) -> None:
         """Charge the budget of a pod for its eviction; raises TooManyRequests where it has nothing left."""
         pod = cast(Pod, version.object)
         if is_finished(pod) or pod.status.phase == "Pending" or pod.metadata.deletionTimestamp is not None:
@@ -51,7 +51,7 @@ class Budgets:
             if dry_run:
                 return
             try:
-                await self._write(budget, charged)
+                await self._write(budget, charged, awaited)
                 return
             except RevisionConflict:
                 continue
@@ -61,10 +61,10 @@ class Budgets:
         budgets = cast("list[PodDisruptionBudget]", list(self._storage.list(_BUDGETS, pod.metadata.namespace)))
         return [b for b in budgets if label_selector(b.spec.selector).matches(pod.metadata.labels)]
 
-    async def _write(self, budget: PodDisruptionBudget, charged: PodDisruptionBudget) -> None:
+    async def _write(self, budget: PodDisruptionBudget, charged: PodDisruptionBudget, awaited: bool) -> None:
         meta = budget.metadata
         key = _BUDGETS.key(meta.namespace, meta.name)
-        await self._storage.cache.commit([written(key, charged, expected=int(meta.resourceVersion))])
+        await self._storage.cache.commit([written(key, charged, expected=int(meta.resourceVersion))], awaited=awaited)
 
 
 def _is_ready(pod: Pod) -> bool:

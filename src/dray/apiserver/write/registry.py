@@ -441,6 +441,7 @@ def _asked(request: Request, operation: Operation, name: str, tree: Tree | None 
         dry_run=request.options.dry_run,
         options=_options(request) if request.options is not DEFAULT_OPTIONS else {},
         verb=request.verb,
+        awaited=request.awaited,
         is_large=request.is_large,
     )
 

@@ -142,7 +142,7 @@ class Subresources:
         admission = _posted(request, _placed(eviction, request.namespace, request.name))
         await self._admit(admission)
         await admission.release()
-        await self._budgets.grant(self._found(request), request.options.dry_run)
+        await self._budgets.grant(self._found(request), request.options.dry_run, request.awaited)
         await self._deletion.delete(replace(request, verb="delete", subresource="", body=None), is_admitted=True)
         return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
 
@@ -216,6 +216,7 @@ def _posted(request: Request, obj: T) -> AdmissionRequest:
         request.subresource,
         object=obj,
         dry_run=request.options.dry_run,
+        awaited=request.awaited,
     )
 
 

@@ -19,10 +19,10 @@ import yaml
 
 from dray.api.types.core import Namespace, Node, ServiceAccount
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
+from dray.api.users import ADMIN
 from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.certificates import Keys
-from dray.apiserver.security.user import ADMIN
 from dray.apiserver.wire.serving import HttpServer, ServingTls, listen
 from dray.client import Client, InProcess
 

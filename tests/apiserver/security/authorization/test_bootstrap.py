@@ -8,12 +8,12 @@ import pytest
 from dray.api.resources import BY_TYPE, RESOURCES
 from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
+from dray.api.users import User, service_account_user
 from dray.apiserver.read.reader import one
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.authorization.bootstrap import AUTOUPDATE, policy, wanted
 from dray.apiserver.security.authorization.policy import CONTROLLERS
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import User, service_account_user
 from tests.apiserver.reading import Objects, account, binding, namespace, user_subject
 
 DRA = "resource.k8s.io"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dray.api.types.rbac import PolicyRule
+from dray.api.users import node_user, service_account_user
 from dray.apiserver.security.authorization import ANY_NODE, Attributes, Union
 from dray.apiserver.security.authorization.node import NodeAuthorizer
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import node_user, service_account_user
 from tests.apiserver.reading import Objects, account_subject, binding, not_held, pod, role, rule
 
 

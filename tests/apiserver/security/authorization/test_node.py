@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from dray.api.types.core import Pod
+from dray.api.users import User, node_user
 from dray.apiserver.security.authorization import Attributes
 from dray.apiserver.security.authorization.node import NodeAuthorizer
-from dray.apiserver.security.user import User, node_user
 from tests.apiserver.reading import Objects, claim, exactly, node, pod, slice_
 
 DRA = "resource.k8s.io"

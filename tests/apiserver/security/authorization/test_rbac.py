@@ -4,9 +4,9 @@ import pytest
 
 from dray.api.errors import Forbidden
 from dray.api.types.rbac import ClusterRole, RoleBinding
+from dray.api.users import ADMIN, User, service_account_user
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.security.user import ADMIN, User, service_account_user
 from tests.apiserver.reading import (
     Objects,
     account_subject,

@@ -13,6 +13,7 @@ from dray.api.types.authorization import (
     SelfSubjectRulesReview,
     SubjectAccessReview,
 )
+from dray.api.users import ADMIN, User, node_user
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.node import NodeAuthorizer
@@ -20,7 +21,6 @@ from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.authorization.reviews import Reviews
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.tokens import ISSUER, TokenAuthority
-from dray.apiserver.security.user import ADMIN, User, node_user
 from tests.apiserver.reading import Objects, account, binding, role, rule, user_subject
 
 DRA = "resource.k8s.io"

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from dray.api.errors import Forbidden
-from dray.apiserver.security.user import MASTERS, User
+from dray.api.users import MASTERS, User
 
 ANY_NODE = "publish-for-any-node"
 # Verbs that lift a confinement. A rule must name them: `*` was written by somebody who did not think of them.

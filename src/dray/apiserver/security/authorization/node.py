@@ -18,11 +18,11 @@ from dray.api.types.core import PersistentVolume, Pod
 from dray.api.types.rbac import PolicyRule
 from dray.api.types.resource import ResourceSlice
 from dray.api.types.scheduling import PodGroup
+from dray.api.users import User
 from dray.api.validation.pods import MIRROR
 from dray.apiserver.read.reader import Reader, many, one
 from dray.apiserver.security.authorization import ALLOWED, NO_OPINION, Attributes, Decision, references
 from dray.apiserver.security.authorization.rbac import GrantTable, RoleGrant
-from dray.apiserver.security.user import User
 
 LEASES_NAMESPACE = "kube-node-lease"
 REMEMBERED = 65536

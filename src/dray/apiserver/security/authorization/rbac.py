@@ -16,9 +16,9 @@ import msgspec
 from dray.api.resources import BY_TYPE
 from dray.api.selectors import label_selector
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
+from dray.api.users import User
 from dray.apiserver.read.reader import Reader, many, one
 from dray.apiserver.security.authorization import NAMED_ONLY, NO_OPINION, Attributes, Decision
-from dray.apiserver.security.user import User
 
 Binding = ClusterRoleBinding | RoleBinding
 SubjectKey = tuple[str, str, str]  # kind, namespace, name

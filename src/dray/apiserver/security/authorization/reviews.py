@@ -24,13 +24,13 @@ from dray.api.types.authorization import (
     SubjectAccessReviewSpec,
 )
 from dray.api.types.rbac import PolicyRule
+from dray.api.users import User
 from dray.api.wire import Tree, Wire
 from dray.apiserver.request import Request
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.tokens import TokenInvalid
-from dray.apiserver.security.user import User
 
 
 class Reviews:
