@@ -36,6 +36,7 @@ def changed_scalar(pem: str) -> str:
         ("service-accounts.key", KEY),
         ("service-accounts.key", None),
         ("ca.key", KEY),
+        ("ca.crt", KEY),
         ("admin.token", ""),
         ("admin.token", " \n"),
         ("admin.token", "two\nlines"),
@@ -53,6 +54,36 @@ def test_a_key_that_cannot_be_used_stops_the_start(
     assert f"{file} holds no" in text
     assert REMADE in text
     assert "Traceback" not in text
+
+
+def test_an_authority_with_the_key_of_another_is_named(tmp_path: Path) -> None:
+    file = Keys.open(tmp_path / "one").directory / "ca.key"
+    file.write_bytes((Keys.open(tmp_path / "other").directory / "ca.key").read_bytes())
+    code, text = outcome("apiserver", "--dir", tmp_path / "one", "--port", "0")
+    assert code == 1
+    assert f"{tmp_path / 'one' / 'ca.crt'} and ca.key do not belong together; restore them, or delete both" in text
+
+
+@pytest.mark.parametrize("content", ["garbage", None])
+def test_a_key_of_the_dashboard_that_cannot_be_used_stops_the_start(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "dashboard.key"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_text(content)
+    code, text = outcome("up", "--dir", tmp_path, "--port", "0")
+    assert code == 1
+    assert f"dray up: {file} cannot be used: " in text
+    assert "Traceback" not in text
+
+
+def test_a_directory_in_the_place_of_a_certificate_is_named(tmp_path: Path) -> None:
+    (tmp_path / "server.crt").mkdir()
+    code, text = outcome("apiserver", "--dir", tmp_path, "--port", "0")
+    assert (code, text) == (
+        1,
+        f"dray apiserver: {tmp_path / 'server.crt'} cannot be used: Is a directory; restore it\n",
+    )
 
 
 @pytest.mark.parametrize("name", ["service-accounts.key", "admin.token"])

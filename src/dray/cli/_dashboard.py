@@ -23,6 +23,10 @@ PREFIX = "/dashboard"
 _KEY = "dashboard.key"
 
 
+class DashboardKeyError(Exception):
+    """Why the key of cookies cannot be used, and how to repair it."""
+
+
 class Mounted:
     """The dashboard of a server, made when somebody first asks for it: what it needs takes a while to import."""
 
@@ -90,12 +94,20 @@ def credential_of(user: User, namespace: str = "default") -> Tree:
 
 
 def _key(directory: Path) -> bytes:
-    """The key of cookies, made once, so that sessions outlive a restart."""
+    """The key of cookies, made once, so that sessions outlive a restart. Raises DashboardKeyError."""
     from dray.apiserver.security.certificates import write_private
-    from dray.web.sessions import new_key
+    from dray.web.sessions import check_key, new_key
 
     file = directory / _KEY
-    if not file.exists():
-        write_private(file, new_key())
-    os.chmod(file, 0o600)
-    return read_regular(file)
+    try:
+        if not file.exists():
+            write_private(file, new_key())
+        key = read_regular(file)
+        os.chmod(file, 0o600)
+        check_key(key)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise DashboardKeyError(
+            f"{file} cannot be used: {why}; restore it, or delete it and a new one is made: users then sign in again"
+        ) from error
+    return key

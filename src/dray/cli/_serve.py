@@ -100,7 +100,7 @@ def serve(command: str, args: argparse.Namespace, parts: Parts | None = None) ->
         args.dir = _clusters.directory_of(args)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve_until_signal(args, parts))
-    except (ServerStartError, StoreError, _clusters.ClusterError) as error:
+    except (ServerStartError, StoreError, _clusters.ClusterError, _dashboard.DashboardKeyError) as error:
         return fail(command, error)  # one at the end says what could not be written any more
 
 
@@ -233,8 +233,9 @@ def _keys(args: argparse.Namespace) -> Keys:
     try:
         return Keys.open(args.dir, () if args.host in ("0.0.0.0", "::") else (args.host,))
     except OSError as error:
-        if error.errno in (errno.EINVAL, errno.EFBIG):
-            raise ServerStartError(f"{error.filename} cannot be used: {error.strerror}; restore it") from error
+        if error.errno in (errno.EINVAL, errno.EFBIG, errno.EISDIR):
+            file = error.filename2 or error.filename  # a file that cannot be replaced is named second
+            raise ServerStartError(f"{file} cannot be used: {error.strerror}; restore it") from error
         raise ServerStartError(
             f"directory {args.dir} cannot be used: {error.strerror or error}; choose another with --dir"
         ) from error

@@ -89,3 +89,8 @@ class Sessions:
 def new_key() -> bytes:
     """A key for cookies, to be kept where sessions should outlive the server."""
     return Fernet.generate_key()
+
+
+def check_key(key: bytes) -> None:
+    """Raises ValueError if this is no key for cookies."""
+    Fernet(key)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)  # a server that restarts monthly never serves an expired certificate
+_NEW_KUBECONFIG = "clients then need the new kubeconfig"
 BACKDATED = timedelta(minutes=5)  # clocks of clients differ
 
 IN_CLUSTER_NAMES = (
@@ -62,7 +63,7 @@ class Keys:
         self.signing_key_file = directory / "service-accounts.key"
         self.token_file = directory / "admin.token"
         self._authority_key_file = directory / "ca.key"
-        self._checked_file = directory / "keys.sha256"  # fingerprints of private keys that were checked
+        self._checked_file = directory / "keys.sha256"  # fingerprints of what was checked
 
     @classmethod
     def open(cls, directory: Path | str, hosts: Sequence[str] = (), now: datetime | None = None) -> Keys:
@@ -75,10 +76,10 @@ class Keys:
         _make_private(keys.directory)
         keys._check_owner()
         keys._ensure_authority()
-        keys._ensure_server((*LOCAL_NAMES, *IN_CLUSTER_NAMES, socket.gethostname(), *hosts), now or datetime.now(UTC))
         _ensure(keys.signing_key_file, lambda: _pem(_new_key()))
         _ensure(keys.token_file, lambda: secrets.token_urlsafe(32).encode())
         keys._check_contents()
+        keys._ensure_server((*LOCAL_NAMES, *IN_CLUSTER_NAMES, socket.gethostname(), *hosts), now or datetime.now(UTC))
         return keys
 
     @cached_property
@@ -113,23 +114,32 @@ class Keys:
                 raise PermissionError(errno.EPERM, f"{file.name} in it belongs to another user", str(file))
 
     def _check_contents(self) -> None:
-        """Raises ValueError, which says how to repair the file, if a private key or the token cannot be used."""
-        losses = {
-            self._authority_key_file: "clients then need the new kubeconfig",
-            self.signing_key_file: "tokens of service accounts that were issued are then invalid",
-        }
-        found = "".join(_fingerprint(read_regular(file)) + "\n" for file in losses).encode()
+        """Raises ValueError, which says how to repair the file, if the authority, a private key or the token is unusable."""
+        files = (self._authority_key_file, self.signing_key_file, self.authority_file)
+        found = "".join(_fingerprint(read_regular(file)) + "\n" for file in files).encode()
         if not self._checked_file.is_file() or read_regular(self._checked_file) != found:
-            for file, loss in losses.items():
-                try:
-                    _load_key(read_regular(file))
-                except (ValueError, TypeError) as error:  # TypeError: the key has a password
-                    raise ValueError(_repair(file, "no private key", loss)) from error
+            self._check_authority()
+            _checked_key(self.signing_key_file, "tokens of service accounts that were issued are then invalid")
             with suppress(OSError):  # then the next start checks again
                 write_private(self._checked_file, found)
         token = read_regular(self.token_file).strip()
         if not token or not all(33 <= byte <= 126 for byte in token):
-            raise ValueError(_repair(self.token_file, "no token", "clients then need the new kubeconfig"))
+            raise ValueError(_repair(self.token_file, "no token", _NEW_KUBECONFIG))
+
+    def _check_authority(self) -> None:
+        """What another key has signed in the name of the authority, such as the certificates of nodes, nobody believes."""
+        from cryptography import x509
+
+        key = _checked_key(self._authority_key_file, _NEW_KUBECONFIG)
+        try:
+            certificate = x509.load_pem_x509_certificate(self.authority)
+        except ValueError as error:
+            raise ValueError(_repair(self.authority_file, "no certificate", _NEW_KUBECONFIG)) from error
+        if certificate.public_key() != key.public_key():
+            raise ValueError(
+                f"{self.authority_file} and {self._authority_key_file.name} do not belong together; restore them, or "
+                f"delete both and a new pair is made: {_NEW_KUBECONFIG}"
+            )
 
     def _ensure_authority(self) -> None:
         """Both files or neither: a certificate without its key could not issue anything."""
@@ -236,6 +246,14 @@ def write_private(file: Path, data: bytes) -> None:
 def _ensure(file: Path, make: Callable[[], bytes]) -> None:
     if not file.exists():
         write_private(file, make())
+
+
+def _checked_key(file: Path, loss: str) -> EllipticCurvePrivateKey:
+    """The private key of a file. Raises ValueError, which says how to repair the file."""
+    try:
+        return _load_key(read_regular(file))
+    except (ValueError, TypeError) as error:  # TypeError: the key has a password
+        raise ValueError(_repair(file, "no private key", loss)) from error
 
 
 def _repair(file: Path, problem: str, loss: str) -> str:
