@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast as py
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 from dray.cel import runtime
@@ -20,7 +21,7 @@ from dray.cel.device import DeviceView
 from dray.cel.errors import EvaluationError
 from dray.cel.library import operators, strings
 from dray.cel.library.regex import compile_regex
-from dray.cel.limits import Interrupt
+from dray.cel.limits import UNMETERED, Interrupt
 from dray.cel.types import Kind
 from dray.cel.values import Uint, Value
 
@@ -176,7 +177,7 @@ class _Generator:
             left, right = map(self._emit, node.operands)
             return self._compare(left, _QUANTITY_ORDERS[overload](), right)
         function = self._environment.functions[node.function]
-        bound = function.bind(node.overloads)
+        bound = partial(function.bind(node.overloads), UNMETERED)
         if overload and all(operand.checked_type.certain for operand in node.operands):
             implementation = function.unchecked(overload) or bound
         else:

@@ -9,14 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.limits import UNMETERED, EffortAccount
 from dray.cel.types import Kind, Type, param
 from dray.cel.values import Duration, Timestamp, Value, type_name, type_of
 
 Run = Callable[..., Value]
+"""(values) → value; of a `metered` function (account, values) → value."""
 
+Bound = Callable[..., Value]
+"""(account, values) → value."""
+
+R = TypeVar("R", bound=Run)
 _RECEIVERS = frozenset({str, Timestamp, Duration})  # types that are asked themselves before a call is given up
+
+
+_METERED: set[Run] = set()
+
+
+def metered(run: R) -> R:
+    """Mark a function that takes the account of effort before its values."""
+    _METERED.add(run)
+    return run
+
+
+def _bound(run: Run | None) -> Bound:
+    """A function that takes the account of effort, whether it needs it or not."""
+    assert run is not None
+    return run if run in _METERED else lambda account, *args: run(*args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +81,7 @@ class Function:
         """The same function with more overloads."""
         return Function(self.name, self.overloads + other.overloads, self.run or other.run, self.accepts, self.guarded)
 
-    def bind(self, overload_ids: tuple[str, ...]) -> Run:
+    def bind(self, overload_ids: tuple[str, ...]) -> Bound:
         """The implementation for a call that was checked to be one of these overloads."""
         runnable = [overload for overload in self.overloads if overload.run]
         chosen = [overload for overload in runnable if overload.id in overload_ids]
@@ -69,39 +92,42 @@ class Function:
         return self._checked(runnable[0]) if len(runnable) == 1 else self._dispatch(runnable)
 
     def unchecked(self, overload_id: str) -> Run | None:
-        """The implementation for values that are known to fit this overload, if it has one of its own."""
-        return next((overload.run for overload in self.overloads if overload.id == overload_id), None)
+        """The implementation for values that are known to fit this overload, if it has one of its own; unmetered."""
+        run = next((overload.run for overload in self.overloads if overload.id == overload_id), None)
+        return partial(run, UNMETERED) if run is not None and run in _METERED else run
 
-    def _checked(self, overload: Overload) -> Run:
-        run = overload.run
-        assert run is not None
+    def _checked(self, overload: Overload) -> Bound:
+        run = _bound(overload.run)
         if not self.guarded:
             return run
 
-        def checked(*args: Value) -> Value:
+        def checked(account: EffortAccount, *args: Value) -> Value:
             if not overload.admits(args):
                 raise self._refusal(args)
-            return run(*args)
+            return run(account, *args)
 
         return checked
 
-    def _shared(self, run: Run) -> Run:
+    def _shared(self, implementation: Run) -> Bound:
+        run = _bound(implementation)
         if self.accepts is None:
             return run
         accepted = self.accepts
 
-        def shared(first: Value, *rest: Value) -> Value:
+        def shared(account: EffortAccount, first: Value, *rest: Value) -> Value:
             if first.__class__ not in accepted:
                 raise NoSuchOverload("" if first.__class__ in _RECEIVERS else self.name)
-            return run(first, *rest)
+            return run(account, first, *rest)
 
         return shared
 
-    def _dispatch(self, overloads: list[Overload]) -> Run:
-        def dispatch(*args: Value) -> Value:
-            for overload in overloads:
-                if (overload.admits(args) if self.guarded else len(args) == len(overload.args)) and overload.run:
-                    return overload.run(*args)
+    def _dispatch(self, overloads: list[Overload]) -> Bound:
+        runs = [(overload, _bound(overload.run)) for overload in overloads]
+
+        def dispatch(account: EffortAccount, *args: Value) -> Value:
+            for overload, run in runs:
+                if overload.admits(args) if self.guarded else len(args) == len(overload.args):
+                    return run(account, *args)
             raise self._refusal(args)
 
         return dispatch

@@ -12,7 +12,7 @@ from dray.cel.ast import AstNode
 from dray.cel.checker import check
 from dray.cel.declarations import Environment
 from dray.cel.errors import CelIssue, CompileError, EvaluationError, Interrupted, Problems
-from dray.cel.limits import MAX_COST, MAX_POINTS, Interrupt, metered
+from dray.cel.limits import MAX_COST, MAX_POINTS, Interrupt
 from dray.cel.parser import parse
 from dray.cel.planner import plan
 from dray.cel.source import Source
@@ -78,11 +78,8 @@ def checked_tree(text: str, environment: Environment) -> AstNode:
 def run(step: Step, values: dict[str, Value], meter: CostMeter) -> Value:
     """The value of an expression, or the error that it has instead of one; raises Interrupted."""
     try:
-        with deep_stack(), metered() as effort:
-            try:
-                return step.run(VariableScope(meter, values))
-            finally:
-                meter.effort = effort.spent
+        with deep_stack():
+            return step.run(VariableScope(meter, values))
     except Interrupted:
         raise
     except EvaluationError as error:

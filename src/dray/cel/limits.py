@@ -8,9 +8,7 @@ Both are counted together in steps, which is what a search for devices has a bud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 
 from dray.cel.errors import CostExceeded, TooSlow
 
@@ -46,36 +44,27 @@ class EffortAccount:
     def spent(self) -> int:
         return MAX_EFFORT - max(0, self.left)
 
+    def spend_text(self, size: int) -> None:
+        """Spend the effort of making a text, or bytes, of this size; raises CostExceeded."""
+        self.left -= size
+        if self.left < 0:
+            raise CostExceeded
 
-_account: ContextVar[EffortAccount | None] = ContextVar("_account", default=None)
-
-
-@contextmanager
-def metered() -> Iterator[EffortAccount]:
-    """Keep account of effort inside."""
-    account = EffortAccount()
-    token = _account.set(account)
-    try:
-        yield account
-    finally:
-        _account.reset(token)
+    def spend_elements(self, count: int) -> None:
+        """Spend the effort of making a list of this size, or of comparing so many elements; raises CostExceeded."""
+        self.spend_text(_ELEMENT_EFFORT * count)
 
 
-def spend_text(size: int) -> None:
-    """Before a text, or bytes, of this size is made; raises CostExceeded."""
-    account = _account.get()
-    if account is None:
+class _SingleOperations(EffortAccount):
+    """Limits each operation and adds nothing up."""
+
+    def spend_text(self, size: int) -> None:
         if size > _UNMETERED_EFFORT:
             raise CostExceeded
-        return
-    account.left -= size
-    if account.left < 0:
-        raise CostExceeded
 
 
-def spend_elements(count: int) -> None:
-    """Before a list of this size is made, or so many elements are compared; raises CostExceeded."""
-    spend_text(_ELEMENT_EFFORT * count)
+UNMETERED: EffortAccount = _SingleOperations()
+"""The account of generated code, and of calls that are computed while an expression is compiled."""
 
 
 def giving_up(interrupt: Interrupt) -> Interrupt:

@@ -11,6 +11,7 @@ from dray.cel.declarations import Environment
 from dray.cel.errors import INTERNAL, CompileError, EvaluationError
 from dray.cel.library.conversions import CONVERSIONS
 from dray.cel.library.regex import PRECOMPILED, compile_regex
+from dray.cel.limits import UNMETERED
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.steps import (
     Append,
@@ -121,7 +122,7 @@ class _Planner:
         implementation = function.bind(node.overloads)
         constants = [arg.value for arg in args if isinstance(arg, Constant)]
         if node.function in CONVERSIONS and len(constants) == 1:
-            return Constant(implementation(*constants))
+            return Constant(implementation(UNMETERED, *constants))
         if overload == "in_list" and isinstance(args[1], Constant):
             elements = args[1].value
             assert isinstance(elements, list)

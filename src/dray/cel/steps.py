@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dray.cel.charges import charge
-from dray.cel.declarations import Run
+from dray.cel.declarations import Bound, Run
 from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchKey, NoSuchOverload
 from dray.cel.library.operators import contains
-from dray.cel.limits import STEP_COST, STEP_EFFORT, Interrupt
+from dray.cel.limits import STEP_COST, STEP_EFFORT, EffortAccount, Interrupt
 from dray.cel.types import Type
 from dray.cel.values import MAPS, NONE, Made, Optional, Uint, Value, keys, map_key, show, type_name
 
@@ -37,11 +37,11 @@ _GO_TYPES = {
 class CostMeter:
     """What an evaluation has cost, and who says that it must end."""
 
-    __slots__ = ("_rounds", "cost", "effort", "interrupt", "limit")
+    __slots__ = ("_rounds", "account", "cost", "interrupt", "limit")
 
     def __init__(self, limit: int, interrupt: Interrupt | None = None) -> None:
         self.cost = 0
-        self.effort = 0
+        self.account = EffortAccount()
         self.limit = limit
         self.interrupt = interrupt
         self._rounds = 0
@@ -49,7 +49,7 @@ class CostMeter:
     @property
     def steps(self) -> int:
         """Steps that the evaluation took."""
-        return 1 + self.cost // STEP_COST + self.effort // STEP_EFFORT
+        return 1 + self.cost // STEP_COST + self.account.spent // STEP_EFFORT
 
     def spend(self, cost: int) -> None:
         """Add to the cost; raises CostExceeded."""
@@ -298,7 +298,7 @@ class Invocation:
     function: str
     overload: str
     args: tuple[Step, ...]
-    implementation: Run
+    implementation: Bound
     stops: bool = False
 
     def run(self, scope: VariableScope) -> Value:
@@ -311,7 +311,7 @@ class Invocation:
                 error = error or value
                 if self.stops and len(values) < len(self.args):
                     return error  # uncharged: the call never had all its arguments
-        result = _attempt(self.implementation, *values) if error is None else error
+        result = _attempt(self.implementation, scope.meter.account, *values) if error is None else error
         scope.meter.spend(charge(self.function, self.overload, values, result))
         return result
 
@@ -337,7 +337,7 @@ class Membership:
 
     def run(self, scope: VariableScope) -> Value:
         value = self.element.run(scope)
-        return value if isinstance(value, EvaluationError) else contains(value, self.elements)
+        return value if isinstance(value, EvaluationError) else contains(scope.meter.account, value, self.elements)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from dray.cel.declarations import Environment
 from dray.cel.errors import CelIssue, EvaluationError, Problems
 from dray.cel.library.formatting import FormatError, check_format
 from dray.cel.library.regex import compile_regex
+from dray.cel.limits import UNMETERED
 from dray.cel.types import Type
 
 
@@ -43,7 +44,7 @@ def _literal_argument(node: AstNode, environment: Environment) -> Iterator[CelIs
         if node.function == "matches":
             compile_regex(str(argument.value))
         else:
-            environment.functions[node.function].bind(node.overloads)(argument.value)
+            environment.functions[node.function].bind(node.overloads)(UNMETERED, argument.value)
     except EvaluationError:
         yield CelIssue(f"invalid {node.function} argument", argument.offset)
 

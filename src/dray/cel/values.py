@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from dray.api.quantity import Quantity
 from dray.api.semver import Semver
 from dray.cel import types
 from dray.cel.errors import EvaluationError, NoSuchOverload
-from dray.cel.limits import spend_elements
+from dray.cel.limits import EffortAccount
 from dray.cel.types import Type
 
 INT_MAX = 2**63 - 1
@@ -270,33 +271,35 @@ def type_name(value: Value) -> str:
     return type_of(value).name
 
 
-def equal(left: Value, right: Value) -> bool:
+def equal(account: EffortAccount, left: Value, right: Value) -> bool:
     """CEL's equality. Raises NoSuchOverload where the left side is of a type that compares with its own kind only."""
     kind, other = left.__class__, right.__class__
     if kind is other:
         if kind in _PLAIN:
             return left == right
         if kind is list:
-            return _equal_lists(left, right)  # type: ignore[arg-type]  # the class was just checked
+            return _equal_lists(account, left, right)  # type: ignore[arg-type]  # the class was just checked
         if isinstance(left, MergedList):
-            return _equal_merged(left, right)  # type: ignore[arg-type]  # the class was just checked
+            return _equal_merged(account, left, right)  # type: ignore[arg-type]  # the class was just checked
         if isinstance(left, Made) and isinstance(right, Made):
-            return left.type == right.type and _equal_maps(left, right)  # type: ignore[arg-type]  # keys are texts
+            return left.type == right.type and _equal_maps(account, left, right)  # type: ignore[arg-type]  # keys are texts
         if kind in MAPS:
-            return _equal_maps(left, right)  # type: ignore[arg-type]  # the class was just checked
+            return _equal_maps(account, left, right)  # type: ignore[arg-type]  # the class was just checked
         if kind is Optional:
-            return _equal_optionals(left, right)  # type: ignore[arg-type]  # the class was just checked
+            return _equal_optionals(account, left, right)  # type: ignore[arg-type]  # the class was just checked
         if isinstance(left, Type) and isinstance(right, Type):
             return left.name == right.name
         return left == right
     if kind in NUMBERS:
         return other in NUMBERS and left == right
     if isinstance(left, list) and isinstance(right, list):
-        return _equal_merged(left, right) if isinstance(left, MergedList) else _equal_lists(left, right)
+        return (
+            _equal_merged(account, left, right) if isinstance(left, MergedList) else _equal_lists(account, left, right)
+        )
     if Made in (kind, other):
         return False
     if kind in MAPS and other in MAPS:
-        return _equal_maps(left, right)  # type: ignore[arg-type]  # the class was just checked
+        return _equal_maps(account, left, right)  # type: ignore[arg-type]  # the class was just checked
     if kind in RIGID and right is not None:
         if _TYPES[kind] == _TYPES.get(other):
             return left == right
@@ -304,38 +307,40 @@ def equal(left: Value, right: Value) -> bool:
     return False
 
 
-def _equal_parts(left: Value, right: Value) -> bool:
+def _equal_parts(account: EffortAccount, left: Value, right: Value) -> bool:
     """Within lists and maps only a plain no makes a difference; a refusal to compare does not."""
     try:
-        return equal(left, right)
+        return equal(account, left, right)
     except NoSuchOverload:
         return True
 
 
-def _equal_lists(left: list[Value], right: list[Value]) -> bool:
-    spend_elements(len(left))
-    return len(left) == len(right) and all(map(_equal_parts, left, right))
+def _equal_lists(account: EffortAccount, left: list[Value], right: list[Value]) -> bool:
+    account.spend_elements(len(left))
+    return len(left) == len(right) and all(map(partial(_equal_parts, account), left, right))
 
 
-def _equal_merged(left: MergedList, right: list[Value]) -> bool:
+def _equal_merged(account: EffortAccount, left: MergedList, right: list[Value]) -> bool:
     """Whether each element of one is in the other, and says the same there."""
-    spend_elements(len(left))
+    account.spend_elements(len(left))
     if len(left) != len(right):
         return False
     known = left.by_identity(left)
-    return all(key in known and _equal_parts(known[key], element) for key, element in left.by_identity(right).items())
+    return all(
+        key in known and _equal_parts(account, known[key], element) for key, element in left.by_identity(right).items()
+    )
 
 
-def _equal_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:
-    spend_elements(len(left))
+def _equal_maps(account: EffortAccount, left: dict[Value, Value], right: dict[Value, Value]) -> bool:
+    account.spend_elements(len(left))
     if len(left) != len(right):
         return False
     default = isinstance(right, DomainMap)
-    return all((default or key in right) and _equal_parts(value, right[key]) for key, value in left.items())
+    return all((default or key in right) and _equal_parts(account, value, right[key]) for key, value in left.items())
 
 
-def _equal_optionals(left: Optional, right: Optional) -> bool:
-    return left.present == right.present and (not left.present or equal(left.value, right.value))
+def _equal_optionals(account: EffortAccount, left: Optional, right: Optional) -> bool:
+    return left.present == right.present and (not left.present or equal(account, left.value, right.value))
 
 
 def compare(left: Value, right: Value) -> int:

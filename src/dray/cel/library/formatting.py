@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from dray.api.quoting import quote
 from dray.cel.ast import AstNode, ListNode, MapNode, children
+from dray.cel.declarations import metered
 from dray.cel.errors import EvaluationError
 from dray.cel.library.conversions import string_to_double, to_string
-from dray.cel.limits import spend_text
+from dray.cel.limits import EffortAccount
 from dray.cel.types import Kind
 from dray.cel.values import Duration, Timestamp, Uint, Value, keys, map_key, type_name
 
@@ -58,7 +59,8 @@ class _Clause:
     precision: int
 
 
-def format_text(template: str, args: list[Value]) -> Value:
+@metered
+def format_text(account: EffortAccount, template: str, args: list[Value]) -> Value:
     """Fill in the template; raises EvaluationError."""
     parts: list[str] = []
     index = 0
@@ -66,9 +68,9 @@ def format_text(template: str, args: list[Value]) -> Value:
         if isinstance(part, str):
             parts.append(part)
         else:
-            parts.append(_format_clause(part, args[index]))
+            parts.append(_format_clause(account, part, args[index]))
             index += 1
-        spend_text(len(parts[-1]))
+        account.spend_text(len(parts[-1]))
     return "".join(parts)
 
 
@@ -144,10 +146,10 @@ def _refusal(verb: str, value: Value) -> FormatError:
     return FormatError(f"error during formatting: {_COMPLAINTS[verb].format(type_name(value))}")
 
 
-def _format_clause(clause: _Clause, value: Value) -> str:
+def _format_clause(account: EffortAccount, clause: _Clause, value: Value) -> str:
     match clause.verb:
         case "s":
-            return _plain(value)
+            return _plain(account, value)
         case "d":
             return _integer("d", value, str)
         case "f":
@@ -205,11 +207,11 @@ def _scientific(value: Value) -> str:
     return f"{mantissa}\u202f×\u202f10{power.translate(_SUPERSCRIPTS)}"
 
 
-def _plain(value: Value) -> str:
+def _plain(account: EffortAccount, value: Value) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(_nested, value))}]"
+        return f"[{', '.join(_nested(account, item) for item in value)}]"
     if isinstance(value, dict):
-        entries = sorted((_nested_key(key), _nested(value[map_key(key)])) for key in keys(value))
+        entries = sorted((_nested_key(account, key), _nested(account, value[map_key(key)])) for key in keys(value))
         return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
     if value is None:
         return "null"
@@ -218,19 +220,19 @@ def _plain(value: Value) -> str:
     return to_string(value)
 
 
-def _nested_key(key: Value) -> str:
+def _nested_key(account: EffortAccount, key: Value) -> str:
     if not isinstance(key, (str, bool, int)):
         raise FormatError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
-    return _nested(key)
+    return _nested(account, key)
 
 
-def _nested(value: Value) -> str:
+def _nested(account: EffortAccount, value: Value) -> str:
     match value:
         case str():
-            spend_text(len(value))
+            account.spend_text(len(value))
             return quote(value)
         case bytes():
-            spend_text(len(value))
+            account.spend_text(len(value))
             return "b" + quote(to_string(value))
         case Timestamp():
             return f"timestamp({quote(to_string(value))})"
@@ -239,7 +241,7 @@ def _nested(value: Value) -> str:
         case float():
             return quote(to_string(value)) if _special(value) else f"{value:.6f}"
         case list() | dict() | None | bool() | int():
-            return _plain(value)
+            return _plain(account, value)
     if type_name(value) == "type":
         return to_string(value)
     raise FormatError(f"error during formatting: no formatting function for {type_name(value)}")

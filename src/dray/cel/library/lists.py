@@ -7,10 +7,10 @@ from functools import cmp_to_key
 from itertools import pairwise
 
 from dray.cel import types
-from dray.cel.declarations import Overload, function, method, overload
+from dray.cel.declarations import Overload, Run, function, metered, method, overload
 from dray.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 from dray.cel.library.operators import add, contains, same
-from dray.cel.limits import MAX_COST, spend_elements
+from dray.cel.limits import MAX_COST, EffortAccount
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import ORDERED, Duration, Uint, Value, compare, map_key, show
 
@@ -49,11 +49,12 @@ def _is_sorted(elements: List) -> Value:
     return not any(_order(left, right) == 1 for left, right in pairwise(elements))
 
 
-def _sum(zero: Value) -> Callable[[List], Value]:
-    def total(elements: List) -> Value:
+def _sum(zero: Value) -> Run:
+    @metered
+    def total(account: EffortAccount, elements: List) -> Value:
         result = zero
         for element in elements:
-            result = add(result, element)
+            result = add(account, result, element)
         return result
 
     return total
@@ -72,22 +73,26 @@ def _extreme(name: str, preferred: int) -> Callable[[List], Value]:
     return extreme
 
 
-def _index_of(elements: List, wanted: Value) -> Value:
-    return next((i for i, element in enumerate(elements) if same(element, wanted)), -1)
+@metered
+def _index_of(account: EffortAccount, elements: List, wanted: Value) -> Value:
+    return next((i for i, element in enumerate(elements) if same(account, element, wanted)), -1)
 
 
-def _last_index_of(elements: List, wanted: Value) -> Value:
-    return next((i for i in reversed(range(len(elements))) if same(elements[i], wanted)), -1)
+@metered
+def _last_index_of(account: EffortAccount, elements: List, wanted: Value) -> Value:
+    return next((i for i in reversed(range(len(elements))) if same(account, elements[i], wanted)), -1)
 
 
-def includes(target: Value, wanted: Value) -> Value:
+@metered
+def includes(account: EffortAccount, target: Value, wanted: Value) -> Value:
     """`target.includes(wanted)`: an element of the list, or the very value"""
     if isinstance(target, list):
-        return any(same(element, wanted) for element in target)
-    return same(target, wanted)
+        return any(same(account, element, wanted) for element in target)
+    return same(account, target, wanted)
 
 
-def _slice(elements: List, start: int, end: int) -> Value:
+@metered
+def _slice(account: EffortAccount, elements: List, start: int, end: int) -> Value:
     call = f"cannot slice({start}, {end})"
     if start < 0 or end < 0:
         raise EvaluationError(f"{call}, negative indexes not supported")
@@ -95,11 +100,12 @@ def _slice(elements: List, start: int, end: int) -> Value:
         raise EvaluationError(f"{call}, start index must be less than or equal to end index")
     if len(elements) < end:
         raise EvaluationError(f"{call}, list is length {len(elements)}")
-    spend_elements(end - start)
+    account.spend_elements(end - start)
     return elements[start:end]
 
 
-def _flatten(elements: List, depth: int = 1) -> Value:
+@metered
+def _flatten(account: EffortAccount, elements: List, depth: int = 1) -> Value:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     result: List = []
@@ -110,7 +116,7 @@ def _flatten(elements: List, depth: int = 1) -> Value:
             if isinstance(element, list) and level > 0:
                 stack += [(rest, level), (iter(element), level - 1)]
                 break
-            spend_elements(1)
+            account.spend_elements(1)
             result.append(element)
     return result
 
@@ -143,39 +149,45 @@ def _bound_comparisons(count: int) -> None:
         raise CostExceeded
 
 
-def _range(count: int) -> Value:
+@metered
+def _range(account: EffortAccount, count: int) -> Value:
     if count < 0:
         raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
     if count > MAX_COST:
         raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({MAX_COST})")
-    spend_elements(count)
+    account.spend_elements(count)
     return list(range(count))
 
 
-def _reverse(elements: List) -> Value:
-    spend_elements(len(elements))
+@metered
+def _reverse(account: EffortAccount, elements: List) -> Value:
+    account.spend_elements(len(elements))
     return elements[::-1]
 
 
-def _distinct(elements: List) -> Value:
+@metered
+def _distinct(account: EffortAccount, elements: List) -> Value:
     _bound_comparisons(len(elements))
     result: List = []
     for element in elements:
-        if not any(same(element, other) for other in result):
+        if not any(same(account, element, other) for other in result):
             result.append(element)
     return result
 
 
-def _contains_all(elements: List, wanted: List) -> bool:
-    return all(contains(element, elements) for element in wanted)
+@metered
+def _contains_all(account: EffortAccount, elements: List, wanted: List) -> bool:
+    return all(contains(account, element, elements) for element in wanted)
 
 
-def _equivalent(left: List, right: List) -> bool:
-    return _contains_all(left, right) and _contains_all(right, left)
+@metered
+def _equivalent(account: EffortAccount, left: List, right: List) -> bool:
+    return _contains_all(account, left, right) and _contains_all(account, right, left)
 
 
-def _intersects(left: List, right: List) -> bool:
-    return any(contains(element, right) for element in left)
+@metered
+def _intersects(account: EffortAccount, left: List, right: List) -> bool:
+    return any(contains(account, element, right) for element in left)
 
 
 def insert(mapping: dict[Value, Value], key: Value, value: Value) -> Value:

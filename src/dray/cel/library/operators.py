@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from dray.cel import types
-from dray.cel.declarations import Function, Overload, overload
+from dray.cel.declarations import Function, Overload, metered, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.library.times import add_span
-from dray.cel.limits import spend_elements, spend_text
+from dray.cel.limits import EffortAccount
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import (
     INT_MAX,
@@ -46,17 +46,18 @@ def checked_uint(value: int) -> Uint:
     raise EvaluationError(_UINT_OVERFLOW)
 
 
-def add(left: Value, right: Value) -> Value:
+@metered
+def add(account: EffortAccount, left: Value, right: Value) -> Value:
     """`+`"""
     match left, right:
         case str(), str():
-            spend_text(len(left) + len(right))
+            account.spend_text(len(left) + len(right))
             return left + right
         case bytes(), bytes():
-            spend_text(len(left) + len(right))
+            account.spend_text(len(left) + len(right))
             return left + right
         case list(), list():
-            spend_elements(len(left) + len(right))
+            account.spend_elements(len(left) + len(right))
             return left.merged(right) if isinstance(left, MergedList) else left + right
         case (Duration(), Duration() | Timestamp()) | (Timestamp(), Duration()):
             return _add_times(left, right)
@@ -177,28 +178,30 @@ def greater_equal(left: Value, right: Value) -> bool:
     return less_equal(right, left)
 
 
-def unequal(left: Value, right: Value) -> bool:
+@metered
+def unequal(account: EffortAccount, left: Value, right: Value) -> bool:
     """`!=`: also true where the two refuse to be compared"""
     try:
-        return not equal(left, right)
+        return not equal(account, left, right)
     except NoSuchOverload:
         return True
 
 
-def contains(element: Value, container: Value) -> bool:
+@metered
+def contains(account: EffortAccount, element: Value, container: Value) -> bool:
     """`in`"""
     if isinstance(container, list):
-        spend_elements(len(container))
-        return any(same(element, item) for item in container)
+        account.spend_elements(len(container))
+        return any(same(account, element, item) for item in container)
     if container.__class__ in MAPS:
         return element.__hash__ is not None and map_key(element) in container
     raise NoSuchOverload
 
 
-def same(left: Value, right: Value) -> bool:
+def same(account: EffortAccount, left: Value, right: Value) -> bool:
     """Whether two values are equal; no where they cannot be compared."""
     try:
-        return equal(left, right)
+        return equal(account, left, right)
     except NoSuchOverload:
         return False
 
@@ -252,7 +255,7 @@ FUNCTIONS = (
     Function("_||_", (overload("logical_or", (types.BOOL, types.BOOL), types.BOOL),)),
     Function("!_", (overload("logical_not", (types.BOOL,), types.BOOL),), logical_not),
     Function("@not_strictly_false", (overload("not_strictly_false", (types.BOOL,), types.BOOL),)),
-    Function("_==_", (overload("equals", (_A, _A), types.BOOL),), equal),
+    Function("_==_", (overload("equals", (_A, _A), types.BOOL),), metered(equal)),
     Function("_!=_", (overload("not_equals", (_A, _A), types.BOOL),), unequal),
     Function(
         "_+_",

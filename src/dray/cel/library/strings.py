@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dray.cel import types
-from dray.cel.declarations import Function, function, method, overload
+from dray.cel.declarations import Function, function, metered, method, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.library.formatting import format_text
-from dray.cel.limits import spend_elements, spend_text
+from dray.cel.limits import EffortAccount
 from dray.cel.types import list_of
 from dray.cel.values import Value, show
 
@@ -75,16 +75,18 @@ def _positive(index: int) -> int:
     return index
 
 
-def _replace(text: str, old: str, new: str, limit: int = -1) -> Value:
+@metered
+def _replace(account: EffortAccount, text: str, old: str, new: str, limit: int = -1) -> Value:
     count = text.count(old) if limit < 0 else min(limit, text.count(old))
-    spend_text(len(text) + count * (len(new) - len(old)))
+    account.spend_text(len(text) + count * (len(new) - len(old)))
     return text.replace(old, new, limit)
 
 
-def _split(text: str, separator: str, limit: int = -1) -> Value:
+@metered
+def _split(account: EffortAccount, text: str, separator: str, limit: int = -1) -> Value:
     if limit == 0:
         return []
-    spend_elements(text.count(separator))
+    account.spend_elements(text.count(separator))
     if not separator:
         if limit < 0 or limit >= len(text):
             return list(text)
@@ -101,12 +103,13 @@ def _substring(text: str, start: int, end: int | None = None) -> Value:
     return text[start:end]
 
 
-def _join(parts: list[Value], separator: str = "") -> Value:
+@metered
+def _join(account: EffortAccount, parts: list[Value], separator: str = "") -> Value:
     for part in parts:
         if not isinstance(part, str):
             raise EvaluationError(f"join: invalid input: {show(part)}")
     texts: list[str] = parts  # type: ignore[assignment]  # each was just checked
-    spend_text(sum(map(len, texts)) + len(separator) * len(texts))
+    account.spend_text(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
