@@ -5,9 +5,11 @@ Left out: which kinds there are (`dray.api.resources`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dray.api.columns import AGE, NAME, TableColumn
 from dray.api.wire import Wire
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ METRICS = "metrics.k8s.io"
 DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
 GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha1")
 
+NAME_AND_AGE = (NAME, AGE)
+
 # Where the schema keeps groups that are not part of io.k8s.api.
 _PACKAGES = {
     EXTENSIONS: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
@@ -44,7 +48,7 @@ _PACKAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # asked, and looked up by, several times in every request
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # asked, and looked up by, several times in every request
 class Resource:
     """One kind of the API, in one group: its names, versions and stored type."""
 
@@ -64,6 +68,9 @@ class Resource:
     custom: CustomKind | None = None  # of a custom resource: what its definition says
     singular: str = ""
     inert: bool = False  # nothing here acts on such objects; whoever creates one is told
+    columns: tuple[TableColumn, ...] = NAME_AND_AGE  # of the tables that `kubectl get` shows
+    view: Callable[[Any], Any] | None = None  # what the cells of a row are taken from, where that is not the object
+    row_conditions: Callable[[Any], list[dict[str, str]]] | None = None
     qualified: str = field(init=False)  # `resourceclaims.resource.k8s.io`; core resources have no suffix
     prefix: str = field(init=False)  # where the objects of this resource are stored
 
@@ -72,6 +79,9 @@ class Resource:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
         object.__setattr__(self, "qualified", qualified)
         object.__setattr__(self, "prefix", self.alias_of.prefix if self.alias_of else f"{qualified}/")
+
+    def __repr__(self) -> str:
+        return f"Resource({self.qualified})"
 
     def key(self, namespace: str, name: str) -> str:
         return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from dray.api.cells import UNKNOWN
+from dray.api.columns import NAME, text
 from dray.api.kind import RBAC, Resource
 from dray.api.types import rbac
 
-KIND = Resource(RBAC, "clusterroles", "ClusterRole", rbac.ClusterRole, namespaced=False)
+KIND = Resource(
+    RBAC,
+    "clusterroles",
+    "ClusterRole",
+    rbac.ClusterRole,
+    namespaced=False,
+    columns=(
+        NAME,
+        text("Created At", "metadata.creationTimestamp", UNKNOWN),
+    ),
+)

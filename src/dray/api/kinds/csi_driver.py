@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from dray.api.cells import NONE, UNSET
+from dray.api.columns import AGE, NAME, flag, text
 from dray.api.kind import STORAGE, Resource
 from dray.api.types import storage
 
-KIND = Resource(STORAGE, "csidrivers", "CSIDriver", storage.CSIDriver, namespaced=False, inert=True)
+KIND = Resource(
+    STORAGE,
+    "csidrivers",
+    "CSIDriver",
+    storage.CSIDriver,
+    namespaced=False,
+    inert=True,
+    columns=(
+        NAME,
+        flag("AttachRequired", lambda driver: driver.spec.attachRequired is not False),
+        flag("PodInfoOnMount", "spec.podInfoOnMount"),
+        flag("StorageCapacity", "spec.storageCapacity"),
+        text("TokenRequests", lambda driver: ",".join(token.audience for token in driver.spec.tokenRequests), UNSET),
+        flag("RequiresRepublish", "spec.requiresRepublish"),
+        text("Modes", lambda driver: ",".join(driver.spec.volumeLifecycleModes), NONE),
+        AGE,
+    ),
+)

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, number
 from dray.api.kind import STATUS, STORAGE, Resource
 from dray.api.types import storage
 
-KIND = Resource(STORAGE, "csinodes", "CSINode", storage.CSINode, namespaced=False, subresources=STATUS, inert=True)
+KIND = Resource(
+    STORAGE,
+    "csinodes",
+    "CSINode",
+    storage.CSINode,
+    namespaced=False,
+    subresources=STATUS,
+    inert=True,
+    columns=(
+        NAME,
+        number("Drivers", lambda node: len(node.spec.drivers or ())),
+        AGE,
+    ),
+)

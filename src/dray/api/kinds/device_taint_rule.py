@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, since, text
 from dray.api.kind import DRA, STATUS, Resource
 from dray.api.types import resource
 
@@ -14,4 +15,12 @@ KIND = Resource(
     namespaced=False,
     subresources=STATUS,
     gate="DRADeviceTaints",
+    columns=(
+        NAME,
+        text("Key", "spec.taint.key"),
+        text("Value", "spec.taint.value"),
+        text("Effect", "spec.taint.effect"),
+        since("TimeAdded", "spec.taint.timeAdded"),
+        AGE,
+    ),
 )

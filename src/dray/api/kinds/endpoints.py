@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from dray.api.cells import NONE, some
+from dray.api.columns import AGE, NAME, text
 from dray.api.kind import Resource
 from dray.api.types import core
 
-KIND = Resource("", "endpoints", "Endpoints", core.Endpoints, short_names=("ep",))
+
+def _addresses(endpoints: core.Endpoints) -> str:
+    found: list[str] = []
+    for subset in endpoints.subsets:
+        for port in subset.ports or (None,):
+            found.extend(f"{a.ip}:{port.port}" if port else a.ip for a in subset.addresses)
+    return some(found)
+
+
+KIND = Resource(
+    "",
+    "endpoints",
+    "Endpoints",
+    core.Endpoints,
+    short_names=("ep",),
+    columns=(
+        NAME,
+        text("Endpoints", _addresses, NONE),
+        AGE,
+    ),
+)

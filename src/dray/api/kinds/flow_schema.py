@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+from dray.api.cells import NONE
+from dray.api.columns import AGE, NAME, number, text
 from dray.api.kind import FLOWCONTROL, STATUS, Resource
 from dray.api.types import flowcontrol
 
+
+def _method(schema: flowcontrol.FlowSchema) -> str:
+    method = schema.spec.distinguisherMethod
+    return method.type if method else ""
+
+
+def _dangling(schema: flowcontrol.FlowSchema) -> str:
+    return next((c.status for c in schema.status.conditions if c.type == "Dangling"), "")
+
+
 KIND = Resource(
-    FLOWCONTROL, "flowschemas", "FlowSchema", flowcontrol.FlowSchema, namespaced=False, subresources=STATUS, inert=True
+    FLOWCONTROL,
+    "flowschemas",
+    "FlowSchema",
+    flowcontrol.FlowSchema,
+    namespaced=False,
+    subresources=STATUS,
+    inert=True,
+    columns=(
+        NAME,
+        text("PriorityLevel", "spec.priorityLevelConfiguration.name"),
+        number("MatchingPrecedence", "spec.matchingPrecedence"),
+        text("DistinguisherMethod", _method, NONE),
+        AGE,
+        text("MissingPL", _dangling, "?"),
+    ),
 )

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, text
 from dray.api.kind import Resource
 from dray.api.types import coordination
 
-KIND = Resource("coordination.k8s.io", "leases", "Lease", coordination.Lease)
+KIND = Resource(
+    "coordination.k8s.io",
+    "leases",
+    "Lease",
+    coordination.Lease,
+    columns=(
+        NAME,
+        text("Holder", "spec.holderIdentity"),
+        AGE,
+    ),
+)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dray.api.cells import UNSET
+from dray.api.columns import AGE, NAME, number, text
 from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
+from dray.api.kinds.validating_admission_policy import param_kind
 from dray.api.types import admissionregistration
 
 KIND = Resource(
@@ -12,4 +15,10 @@ KIND = Resource(
     admissionregistration.MutatingAdmissionPolicy,
     namespaced=False,
     categories=API_EXTENSIONS,
+    columns=(
+        NAME,
+        number("Mutations", lambda policy: len(policy.spec.mutations)),
+        text("ParamKind", param_kind, UNSET),
+        AGE,
+    ),
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dray.api.cells import UNSET
+from dray.api.columns import AGE, NAME, text
 from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
+from dray.api.kinds.validating_admission_policy_binding import param_ref
 from dray.api.types import admissionregistration
 
 KIND = Resource(
@@ -12,4 +15,10 @@ KIND = Resource(
     admissionregistration.MutatingAdmissionPolicyBinding,
     namespaced=False,
     categories=API_EXTENSIONS,
+    columns=(
+        NAME,
+        text("PolicyName", "spec.policyName"),
+        text("ParamRef", param_ref, UNSET),
+        AGE,
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, text
 from dray.api.kind import Resource
 from dray.api.types import core
 
@@ -13,4 +14,9 @@ KIND = Resource(
     namespaced=False,
     short_names=("ns",),
     subresources=("finalize", "status"),
+    columns=(
+        NAME,
+        text("Status", "status.phase"),
+        AGE,
+    ),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, number
 from dray.api.kind import ALL, SCALED, Resource
+from dray.api.templates import TEMPLATE_COLUMNS
 from dray.api.types import core
 
 KIND = Resource(
@@ -13,4 +15,12 @@ KIND = Resource(
     short_names=("rc",),
     categories=ALL,
     subresources=SCALED,
+    columns=(
+        NAME,
+        number("Desired", "spec.replicas"),
+        number("Current", "status.replicas"),
+        number("Ready", "status.readyReplicas"),
+        AGE,
+        *TEMPLATE_COLUMNS,
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, text
 from dray.api.kind import DRA, DRA_VERSIONS, Resource
 from dray.api.types import resource
 
@@ -13,4 +14,11 @@ KIND = Resource(
     versions=DRA_VERSIONS,
     namespaced=False,
     gate="DynamicResourceAllocation",
+    columns=(
+        NAME,
+        text("Node", "spec.nodeName"),
+        text("Driver", "spec.driver"),
+        text("Pool", "spec.pool.name"),
+        AGE,
+    ),
 )

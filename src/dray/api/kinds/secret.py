@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, number, text
 from dray.api.kind import Resource
 from dray.api.types import core
 
-KIND = Resource("", "secrets", "Secret", core.Secret)
+KIND = Resource(
+    "",
+    "secrets",
+    "Secret",
+    core.Secret,
+    columns=(
+        NAME,
+        text("Type", "type"),
+        number("Data", lambda secret: len(secret.data)),
+        AGE,
+    ),
+)

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from dray.api.cells import UNSET
+from dray.api.columns import AGE, NAME, number, text
 from dray.api.kind import ADMISSION, API_EXTENSIONS, STATUS, Resource
 from dray.api.types import admissionregistration
+
+
+def param_kind(
+    policy: admissionregistration.ValidatingAdmissionPolicy | admissionregistration.MutatingAdmissionPolicy,
+) -> str:
+    """Returns the kind of the parameters of a policy; empty if it has none."""
+    kind = policy.spec.paramKind
+    return f"{kind.apiVersion}/{kind.kind}" if kind else ""
+
 
 KIND = Resource(
     ADMISSION,
@@ -13,4 +24,10 @@ KIND = Resource(
     namespaced=False,
     categories=API_EXTENSIONS,
     subresources=STATUS,
+    columns=(
+        NAME,
+        number("Validations", lambda policy: len(policy.spec.validations)),
+        text("ParamKind", param_kind, UNSET),
+        AGE,
+    ),
 )

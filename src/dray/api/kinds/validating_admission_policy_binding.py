@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from dray.api.cells import UNSET
+from dray.api.columns import AGE, NAME, text
 from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
 from dray.api.types import admissionregistration
+
+
+def param_ref(
+    binding: admissionregistration.ValidatingAdmissionPolicyBinding
+    | admissionregistration.MutatingAdmissionPolicyBinding,
+) -> str:
+    """Returns which parameters a binding names; empty if it names none."""
+    reference = binding.spec.paramRef
+    return f"{reference.namespace or '*'}/{reference.name or '*'}" if reference else ""
+
 
 KIND = Resource(
     ADMISSION,
@@ -12,4 +24,10 @@ KIND = Resource(
     admissionregistration.ValidatingAdmissionPolicyBinding,
     namespaced=False,
     categories=API_EXTENSIONS,
+    columns=(
+        NAME,
+        text("PolicyName", "spec.policyName"),
+        text("ParamRef", param_ref, UNSET),
+        AGE,
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, flag, text
 from dray.api.kind import STATUS, STORAGE, Resource
 from dray.api.types import storage
 
@@ -13,4 +14,12 @@ KIND = Resource(
     namespaced=False,
     subresources=STATUS,
     inert=True,
+    columns=(
+        NAME,
+        text("Attacher", "spec.attacher", format="name"),
+        text("PV", "spec.source.persistentVolumeName"),
+        text("Node", "spec.nodeName"),
+        flag("Attached", "status.attached"),
+        AGE,
+    ),
 )

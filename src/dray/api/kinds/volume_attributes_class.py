@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api.columns import AGE, NAME, text
 from dray.api.kind import STORAGE, Resource
 from dray.api.types import storage
 
@@ -13,4 +14,9 @@ KIND = Resource(
     namespaced=False,
     short_names=("vac",),
     inert=True,
+    columns=(
+        NAME,
+        text("DriverName", "driverName"),
+        AGE,
+    ),
 )

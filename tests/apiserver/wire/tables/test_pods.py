@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from dray.api.resources import BY_TYPE
 from dray.api.types import core
+from dray.apiserver.wire.tables import printer
 from dray.apiserver.wire.tables import row as printed
-from dray.apiserver.wire.tables.pods import POD
 from tests import objects
 from tests.apiserver.wire.tables.printing import cells
 
@@ -107,12 +108,12 @@ def test_wide_columns():
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_rows_of_finished_pods_are_marked(phase):
-    row = printed(POD, shown_pod({"phase": phase}), NOW)
+    row = printed(printer(BY_TYPE[core.Pod]), shown_pod({"phase": phase}), NOW)
     assert row["conditions"][0] | {"message": ""} == {
         "type": "Completed",
         "status": "True",
         "reason": phase,
         "message": "",
     }
-    row = printed(POD, shown_pod({"phase": "Running"}), NOW)
+    row = printed(printer(BY_TYPE[core.Pod]), shown_pod({"phase": "Running"}), NOW)
     assert "conditions" not in row

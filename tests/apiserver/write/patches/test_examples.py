@@ -14,7 +14,7 @@ MODULES = (
     "dray.apiserver.write.patches.merge_patch",
     "dray.apiserver.write.patches.strategic_merge",
     "dray.apiserver.write.patches.tree",
-    "dray.apiserver.wire.tables.text",
+    "dray.api.cells",
 )
 
 

@@ -7,15 +7,18 @@ columns of a row look at and show is bounded; those that come after that are emp
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
+from dray.api.cells import duration, seconds
+from dray.api.columns import NAME, Cell, TableColumn
 from dray.api.custom import jsonpath
 from dray.api.custom.kinds import CustomKindVersion
 from dray.api.custom.objects import CustomObject, whole
 from dray.api.types.apiextensions import CustomResourceColumnDefinition
+from dray.api.types.meta import ObjectMeta
+from dray.api.wire import Tree
 from dray.apiserver.limits import ROW_VALUES
-from dray.apiserver.wire.tables.printer import NAME, Cell, Printer, TableColumn
-from dray.apiserver.wire.tables.text import duration, seconds
+from dray.apiserver.wire.tables.printer import Printer
 
 _VALUE_TEXT = 64  # characters that count as one value; so a row has 320 kB at most
 _AGE = CustomResourceColumnDefinition(name="Age", type="date", jsonPath=".metadata.creationTimestamp")
@@ -28,34 +31,39 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
+class _CustomRow(NamedTuple):
+    """An object, and how much the columns of its row may still look at and show."""
+
+    metadata: ObjectMeta
+    tree: Tree
+    reach: jsonpath.PathBudget
+
+
 def printer(version: CustomKindVersion) -> Printer:
     """What prints objects of one version."""
     columns = version.spec.additionalPrinterColumns
     if not columns or not all(jsonpath.is_readable(column.jsonPath) for column in columns):
         columns = (_AGE,)
-    shown = [TableColumn(c.name, c.type, c.format, c.description, c.priority) for c in columns]
-    return Printer((NAME, *shown), partial(_cells, columns))
+    shown = [
+        TableColumn(c.name, partial(_bounded_cell, c), c.type, c.format, c.description, c.priority) for c in columns
+    ]
+    return Printer((NAME, *shown), _view)
 
 
-def _cells(columns: tuple[CustomResourceColumnDefinition, ...], obj: CustomObject, now: float) -> list[Cell | None]:
-    tree, reach = whole(obj), jsonpath.PathBudget(ROW_VALUES)
-    return [obj.metadata.name, *(_bounded_cell(column, tree, now, reach) for column in columns)]
+def _view(obj: CustomObject) -> _CustomRow:
+    return _CustomRow(obj.metadata, whole(obj), jsonpath.PathBudget(ROW_VALUES))
 
 
-def _bounded_cell(
-    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.PathBudget
-) -> Cell | None:
+def _bounded_cell(column: CustomResourceColumnDefinition, row: _CustomRow, now: float) -> Cell | None:
     try:
-        cell = _cell(column, tree, now, reach)
-        reach.spend(len(cell) // _VALUE_TEXT if isinstance(cell, str) else 0)
+        cell = _cell(column, row.tree, now, row.reach)
+        row.reach.spend(len(cell) // _VALUE_TEXT if isinstance(cell, str) else 0)
     except jsonpath.TooFar:
         return None
     return cell
 
 
-def _cell(
-    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.PathBudget
-) -> Cell | None:
+def _cell(column: CustomResourceColumnDefinition, tree: Tree, now: float, reach: jsonpath.PathBudget) -> Cell | None:
     """The first thing that a path leads to; nothing where there is none, or one of another type."""
     value = jsonpath.first(column.jsonPath, tree, reach)
     if column.type == "date" and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Rows of pods: one word that says how a pod is doing, found where the trouble is.
+"""The row of a pod in a table: one word that says how a pod is doing, found where the trouble is.
 
 The order in which the word is looked for is Kubernetes': phase, pod reason, gates, the first init container that is
 not done, the containers from last to first, deletion.
@@ -6,11 +6,8 @@ not done, the containers from last to first, deletion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from dray.api.cells import age, seconds
 from dray.api.types import core
-from dray.apiserver.wire.tables.printer import AGE, NAME, Cell, Printer, plain, wide
-from dray.apiserver.wire.tables.text import NONE, age, seconds
 
 COMPLETED = {
     "Succeeded": "All containers of the pod have ended well.",
@@ -35,11 +32,12 @@ class _Restarts:
         return f"{self.count} ({age(self.last, now)} ago)" if self.count and self.last else str(self.count)
 
 
-class _Summary:
-    """What the row says about the state of one pod."""
+class PodRow:
+    """What the row says about one pod."""
 
     def __init__(self, pod: core.Pod) -> None:
         self.pod = pod
+        self.metadata, self.spec, self.status = pod.metadata, pod.spec, pod.status
         self.reason = pod.status.reason or pod.status.phase
         if any(c.type == "PodScheduled" and c.reason == "SchedulingGated" for c in pod.status.conditions):
             self.reason = "SchedulingGated"
@@ -100,6 +98,19 @@ class _Summary:
         elif self.pod.status.phase not in COMPLETED:
             self.reason = "Terminating"
 
+    @property
+    def readiness_gates(self) -> str:
+        gates = self.spec.readinessGates
+        return f"{sum(_condition(self.pod, gate.conditionType) for gate in gates)}/{len(gates)}" if gates else ""
+
+
+def completion(pod: core.Pod) -> list[dict[str, str]]:
+    """Returns the mark of rows of pods that are done."""
+    message = COMPLETED.get(pod.status.phase)
+    if message is None:
+        return []
+    return [{"type": "Completed", "status": "True", "reason": pod.status.phase, "message": message}]
+
 
 def _condition(pod: core.Pod, type_: str) -> bool:
     return any(c.type == type_ and c.status == "True" for c in pod.status.conditions)
@@ -109,47 +120,3 @@ def _ended(state: core.ContainerStateTerminated) -> str:
     if state.reason:
         return state.reason
     return f"Signal:{state.signal}" if state.signal else f"ExitCode:{state.exitCode}"
-
-
-def _gates(pod: core.Pod) -> str:
-    gates = pod.spec.readinessGates
-    return f"{sum(_condition(pod, g.conditionType) for g in gates)}/{len(gates)}" if gates else NONE
-
-
-def _address(addresses: Iterable[core.PodIP]) -> str:
-    return next((a.ip for a in addresses if a.ip), NONE)
-
-
-def cells(pod: core.Pod, now: float) -> list[Cell]:
-    summary = _Summary(pod)
-    return [
-        pod.metadata.name,
-        f"{summary.ready}/{summary.total}",
-        summary.reason,
-        summary.restarts.text(now),
-        age(pod.metadata.creationTimestamp, now),
-        _address(pod.status.podIPs),
-        pod.spec.nodeName or NONE,
-        pod.status.nominatedNodeName or NONE,
-        _gates(pod),
-    ]
-
-
-def conditions(pod: core.Pod) -> list[dict[str, str]]:
-    """Marks rows of pods that are done."""
-    message = COMPLETED.get(pod.status.phase)
-    if message is None:
-        return []
-    return [{"type": "Completed", "status": "True", "reason": pod.status.phase, "message": message}]
-
-
-POD = Printer(
-    (
-        NAME,
-        *plain("Ready", "Status", "Restarts"),
-        AGE,
-        *wide("IP", "Node", "Nominated Node", "Readiness Gates"),
-    ),
-    cells,
-    conditions,
-)

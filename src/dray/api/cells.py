@@ -5,14 +5,17 @@ Durations read as Kubernetes prints them: two units while the smaller one still 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from dray.api.types import core, meta
+if TYPE_CHECKING:
+    from dray.api.types import core, meta
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
 UNSET = "<unset>"
+_SHOWN = 3
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
@@ -89,3 +92,9 @@ def names(containers: Iterable[core.Container]) -> str:
 
 def images(containers: Iterable[core.Container]) -> str:
     return ",".join(container.image for container in containers)
+
+
+def some(items: Sequence[str]) -> str:
+    """The first few of many, and how many more there are."""
+    more = f" + {len(items) - _SHOWN} more..." if len(items) > _SHOWN else ""
+    return ",".join(items[:_SHOWN]) + more

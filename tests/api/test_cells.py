@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.apiserver.wire.tables.text import age, duration
+from dray.api.cells import age, duration
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
