@@ -259,7 +259,7 @@ async def test_wait_for_returns_when_the_revision_is_there(cache: Cache) -> None
     await put(cache, "pods/c")
     await within(asyncio.gather(*waiting))
     with pytest.raises(TimeoutError):
-        await cache.wait_for(revision + 1000, timeout=0.01)
+        await cache.wait_for(revision + 1_000_000, timeout=0.01)
     assert cache._waiters == []  # whoever gave up is not remembered
 
 
@@ -268,7 +268,7 @@ async def test_whoever_gives_up_delays_nobody_else(cache: Cache) -> None:
     now = await put(cache, "pods/a")
     hasty = asyncio.create_task(cache.wait_for(now + 1, timeout=0.01))
     await asyncio.sleep(0)
-    distant, near = (asyncio.create_task(cache.wait_for(now + n)) for n in (1000, 2))
+    distant, near = (asyncio.create_task(cache.wait_for(now + n)) for n in (1_000_000, 2))
     with pytest.raises(TimeoutError):
         await hasty
     await put(cache, "pods/b")
@@ -429,7 +429,7 @@ async def test_history_is_bounded_by_age_here_and_in_the_log(log: Log, open_cach
 async def test_a_starting_cache_leaves_the_history_that_another_one_serves(
     log: Log, open_cache: OpenCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dray.store.cache._REPLAY", 0)  # as if the history were longer than what is loaded of it
+    monkeypatch.setattr(type(log), "replay", 0)  # as if the history were longer than what is loaded of it
     older = await open_cache(log)
     first = await put(older, "pods/a", b"1")
     await put(older, "pods/a", b"2")

@@ -13,6 +13,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dray.store import (
     Cache,
@@ -28,6 +30,7 @@ from dray.store import (
 )
 from dray.store import etcd_pb2 as pb
 from dray.store.etcd_client import PUT, TXN, EtcdClient
+from dray.store.etcd_revisions import LAST, with_position, without_position
 from dray.store.log import Batch
 from tests.store.etcd_process import Etcd
 from tests.waiting import SECONDS, eventually
@@ -241,10 +244,126 @@ async def test_a_lost_answer_is_recognised_as_our_own_work(etcd: Etcd, prefix: s
     setup = await EtcdLog.open([etcd.endpoint], prefix=prefix)
     revision = await setup.commit([Op("pods/a", b"before")])
     log = EtcdLog(LosesAnswers([etcd.endpoint]), prefix)
-    assert await log.commit([Op("pods/a", value, revision)]) == revision + 1
+    assert await log.commit([Op("pods/a", value, revision)]) == await setup.head()
     assert [v.value for v in (await log.load()).versions] == ([value] if value else [])
     await log.close()
     await setup.close()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The requests that are sent to etcd, by method."""
+    methods: list[object] = []
+    call = EtcdClient.call
+
+    async def noting(client, method, request):  # type: ignore[no-untyped-def]  # as in EtcdClient
+        methods.append(method)
+        return await call(client, method, request)
+
+    monkeypatch.setattr(EtcdClient, "call", noting)
+    return methods
+
+
+async def test_commits_that_come_together_travel_together(logs: list[EtcdLog], sent: list[object]) -> None:
+    sent.clear()
+    revisions = await asyncio.gather(*[logs[0].commit([Op(f"pods/{n}", b"", 0)]) for n in range(90)])
+    assert sent == [TXN]
+    assert revisions == sorted(set(revisions))
+    assert {v.key: v.revision for v in (await logs[1].load()).versions} == {
+        f"pods/{n}": revision for n, revision in enumerate(revisions)
+    }
+
+
+async def test_a_commit_of_a_batch_fails_alone(logs: list[EtcdLog]) -> None:
+    there = await logs[0].commit([Op("pods/3", b"there")])
+    results = await asyncio.gather(
+        *[logs[0].commit([Op(f"pods/{n}", b"new", 0), Op(f"notes/{n}", b"")]) for n in range(6)], return_exceptions=True
+    )
+    [conflict] = [result for result in results if not isinstance(result, int)]
+    assert isinstance(conflict, RevisionConflict)
+    assert (conflict.key, conflict.expected, conflict.actual) == ("pods/3", 0, there)
+    found = {version.key: version.value for version in (await logs[0].load()).versions}
+    assert found["pods/3"] == b"there"
+    assert len(found) == 11
+    assert "notes/3" not in found
+
+
+async def test_commits_of_one_key_keep_their_order(logs: list[EtcdLog], sent: list[object]) -> None:
+    sent.clear()
+    revisions = await asyncio.gather(*[logs[0].commit([Op("pods/a", str(n).encode())]) for n in range(20)])
+    assert sent == [TXN] * 20, "etcd refuses a transaction that writes a key twice"
+    assert revisions == sorted(set(revisions))
+    assert [version.value for version in (await logs[0].load()).versions] == [b"19"]
+
+
+async def test_a_batch_with_a_commit_that_is_too_large_fails_in_that_one_only(logs: list[EtcdLog]) -> None:
+    large = logs[0].commit([Op(f"large/{n}", b"") for n in range(200)])
+    small = [logs[0].commit([Op(f"pods/{n}", b"")]) for n in range(5)]
+    refused, *done = await asyncio.gather(large, *small, return_exceptions=True)
+    assert isinstance(refused, CommitTooLarge)
+    assert all(isinstance(revision, int) for revision in done)
+
+
+async def test_every_server_knows_each_change_of_a_batch_by_the_same_revision(
+    logs: list[EtcdLog], open_cache: OpenCache
+) -> None:
+    """Some commits delete, some fail, some do both; one server is told by its watch, one loads everything later."""
+    caches = [await open_cache(log) for log in logs]
+    await asyncio.gather(*[caches[0].commit([Op(f"pods/{n}", b"old")]) for n in range(12)])
+    start = await caches[1].read(timeout=SECONDS)
+    commits: list[list[Op]] = [
+        [Op("pods/0", None)],
+        [Op("pods/1", b"\0new")],
+        [Op("pods/2", None, 1), Op("pods/3", b"never")],
+        [Op("pods/4", b""), Op("pods/5", None)],
+        [Op("pods/6", None), Op("pods/7", None)],
+        [Op("pods/8", b"new")],
+    ]
+    results = await asyncio.gather(*map(caches[0].commit, commits), return_exceptions=True)
+    await caches[1].read(timeout=SECONDS)
+    seen = []
+    for cache in caches:
+        events = await cache.watch("pods/", start).next(timeout=SECONDS)
+        seen.append([(event.type, event.key, event.revision) for event in events])
+    assert seen[0] == seen[1]
+    expected = [(op.key, at) for ops, at in zip(commits, results, strict=True) for op in ops if isinstance(at, int)]
+    assert [(key, revision) for _, key, revision in seen[0]] == expected
+    fresh = await open_cache(await EtcdLog.open(logs[0]._client._endpoints, prefix=logs[0]._prefix.decode()))
+    known = [[(v.key, v.value, v.revision) for v in cache.list("pods/").versions] for cache in (caches[0], fresh)]
+    assert known[0] == known[1]
+
+
+async def test_a_watcher_that_breaks_within_a_batch_misses_nothing(logs: list[EtcdLog], open_cache: OpenCache) -> None:
+    one, two = [await open_cache(log) for log in logs]
+    start = one.revision
+    await asyncio.gather(*[one.commit([Op(f"pods/{n}", b"")]) for n in range(10)])
+    await two.read(timeout=SECONDS)
+    events = await one.watch("pods/", start).next(timeout=SECONDS)
+    rest = await two.watch("pods/", events[3].revision).next(timeout=SECONDS)
+    assert [event.key for event in [*events[:4], *rest]] == [f"pods/{n}" for n in range(10)]
+
+
+async def test_a_revision_that_never_was_matches_no_key(logs: list[EtcdLog]) -> None:
+    revisions = await asyncio.gather(*[logs[0].commit([Op(f"pods/{n}", b"{}")]) for n in range(3)])
+    for n, revision in enumerate(revisions):
+        for wrong in (revision - 1, revision + 1):
+            with pytest.raises(RevisionConflict):
+                await logs[0].commit([Op(f"pods/{n}", b"lost", wrong)])
+        await logs[0].commit([Op(f"pods/{n}", b"right", revision)])
+
+
+@given(st.binary(max_size=20), st.integers(0, LAST))
+def test_a_position_is_read_as_it_was_written(value: bytes, position: int) -> None:
+    assert without_position(with_position(value, position)) == (value, position)
+
+
+async def test_readers_at_the_same_time_ask_etcd_once(logs: list[EtcdLog], sent: list[object]) -> None:
+    revision = await logs[1].commit([Op("pods/a", b"")])
+    sent.clear()
+    assert set(await asyncio.gather(*[logs[0].head() for _ in range(50)])) == {revision}
+    assert len(sent) == 1
+    assert await logs[0].head() == revision
+    assert len(sent) == 2
 
 
 async def test_too_large_a_commit_is_refused_with_etcds_reason(logs: list[EtcdLog]) -> None:

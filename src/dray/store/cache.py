@@ -24,7 +24,6 @@ from dray.store.watch import Deliver, Fanout, Lost, StoreEvent, Subscription, Wa
 logger = logging.getLogger(__name__)
 
 _LOAD_PAGE = 10_000
-_REPLAY = 1000  # revisions of history asked of the log at the start, so that watchers survive our restart
 _RETRY_SECONDS = 1.0
 _UPKEEP_SECONDS = 5.0
 _REMOTE_UPKEEP_SECONDS = 60.0  # etcd walks over all keys to compact
@@ -74,7 +73,7 @@ class Cache:
     ) -> "Cache":
         """Load everything and follow the log from there on."""
         cache = cls(log, decode, retention=retention, clock=clock, watch_limit=watch_limit)
-        await cache._load(max(await log.head() - _REPLAY, 0))
+        await cache._load(max(await log.head() - log.replay, 0))
         if isinstance(log, LocalLog):
             cache._detach = log.attach(cache.revision, cache._apply)
             cache._tasks.append(asyncio.create_task(cache._keep_up(_UPKEEP_SECONDS)))
@@ -285,8 +284,9 @@ class Cache:
     async def upkeep(self) -> None:
         """Forget what is too old, here and in the log. A task does it; only a test with its own clock has to call it."""
         due = self._history.mark(self.revision, self._decode)
-        while self._history.floor < due:
-            self._history.forget(min(due, self._history.floor + FORGOTTEN_AT_ONCE))
+        is_forgotten = False
+        while not is_forgotten:
+            is_forgotten = self._history.forget(due, FORGOTTEN_AT_ONCE)
             await asyncio.sleep(0)
         oldest = self._history.floor
         if oldest > self._compacted:

@@ -1,8 +1,9 @@
 """The log in etcd: for more than one machine.
 
 Revisions are etcd's own, so they may skip numbers: other programs may use the same etcd, and we write a key of our own
-now and then. Keys live under a prefix. A commit is one transaction; ttl is a lease, shared by keys that were written at
-about the same time. Limits are etcd's: by default 128 ops and 1.5 MiB a commit.
+now and then. Keys live under a prefix. A commit is a transaction; commits that arrive together are sent together
+(`etcd_batches`), and their position is part of the revision (`etcd_revisions`). A ttl is a lease, shared by keys that were
+written at about the same time. Limits are etcd's: by default 127 ops and 1.5 MiB a commit.
 """
 
 import asyncio
@@ -19,8 +20,11 @@ from msgspec import Struct
 
 from dray.store import etcd_pb2 as pb
 from dray.store.errors import Closed, CommitTooLarge, Compacted, RevisionConflict, StoreError, Unavailable
+from dray.store.etcd_batches import CommitBatches, CommitOutcome
 from dray.store.etcd_client import COMPACT, LEASE_GRANT, PATIENCE, PUT, RANGE, TXN, EtcdClient, EtcdRefused, EtcdTls
-from dray.store.log import Batch, KeyVersion, Op, RangePage
+from dray.store.etcd_revisions import changes, complete_at, end_of, revision_of, state
+from dray.store.log import REPLAYED, Batch, Op, RangePage
+from dray.store.shared_call import SharedCall
 from dray.store.state import check_keys
 
 logger = logging.getLogger(__name__)
@@ -48,6 +52,8 @@ class EtcdLease(Struct):
 class EtcdLog:
     """Made by `EtcdLog.open`."""
 
+    replay = revision_of(REPLAYED, 0)
+
     def __init__(self, client: EtcdClient, prefix: str) -> None:
         self._client = client
         self._prefix = prefix.encode()
@@ -57,6 +63,8 @@ class EtcdLog:
         self._wanted = 0
         self._nudging: asyncio.Task[None] | None = None
         self._closed = False
+        self._batches = CommitBatches(client, self._prefix)
+        self._ask_for_revision = SharedCall(self._current_revision)
 
     @classmethod
     async def open(
@@ -76,50 +84,40 @@ class EtcdLog:
             raise Closed("the log")
         check_keys(ops)
         try:
-            answer, repeated = await self._transact(ops)
+            outcome = await self._transact(ops)
         except EtcdRefused as error:
             if error.code == grpc.StatusCode.INVALID_ARGUMENT:
                 raise CommitTooLarge(str(error)) from error
             raise
-        if answer.succeeded:
-            return answer.header.revision
-        conflict = _conflict(ops, answer)
-        if repeated:
+        if outcome.answer.succeeded:
+            return outcome.revision
+        conflict = _conflict(ops, outcome.answer)
+        if outcome.is_repeated:
             return await self._own_work(ops, conflict)
         raise conflict
 
-    async def _transact(self, ops: Sequence[Op]) -> tuple[pb.TxnResponse, bool]:
+    async def _transact(self, ops: Sequence[Op]) -> CommitOutcome:
         try:
-            return await self._client.call(TXN, await self._transaction(ops))
+            return await self._batches.commit(ops, await self._leases_of(ops))
         except EtcdRefused as error:
             if error.code != grpc.StatusCode.NOT_FOUND or not self._leases:
                 raise
             self._leases.clear()  # somebody revoked a lease that we meant to share
-            return await self._client.call(TXN, await self._transaction(ops))
+            return await self._batches.commit(ops, await self._leases_of(ops))
 
-    async def _transaction(self, ops: Sequence[Op]) -> pb.TxnRequest:
-        request = pb.TxnRequest()
-        for op in ops:
-            key = self._key(op.key)
-            if op.expected is not None:
-                request.compare.add(target=pb.Compare.MOD, key=key, mod_revision=op.expected)
-                request.failure.add(range=pb.RangeRequest(key=key, keys_only=True))
-            if op.value is None:
-                request.success.add(delete=pb.DeleteRequest(key=key))
-            else:
-                lease = await self._lease(op.ttl) if op.ttl is not None else 0
-                request.success.add(put=pb.PutRequest(key=key, value=op.value, lease=lease))
-        return request
+    async def _leases_of(self, ops: Sequence[Op]) -> list[int]:
+        """The lease of each operation; 0 where there is none."""
+        return [await self._lease(op.ttl) if op.ttl is not None and op.value is not None else 0 for op in ops]
 
     async def _own_work(self, ops: Sequence[Op], conflict: RevisionConflict) -> int:
         """After a lost answer: was the conflict with our own first attempt? Then it was carried out."""
         op = next(op for op in ops if op.key == conflict.key)
         answer = await self._range(pb.RangeRequest(key=self._key(op.key)))
-        found = answer.kvs[0] if answer.kvs else None
+        found = state(op.key, answer.kvs[0]) if answer.kvs else None
         if found is None and op.value is None:
-            return answer.header.revision
+            return end_of(answer.header.revision)
         if found is not None and found.value == op.value:
-            return found.mod_revision
+            return found.revision
         raise Unavailable(f"etcd: the connection was lost, and then {conflict}")
 
     async def _lease(self, ttl: float) -> int:
@@ -133,10 +131,9 @@ class EtcdLog:
         return lease.id
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
-        if revision is not None:
-            revision = max(revision, 1)  # etcd's name for nothing; its 0 means now
+        at = max(complete_at(revision), 1) if revision is not None else 0  # 1 is etcd's name for nothing, 0 means now
         start = self._key(after) + b"\0" if after else self._prefix + b"\1"
-        request = pb.RangeRequest(key=start, range_end=self._end, limit=limit or 0, revision=revision or 0)
+        request = pb.RangeRequest(key=start, range_end=self._end, limit=limit or 0, revision=at)
         try:
             answer = await self._range(request)
         except EtcdRefused as error:
@@ -146,8 +143,10 @@ class EtcdLog:
             if revision > head:
                 raise ValueError(f"revision {revision} is not there yet; the newest is {head}") from error
             raise Compacted(revision, await self._oldest(revision, head)) from error
-        versions = [self._version(kv) for kv in answer.kvs]
-        return RangePage(versions, revision or answer.header.revision, answer.count - len(versions))
+        if revision is not None and revision > (head := end_of(answer.header.revision)):
+            raise ValueError(f"revision {revision} is not there yet; the newest is {head}")
+        versions = [state(self._name(kv), kv) for kv in answer.kvs]
+        return RangePage(versions, end_of(at or answer.header.revision), answer.count - len(versions))
 
     async def _oldest(self, revision: int, head: int) -> int:
         """Up to where etcd has compacted: only a watch tells."""
@@ -179,14 +178,14 @@ class EtcdLog:
         """
         endpoint, stream = self._client.watch()
         create = pb.WatchCreateRequest(
-            key=self._prefix, range_end=self._end, start_revision=max(after, 1), progress_notify=True
+            key=self._prefix, range_end=self._end, start_revision=max(complete_at(after), 1), progress_notify=True
         )
         try:
             await stream.write(pb.WatchRequest(create=create))
             while (answer := await stream.read()) is not grpc.aio.EOF:
                 if answer.canceled:
                     if answer.compact_revision:
-                        raise Compacted(after, answer.compact_revision)
+                        raise Compacted(after, end_of(answer.compact_revision))
                     logger.warning("etcd ended the watch: %s", answer.cancel_reason)
                     return
                 batch = self._batch(answer, after)
@@ -204,14 +203,13 @@ class EtcdLog:
 
     def _batch(self, answer: pb.WatchResponse, after: int) -> Batch:
         if not answer.events:  # progress, which etcd sends only to watches that have seen everything
-            return Batch(max(answer.header.revision, after))
-        fence = self._prefix + _FENCE
-        new = (event for event in answer.events if event.kv.mod_revision > after and event.kv.key != fence)
+            return Batch(max(end_of(answer.header.revision), after))
+        new = [version for version in changes(self._prefix, answer.events) if version.revision > after]
         # The header may be ahead of the events while the watch catches up.
-        return Batch(max(answer.events[-1].kv.mod_revision, after), [self._change(event) for event in new])
+        return Batch(max(end_of(answer.events[-1].kv.mod_revision), after), new)
 
     async def head(self) -> int:
-        revision = await self._current_revision()
+        revision = await self._ask_for_revision()
         if any(tail.seen < revision for tail in self._tails):
             self._wanted = max(self._wanted, revision)
             if self._nudging is None or self._nudging.done():
@@ -220,7 +218,7 @@ class EtcdLog:
 
     async def _current_revision(self) -> int:
         answer = await self._range(pb.RangeRequest(key=self._prefix + _FENCE, count_only=True))
-        return answer.header.revision
+        return end_of(answer.header.revision)
 
     async def _nudge(self) -> None:
         """Bring the tails to a revision that may be another program's: only a write of ours shows that they are there."""
@@ -250,7 +248,7 @@ class EtcdLog:
 
     async def compact(self, revision: int) -> None:
         try:
-            await self._client.call(COMPACT, pb.CompactionRequest(revision=revision))
+            await self._client.call(COMPACT, pb.CompactionRequest(revision=complete_at(revision)))
         except EtcdRefused as error:
             if error.code != grpc.StatusCode.OUT_OF_RANGE:  # it has been compacted further already
                 raise
@@ -259,6 +257,8 @@ class EtcdLog:
         self._closed = True
         if self._nudging is not None:
             self._nudging.cancel()
+        self._ask_for_revision.close()
+        await self._batches.close()
         await self._client.close()
 
     async def _range(self, request: pb.RangeRequest) -> pb.RangeResponse:
@@ -268,21 +268,14 @@ class EtcdLog:
     def _key(self, key: str) -> bytes:
         return self._prefix + key.encode()
 
-    def _version(self, kv: pb.KeyValue) -> KeyVersion:
-        key = kv.key[len(self._prefix) :].decode()
-        return KeyVersion(key, kv.value, kv.mod_revision, kv.create_revision)
-
-    def _change(self, event: pb.Event) -> KeyVersion:
-        version = self._version(event.kv)
-        if event.type == pb.Event.DELETE:
-            version.value = None
-        return version
+    def _name(self, kv: pb.KeyValue) -> str:
+        return kv.key[len(self._prefix) :].decode()
 
 
 def _conflict(ops: Sequence[Op], answer: pb.TxnResponse) -> RevisionConflict:
     guarded = [op for op in ops if op.expected is not None]
     for op, response in zip(guarded, answer.responses, strict=True):
-        actual = response.range.kvs[0].mod_revision if response.range.kvs else 0
+        actual = state(op.key, response.range.kvs[0]).revision if response.range.kvs else 0
         if op.expected is not None and actual != op.expected:
             return RevisionConflict(op.key, op.expected, actual)
     raise AssertionError("etcd refused a transaction of which every comparison holds")

@@ -8,7 +8,7 @@ into different batches, in the order in which they arrived. Left out: what a com
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import grpc
 from msgspec import Struct
@@ -16,7 +16,15 @@ from msgspec import Struct
 from dray.store import etcd_pb2 as pb
 from dray.store.errors import Closed
 from dray.store.etcd_client import TXN, EtcdClient, EtcdRefused
-from dray.store.etcd_revisions import DELETIONS, LAST, deletions_record, revision_of, transaction_of, with_position
+from dray.store.etcd_revisions import (
+    DELETIONS,
+    LAST,
+    comparisons,
+    deletions_record,
+    first_position,
+    revision_of,
+    with_position,
+)
 from dray.store.log import Op
 
 _BATCH_OPS = 96  # etcd accepts 128 operations on each level by default; a batch has one for each commit
@@ -49,7 +57,7 @@ class WaitingCommit(Struct, eq=False):
         for op, lease in zip(self.ops, self.leases, strict=True):
             key = prefix + op.key.encode()
             if op.expected is not None:
-                request.compare.add(target=pb.Compare.MOD, key=key, mod_revision=transaction_of(op.expected))
+                request.compare.extend(comparisons(key, op.expected))
                 request.failure.add(range=pb.RangeRequest(key=key))
             if op.value is None:
                 request.success.add(delete=pb.DeleteRequest(key=key))
@@ -148,22 +156,22 @@ class CommitBatches:
                 commit.fail(error)
 
     async def _carry_out_alone(self, commit: WaitingCommit) -> None:
-        request = commit.transaction(self._prefix, 0)
+        request = commit.transaction(self._prefix, LAST)
         if len(commit.ops) > 1:
-            self._record_deletions(request, [commit])
+            self._record_deletions(request, {LAST: commit})
         try:
             answer, is_repeated = await self._client.call(TXN, request)
         except EtcdRefused as error:
             commit.fail(error)
         else:
-            commit.resolve(CommitOutcome(answer, revision_of(answer.header.revision, 0), is_repeated))
+            commit.resolve(CommitOutcome(answer, revision_of(answer.header.revision, LAST), is_repeated))
 
     async def _carry_out_together(self, batch: Sequence[WaitingCommit]) -> None:
-        request = pb.TxnRequest()
-        self._record_deletions(request, batch)
-        records = len(request.success)
-        for position, commit in enumerate(batch):
-            request.success.add(txn=commit.transaction(self._prefix, position))
+        positions = dict(enumerate(batch, first_position(len(batch))))
+        request = pb.TxnRequest(
+            success=[pb.RequestOp(txn=commit.transaction(self._prefix, at)) for at, commit in positions.items()]
+        )
+        self._record_deletions(request, positions)
         try:
             answer, is_repeated = await self._client.call(TXN, request)
         except EtcdRefused as error:
@@ -172,13 +180,14 @@ class CommitBatches:
             for commit in batch:  # one of them is to blame (it is too large, its lease was revoked): find out which
                 await self._carry_out_alone(commit)
             return
-        for position, (commit, response) in enumerate(zip(batch, list(answer.responses)[records:], strict=True)):
+        responses = list(answer.responses)[-len(batch) :]  # a record of deletions comes before them
+        for (position, commit), response in zip(positions.items(), responses, strict=True):
             revision = revision_of(answer.header.revision, position)
             commit.resolve(CommitOutcome(response.txn, revision, is_repeated))
 
-    def _record_deletions(self, request: pb.TxnRequest, batch: Sequence[WaitingCommit]) -> None:
+    def _record_deletions(self, request: pb.TxnRequest, commits: Mapping[int, WaitingCommit]) -> None:
         """Write down the positions of deletions, which have no value that could tell."""
-        positions = {op.key: at for at, commit in enumerate(batch) for op in commit.ops if op.value is None}
+        positions = {op.key: at for at, commit in commits.items() for op in commit.ops if op.value is None}
         if positions:
             record = pb.PutRequest(key=self._prefix + DELETIONS, value=deletions_record(positions))
             request.success.insert(0, pb.RequestOp(put=record))

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\netcd.proto\x12\x0f\x64ray.store.etcd\"u\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x17\n\x0f\x63reate_revision\x18\x02 \x01(\x03\x12\x14\n\x0cmod_revision\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\r\n\x05value\x18\x05 \x01(\x0c\x12\r\n\x05lease\x18\x06 \x01(\x03\"v\n\x05\x45vent\x12)\n\x04type\x18\x01 \x01(\x0e\x32\x1b.dray.store.etcd.Event.Type\x12%\n\x02kv\x18\x02 \x01(\x0b\x32\x19.dray.store.etcd.KeyValue\"\x1b\n\x04Type\x12\x07\n\x03PUT\x10\x00\x12\n\n\x06\x44\x45LETE\x10\x01\"T\n\x06Header\x12\x12\n\ncluster_id\x18\x01 \x01(\x04\x12\x11\n\tmember_id\x18\x02 \x01(\x04\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x11\n\traft_term\x18\x04 \x01(\x04\"v\n\x0cRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x11\n\tkeys_only\x18\x08 \x01(\x08\x12\x12\n\ncount_only\x18\t \x01(\x08\"}\n\rRangeResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12&\n\x03kvs\x18\x02 \x03(\x0b\x32\x19.dray.store.etcd.KeyValue\x12\x0c\n\x04more\x18\x03 \x01(\x08\x12\r\n\x05\x63ount\x18\x04 \x01(\x03\"7\n\nPutRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\r\n\x05lease\x18\x03 \x01(\x03\"6\n\x0bPutResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\"\x1c\n\rDeleteRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\"J\n\x0e\x44\x65leteResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x03\"\xa4\x01\n\tRequestOp\x12.\n\x05range\x18\x01 \x01(\x0b\x32\x1d.dray.store.etcd.RangeRequestH\x00\x12*\n\x03put\x18\x02 \x01(\x0b\x32\x1b.dray.store.etcd.PutRequestH\x00\x12\x30\n\x06\x64\x65lete\x18\x03 \x01(\x0b\x32\x1e.dray.store.etcd.DeleteRequestH\x00\x42\t\n\x07request\"\xa9\x01\n\nResponseOp\x12/\n\x05range\x18\x01 \x01(\x0b\x32\x1e.dray.store.etcd.RangeResponseH\x00\x12+\n\x03put\x18\x02 \x01(\x0b\x32\x1c.dray.store.etcd.PutResponseH\x00\x12\x31\n\x06\x64\x65lete\x18\x03 \x01(\x0b\x32\x1f.dray.store.etcd.DeleteResponseH\x00\x42\n\n\x08response\"\xdc\x01\n\x07\x43ompare\x12/\n\x06result\x18\x01 \x01(\x0e\x32\x1f.dray.store.etcd.Compare.Result\x12/\n\x06target\x18\x02 \x01(\x0e\x32\x1f.dray.store.etcd.Compare.Target\x12\x0b\n\x03key\x18\x03 \x01(\x0c\x12\x16\n\x0cmod_revision\x18\x06 \x01(\x03H\x00\"\x13\n\x06Result\x12\t\n\x05\x45QUAL\x10\x00\"*\n\x06Target\x12\x0b\n\x07VERSION\x10\x00\x12\n\n\x06\x43REATE\x10\x01\x12\x07\n\x03MOD\x10\x02\x42\t\n\x07operand\"\x91\x01\n\nTxnRequest\x12)\n\x07\x63ompare\x18\x01 \x03(\x0b\x32\x18.dray.store.etcd.Compare\x12+\n\x07success\x18\x02 \x03(\x0b\x32\x1a.dray.store.etcd.RequestOp\x12+\n\x07\x66\x61ilure\x18\x03 \x03(\x0b\x32\x1a.dray.store.etcd.RequestOp\"y\n\x0bTxnResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\x11\n\tsucceeded\x18\x02 \x01(\x08\x12.\n\tresponses\x18\x03 \x03(\x0b\x32\x1b.dray.store.etcd.ResponseOp\"%\n\x11\x43ompactionRequest\x12\x10\n\x08revision\x18\x01 \x01(\x03\"=\n\x12\x43ompactionResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\"e\n\x12WatchCreateRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\x16\n\x0estart_revision\x18\x03 \x01(\x03\x12\x17\n\x0fprogress_notify\x18\x04 \x01(\x08\"P\n\x0cWatchRequest\x12\x35\n\x06\x63reate\x18\x01 \x01(\x0b\x32#.dray.store.etcd.WatchCreateRequestH\x00\x42\t\n\x07request\"\xc6\x01\n\rWatchResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\x10\n\x08watch_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x08\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x08\x12\x18\n\x10\x63ompact_revision\x18\x05 \x01(\x03\x12\x15\n\rcancel_reason\x18\x06 \x01(\t\x12&\n\x06\x65vents\x18\x0b \x03(\x0b\x32\x16.dray.store.etcd.Event\",\n\x11LeaseGrantRequest\x12\x0b\n\x03ttl\x18\x01 \x01(\x03\x12\n\n\x02id\x18\x02 \x01(\x03\"e\n\x12LeaseGrantResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\netcd.proto\x12\x0f\x64ray.store.etcd\"u\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x17\n\x0f\x63reate_revision\x18\x02 \x01(\x03\x12\x14\n\x0cmod_revision\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\r\n\x05value\x18\x05 \x01(\x0c\x12\r\n\x05lease\x18\x06 \x01(\x03\"v\n\x05\x45vent\x12)\n\x04type\x18\x01 \x01(\x0e\x32\x1b.dray.store.etcd.Event.Type\x12%\n\x02kv\x18\x02 \x01(\x0b\x32\x19.dray.store.etcd.KeyValue\"\x1b\n\x04Type\x12\x07\n\x03PUT\x10\x00\x12\n\n\x06\x44\x45LETE\x10\x01\"T\n\x06Header\x12\x12\n\ncluster_id\x18\x01 \x01(\x04\x12\x11\n\tmember_id\x18\x02 \x01(\x04\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x11\n\traft_term\x18\x04 \x01(\x04\"v\n\x0cRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x11\n\tkeys_only\x18\x08 \x01(\x08\x12\x12\n\ncount_only\x18\t \x01(\x08\"}\n\rRangeResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12&\n\x03kvs\x18\x02 \x03(\x0b\x32\x19.dray.store.etcd.KeyValue\x12\x0c\n\x04more\x18\x03 \x01(\x08\x12\r\n\x05\x63ount\x18\x04 \x01(\x03\"7\n\nPutRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\r\n\x05lease\x18\x03 \x01(\x03\"6\n\x0bPutResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\"\x1c\n\rDeleteRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\"J\n\x0e\x44\x65leteResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x03\"\xd0\x01\n\tRequestOp\x12.\n\x05range\x18\x01 \x01(\x0b\x32\x1d.dray.store.etcd.RangeRequestH\x00\x12*\n\x03put\x18\x02 \x01(\x0b\x32\x1b.dray.store.etcd.PutRequestH\x00\x12\x30\n\x06\x64\x65lete\x18\x03 \x01(\x0b\x32\x1e.dray.store.etcd.DeleteRequestH\x00\x12*\n\x03txn\x18\x04 \x01(\x0b\x32\x1b.dray.store.etcd.TxnRequestH\x00\x42\t\n\x07request\"\xd6\x01\n\nResponseOp\x12/\n\x05range\x18\x01 \x01(\x0b\x32\x1e.dray.store.etcd.RangeResponseH\x00\x12+\n\x03put\x18\x02 \x01(\x0b\x32\x1c.dray.store.etcd.PutResponseH\x00\x12\x31\n\x06\x64\x65lete\x18\x03 \x01(\x0b\x32\x1f.dray.store.etcd.DeleteResponseH\x00\x12+\n\x03txn\x18\x04 \x01(\x0b\x32\x1c.dray.store.etcd.TxnResponseH\x00\x42\n\n\x08response\"\x8f\x02\n\x07\x43ompare\x12/\n\x06result\x18\x01 \x01(\x0e\x32\x1f.dray.store.etcd.Compare.Result\x12/\n\x06target\x18\x02 \x01(\x0e\x32\x1f.dray.store.etcd.Compare.Target\x12\x0b\n\x03key\x18\x03 \x01(\x0c\x12\x16\n\x0cmod_revision\x18\x06 \x01(\x03H\x00\x12\x0f\n\x05value\x18\x07 \x01(\x0cH\x00\"*\n\x06Result\x12\t\n\x05\x45QUAL\x10\x00\x12\x0b\n\x07GREATER\x10\x01\x12\x08\n\x04LESS\x10\x02\"5\n\x06Target\x12\x0b\n\x07VERSION\x10\x00\x12\n\n\x06\x43REATE\x10\x01\x12\x07\n\x03MOD\x10\x02\x12\t\n\x05VALUE\x10\x03\x42\t\n\x07operand\"\x91\x01\n\nTxnRequest\x12)\n\x07\x63ompare\x18\x01 \x03(\x0b\x32\x18.dray.store.etcd.Compare\x12+\n\x07success\x18\x02 \x03(\x0b\x32\x1a.dray.store.etcd.RequestOp\x12+\n\x07\x66\x61ilure\x18\x03 \x03(\x0b\x32\x1a.dray.store.etcd.RequestOp\"y\n\x0bTxnResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\x11\n\tsucceeded\x18\x02 \x01(\x08\x12.\n\tresponses\x18\x03 \x03(\x0b\x32\x1b.dray.store.etcd.ResponseOp\"%\n\x11\x43ompactionRequest\x12\x10\n\x08revision\x18\x01 \x01(\x03\"=\n\x12\x43ompactionResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\"e\n\x12WatchCreateRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\x16\n\x0estart_revision\x18\x03 \x01(\x03\x12\x17\n\x0fprogress_notify\x18\x04 \x01(\x08\"P\n\x0cWatchRequest\x12\x35\n\x06\x63reate\x18\x01 \x01(\x0b\x32#.dray.store.etcd.WatchCreateRequestH\x00\x42\t\n\x07request\"\xc6\x01\n\rWatchResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\x10\n\x08watch_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x08\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x08\x12\x18\n\x10\x63ompact_revision\x18\x05 \x01(\x03\x12\x15\n\rcancel_reason\x18\x06 \x01(\t\x12&\n\x06\x65vents\x18\x0b \x03(\x0b\x32\x16.dray.store.etcd.Event\",\n\x11LeaseGrantRequest\x12\x0b\n\x03ttl\x18\x01 \x01(\x03\x12\n\n\x02id\x18\x02 \x01(\x03\"e\n\x12LeaseGrantResponse\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x17.dray.store.etcd.Header\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,31 +52,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETERESPONSE']._serialized_start=746
   _globals['_DELETERESPONSE']._serialized_end=820
   _globals['_REQUESTOP']._serialized_start=823
-  _globals['_REQUESTOP']._serialized_end=987
-  _globals['_RESPONSEOP']._serialized_start=990
-  _globals['_RESPONSEOP']._serialized_end=1159
-  _globals['_COMPARE']._serialized_start=1162
-  _globals['_COMPARE']._serialized_end=1382
-  _globals['_COMPARE_RESULT']._serialized_start=1308
-  _globals['_COMPARE_RESULT']._serialized_end=1327
-  _globals['_COMPARE_TARGET']._serialized_start=1329
-  _globals['_COMPARE_TARGET']._serialized_end=1371
-  _globals['_TXNREQUEST']._serialized_start=1385
-  _globals['_TXNREQUEST']._serialized_end=1530
-  _globals['_TXNRESPONSE']._serialized_start=1532
-  _globals['_TXNRESPONSE']._serialized_end=1653
-  _globals['_COMPACTIONREQUEST']._serialized_start=1655
-  _globals['_COMPACTIONREQUEST']._serialized_end=1692
-  _globals['_COMPACTIONRESPONSE']._serialized_start=1694
-  _globals['_COMPACTIONRESPONSE']._serialized_end=1755
-  _globals['_WATCHCREATEREQUEST']._serialized_start=1757
-  _globals['_WATCHCREATEREQUEST']._serialized_end=1858
-  _globals['_WATCHREQUEST']._serialized_start=1860
-  _globals['_WATCHREQUEST']._serialized_end=1940
-  _globals['_WATCHRESPONSE']._serialized_start=1943
-  _globals['_WATCHRESPONSE']._serialized_end=2141
-  _globals['_LEASEGRANTREQUEST']._serialized_start=2143
-  _globals['_LEASEGRANTREQUEST']._serialized_end=2187
-  _globals['_LEASEGRANTRESPONSE']._serialized_start=2189
-  _globals['_LEASEGRANTRESPONSE']._serialized_end=2290
+  _globals['_REQUESTOP']._serialized_end=1031
+  _globals['_RESPONSEOP']._serialized_start=1034
+  _globals['_RESPONSEOP']._serialized_end=1248
+  _globals['_COMPARE']._serialized_start=1251
+  _globals['_COMPARE']._serialized_end=1522
+  _globals['_COMPARE_RESULT']._serialized_start=1414
+  _globals['_COMPARE_RESULT']._serialized_end=1456
+  _globals['_COMPARE_TARGET']._serialized_start=1458
+  _globals['_COMPARE_TARGET']._serialized_end=1511
+  _globals['_TXNREQUEST']._serialized_start=1525
+  _globals['_TXNREQUEST']._serialized_end=1670
+  _globals['_TXNRESPONSE']._serialized_start=1672
+  _globals['_TXNRESPONSE']._serialized_end=1793
+  _globals['_COMPACTIONREQUEST']._serialized_start=1795
+  _globals['_COMPACTIONREQUEST']._serialized_end=1832
+  _globals['_COMPACTIONRESPONSE']._serialized_start=1834
+  _globals['_COMPACTIONRESPONSE']._serialized_end=1895
+  _globals['_WATCHCREATEREQUEST']._serialized_start=1897
+  _globals['_WATCHCREATEREQUEST']._serialized_end=1998
+  _globals['_WATCHREQUEST']._serialized_start=2000
+  _globals['_WATCHREQUEST']._serialized_end=2080
+  _globals['_WATCHRESPONSE']._serialized_start=2083
+  _globals['_WATCHRESPONSE']._serialized_end=2281
+  _globals['_LEASEGRANTREQUEST']._serialized_start=2283
+  _globals['_LEASEGRANTREQUEST']._serialized_end=2327
+  _globals['_LEASEGRANTRESPONSE']._serialized_start=2329
+  _globals['_LEASEGRANTRESPONSE']._serialized_end=2430
 # @@protoc_insertion_point(module_scope)

@@ -108,48 +108,60 @@ class DeleteResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., deleted: _Optional[int] = ...) -> None: ...
 
 class RequestOp(_message.Message):
-    __slots__ = ("range", "put", "delete")
+    __slots__ = ("range", "put", "delete", "txn")
     RANGE_FIELD_NUMBER: _ClassVar[int]
     PUT_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
+    TXN_FIELD_NUMBER: _ClassVar[int]
     range: RangeRequest
     put: PutRequest
     delete: DeleteRequest
-    def __init__(self, range: _Optional[_Union[RangeRequest, _Mapping]] = ..., put: _Optional[_Union[PutRequest, _Mapping]] = ..., delete: _Optional[_Union[DeleteRequest, _Mapping]] = ...) -> None: ...
+    txn: TxnRequest
+    def __init__(self, range: _Optional[_Union[RangeRequest, _Mapping]] = ..., put: _Optional[_Union[PutRequest, _Mapping]] = ..., delete: _Optional[_Union[DeleteRequest, _Mapping]] = ..., txn: _Optional[_Union[TxnRequest, _Mapping]] = ...) -> None: ...
 
 class ResponseOp(_message.Message):
-    __slots__ = ("range", "put", "delete")
+    __slots__ = ("range", "put", "delete", "txn")
     RANGE_FIELD_NUMBER: _ClassVar[int]
     PUT_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
+    TXN_FIELD_NUMBER: _ClassVar[int]
     range: RangeResponse
     put: PutResponse
     delete: DeleteResponse
-    def __init__(self, range: _Optional[_Union[RangeResponse, _Mapping]] = ..., put: _Optional[_Union[PutResponse, _Mapping]] = ..., delete: _Optional[_Union[DeleteResponse, _Mapping]] = ...) -> None: ...
+    txn: TxnResponse
+    def __init__(self, range: _Optional[_Union[RangeResponse, _Mapping]] = ..., put: _Optional[_Union[PutResponse, _Mapping]] = ..., delete: _Optional[_Union[DeleteResponse, _Mapping]] = ..., txn: _Optional[_Union[TxnResponse, _Mapping]] = ...) -> None: ...
 
 class Compare(_message.Message):
-    __slots__ = ("result", "target", "key", "mod_revision")
+    __slots__ = ("result", "target", "key", "mod_revision", "value")
     class Result(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         EQUAL: _ClassVar[Compare.Result]
+        GREATER: _ClassVar[Compare.Result]
+        LESS: _ClassVar[Compare.Result]
     EQUAL: Compare.Result
+    GREATER: Compare.Result
+    LESS: Compare.Result
     class Target(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         VERSION: _ClassVar[Compare.Target]
         CREATE: _ClassVar[Compare.Target]
         MOD: _ClassVar[Compare.Target]
+        VALUE: _ClassVar[Compare.Target]
     VERSION: Compare.Target
     CREATE: Compare.Target
     MOD: Compare.Target
+    VALUE: Compare.Target
     RESULT_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     MOD_REVISION_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
     result: Compare.Result
     target: Compare.Target
     key: bytes
     mod_revision: int
-    def __init__(self, result: _Optional[_Union[Compare.Result, str]] = ..., target: _Optional[_Union[Compare.Target, str]] = ..., key: _Optional[bytes] = ..., mod_revision: _Optional[int] = ...) -> None: ...
+    value: bytes
+    def __init__(self, result: _Optional[_Union[Compare.Result, str]] = ..., target: _Optional[_Union[Compare.Target, str]] = ..., key: _Optional[bytes] = ..., mod_revision: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class TxnRequest(_message.Message):
     __slots__ = ("compare", "success", "failure")

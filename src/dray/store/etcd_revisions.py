@@ -17,10 +17,11 @@ from dray.store.log import KeyVersion
 
 _BITS = 10
 LAST = (1 << _BITS) - 1
-"""The last position in a transaction. A lease deletes up to as many keys in one transaction."""
+"""The last position in a transaction, where a commit is that travels alone. A lease deletes no more keys at once."""
 
 _MARK = b"\0"  # JSON and Kubernetes' protobuf begin with other bytes
-_HEADER = len(_MARK) + 2
+_SEPARATOR = b":"  # so that every value is greater than the header of its position
+_HEADER = len(_MARK) + 2 + len(_SEPARATOR)
 
 DELETIONS = b"\0deletions"
 """Key of the record that tells the positions of the deletions of a transaction."""
@@ -46,18 +47,38 @@ def complete_at(revision: int) -> int:
     return (revision + 1 >> _BITS) - 1
 
 
+def first_position(commits: int) -> int:
+    """Position of the first of so many commits; the last one has the last position of the transaction."""
+    return LAST + 1 - commits
+
+
 def with_position(value: bytes, position: int) -> bytes:
-    """A value as it is stored. Position 0, which most values have, takes no room."""
-    if position == 0 and not value.startswith(_MARK):
+    """A value as it is stored. The last position, which most values have, takes no room."""
+    if position == LAST and value > _MARK + b"\xff":
         return value
-    return _MARK + position.to_bytes(2, "big") + value
+    return _header(position) + _SEPARATOR + value
 
 
 def without_position(stored: bytes) -> tuple[bytes, int]:
     """Returns a value and the position of its commit."""
     if not stored.startswith(_MARK):
-        return stored, 0
-    return stored[_HEADER:], int.from_bytes(stored[len(_MARK) : _HEADER], "big")
+        return stored, LAST
+    return stored[_HEADER:], int.from_bytes(stored[len(_MARK) : len(_MARK) + 2], "big")
+
+
+def _header(position: int) -> bytes:
+    return _MARK + position.to_bytes(2, "big")
+
+
+def comparisons(key: bytes, expected: int) -> Iterator[pb.Compare]:
+    """What must hold for a key that was last changed at a revision of the log; 0: the key must not exist."""
+    yield pb.Compare(target=pb.Compare.MOD, key=key, mod_revision=transaction_of(expected))
+    position = expected & LAST
+    if expected == 0:
+        return
+    yield pb.Compare(target=pb.Compare.VALUE, key=key, result=pb.Compare.GREATER, value=_header(position))
+    if position != LAST:
+        yield pb.Compare(target=pb.Compare.VALUE, key=key, result=pb.Compare.LESS, value=_header(position + 1))
 
 
 def deletions_record(positions: Mapping[str, int]) -> bytes:
@@ -65,27 +86,28 @@ def deletions_record(positions: Mapping[str, int]) -> bytes:
 
 
 def state(key: str, kv: pb.KeyValue) -> KeyVersion:
-    """The state of a key that exists. `created` is exact to the transaction."""
+    """The state of a key that exists. After its first change, `created` is exact to the transaction."""
     value, position = without_position(kv.value)
     revision = revision_of(kv.mod_revision, position)
-    created = revision if kv.create_revision == kv.mod_revision else revision_of(kv.create_revision, 0)
+    created = revision if kv.create_revision == kv.mod_revision else end_of(kv.create_revision)
     return KeyVersion(key, value, revision, created)
 
 
 def changes(prefix: bytes, events: Iterable[pb.Event]) -> Iterator[KeyVersion]:
-    """The changes that a watch reports, in order. A transaction is never divided between two reports."""
+    """The changes that a watch reports, in order. Etcd never divides a transaction between two reports."""
     for transaction, together in groupby(events, lambda event: event.kv.mod_revision):
-        deleted: dict[str, int] = {}
-        expired = 0  # keys that a lease deleted: nobody wrote a record of their order
-        for event in together:
-            name = event.kv.key[len(prefix) :]
+        named = [(event.kv.key[len(prefix) :], event) for event in together]
+        deleted = [name.decode() for name, event in named if event.type == pb.Event.DELETE]
+        positions = {
+            name: first_position(len(deleted)) + at for at, name in enumerate(deleted)
+        }  # unless it is recorded
+        for name, event in named:
             if name == DELETIONS:
-                deleted = msgspec.json.decode(event.kv.value, type=dict[str, int])
+                positions = msgspec.json.decode(event.kv.value, type=dict[str, int])
             elif name.startswith(b"\0"):
-                continue  # other keys of ours
+                continue  # another key of ours
             elif event.type == pb.Event.DELETE:
-                position = deleted.get(name.decode(), expired)
-                expired = min(expired + 1, LAST)
-                yield KeyVersion(name.decode(), None, revision_of(transaction, position), 0)
+                key = name.decode()
+                yield KeyVersion(key, None, revision_of(transaction, positions[key]), 0)
             else:
                 yield state(name.decode(), event.kv)

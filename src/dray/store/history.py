@@ -81,12 +81,19 @@ class VersionHistory:
             self._decoded_bytes -= len(version.value or b"")
             version.undecode(decode)
 
-    def forget(self, revision: int) -> None:
-        while self._events and self._events[0].version.revision <= revision:
+    def forget(self, revision: int, most: int | None = None) -> bool:
+        """Forget the events up to a revision, or about `most` of them in whole revisions. Returns whether that was all."""
+        forgotten = 0
+        while self._events and (oldest := self._events[0].version.revision) <= revision:
+            if most is not None and forgotten >= most and oldest > self.floor:
+                return False
             previous = self._events.popleft().previous
             if previous is not None:
                 self._bytes -= len(previous.value or b"")
+            self.floor = max(self.floor, oldest)
+            forgotten += 1
         self.floor = max(self.floor, revision)
+        return True
 
     def after(self, revision: int) -> list[StoreEvent]:
         """The events after that revision, in order."""

@@ -3,8 +3,8 @@
 A backend is a revisioned map of keys to bytes that tells what changed. It knows nothing of objects, resources, selectors
 or watchers; the cache above it does. Contracts that hold for every backend:
 
-- Revisions grow by at least one with each commit that changes something; a commit that changes nothing (it deletes keys
-  that do not exist) returns the current revision.
+- Revisions grow with each commit that changes something, and no two commits share one; a commit that changes nothing (it
+  deletes keys that do not exist) returns the current revision.
 - An acknowledged commit is as durable as the backend can make it, and every later `head` is at least its revision.
 - Keys are compared as UTF-8. A key is not empty and does not start with a NUL character.
 """
@@ -18,7 +18,10 @@ Decode = Callable[[str, bytes, int], object]
 """(key, value, revision) → the object that readers share."""
 
 FORGOTTEN_AT_ONCE = 500
-"""Revisions of history that are forgotten in one turn of the event loop: their values are freed there."""
+"""Changes of history that are forgotten in one turn of the event loop: their values are freed there."""
+
+REPLAYED = 1000
+"""Commits of history that a cache asks for when it starts, so that watchers survive the restart of a server."""
 
 
 class Op(Struct, frozen=True):
@@ -90,12 +93,20 @@ class Batch(Struct):
 class Log(Protocol):
     """What a backend implements. All methods belong to one event loop."""
 
+<<<<<<< HEAD
     async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
         """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once.
 
         `awaited`: a client of another process waits for this commit. Of the commits that are acknowledged together,
         these come first.
         """
+=======
+    replay: int
+    """How many revisions before the newest one a cache starts, in order to know the last `REPLAYED` commits."""
+
+    async def commit(self, ops: Sequence[Op]) -> int:
+        """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once."""
+>>>>>>> f0b0351 (Send commits that arrive together to etcd as one transaction)
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
         """The keys greater than `after` as of `revision` (None: now). Raises Compacted."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from math import inf
 
 from dray.store.errors import Closed, Unavailable
-from dray.store.log import Batch, KeyVersion, Op, RangePage
+from dray.store.log import REPLAYED, Batch, KeyVersion, Op, RangePage
 from dray.store.state import State
 
 _EXPIRY_BATCH = 100  # keys deleted at one revision: a long queue of expired events must not stall the loop
@@ -20,6 +20,8 @@ _EXPIRY_PAUSE = 0.05  # seconds; keys that expire at about the same time go toge
 
 
 class MemoryLog:
+    replay = REPLAYED
+
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._state = State()
