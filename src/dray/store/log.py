@@ -93,20 +93,15 @@ class Batch(Struct):
 class Log(Protocol):
     """What a backend implements. All methods belong to one event loop."""
 
-<<<<<<< HEAD
+    replay: int
+    """How many revisions before the newest one a cache starts, in order to know the last `REPLAYED` commits."""
+
     async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
         """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once.
 
         `awaited`: a client of another process waits for this commit. Of the commits that are acknowledged together,
         these come first.
         """
-=======
-    replay: int
-    """How many revisions before the newest one a cache starts, in order to know the last `REPLAYED` commits."""
-
-    async def commit(self, ops: Sequence[Op]) -> int:
-        """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once."""
->>>>>>> f0b0351 (Send commits that arrive together to etcd as one transaction)
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
         """The keys greater than `after` as of `revision` (None: now). Raises Compacted."""
