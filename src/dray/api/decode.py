@@ -23,7 +23,7 @@ import msgspec
 from dray.api import schema
 from dray.api.custom import objects, pruning
 from dray.api.errors import BadRequest, Invalid, TooLarge, invalid
-from dray.api.quantity import Quantity, QuantityError
+from dray.api.quantity import FORMAT_WRONG, Quantity, QuantityError
 from dray.api.quoting import quote
 from dray.api.resources import Resource
 from dray.api.wire import Tree, Wire
@@ -41,9 +41,10 @@ _GO_NAMES = {
     "time": "string",
     "microtime": "string",
     "quantity": "resource.Quantity",
-    "intstr": "intstr.IntOrString",
+    "intstr": "int32",  # which it is where it is no text
     "raw": "runtime.RawExtension",
 }
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:\d\d)")
 
 
@@ -54,6 +55,22 @@ _UNIONS = dict.fromkeys(schema.UNIONS, _SCHEMA)
 
 class _WrongType(Exception):
     """A value that cannot stand in its field, in Kubernetes' words."""
+
+
+class _TypeMismatch(_WrongType):
+    """A value of another type than its field's; `path` is completed while the error leaves the levels of the tree."""
+
+    def __init__(self, word: str, holder: str, go_type: str) -> None:
+        super().__init__(word)
+        self.word, self.holder, self.go_type, self.path = word, holder, go_type, ""
+
+    def within(self, name: str) -> _TypeMismatch:
+        self.path = f"{name}.{self.path}" if self.path else name
+        return self
+
+    def __str__(self) -> str:
+        field = f"{self.holder}.{self.path}"
+        return f"json: cannot unmarshal {self.word} into Go struct field {field} of type {self.go_type}"
 
 
 def duplicate_fields(body: bytes, tree: Any, most: int) -> list[str]:
@@ -212,19 +229,18 @@ def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
     metadata = tree.get("metadata")
     try:
         if metadata is not None:
-            _expect(_METADATA_HOLDER, _METADATA_SLOT, metadata, dict, "metadata")
+            _expect_metadata(metadata)
             _walk(_plan(f"{META}ObjectMeta"), metadata, "metadata", complaints)
         complaints += sorted(pruning.pruned(node, tree))
         for path, embedded in pruning.embedded_metadata(node, tree):
-            _expect(_METADATA_HOLDER, _METADATA_SLOT, embedded, dict, path)
+            _expect_metadata(embedded)
             _walk(_plan(f"{META}ObjectMeta"), embedded, path, complaints)
         pruning.fill(node, tree, pruning.DefaultsBudget(pruning.MOST_DEFAULTS))
         if (name := objects.unfit_name(tree)) is not None:
             raise _WrongType(f"field {quote(name)} has quotes, backslashes or control characters in its name")
     except (_WrongType, RecursionError) as error:
         raise BadRequest(
-            f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: '
-            f"{str(error).replace('ObjectMeta.metadata.', 'ObjectMeta.')}"  # which Kubernetes reads by itself
+            f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: {error}'
         ) from error
     return complaints
 
@@ -268,6 +284,7 @@ class _Slot(msgspec.Struct):
     message: str  # the message of a single value, empty for plain values
     nullable: bool  # an empty list is written as null
     go_type: str
+    inlined: str  # what Go's path has before the field's name: the structs that JSON inlines
 
 
 class _Plan(msgspec.Struct):
@@ -278,7 +295,7 @@ class _Plan(msgspec.Struct):
     visited: dict[str, _Slot]
 
 
-_METADATA_SLOT = _Slot(f"ref:{META}ObjectMeta", "", f"{META}ObjectMeta", False, "v1.ObjectMeta")
+_METADATA_SLOT = _Slot(f"ref:{META}ObjectMeta", "", f"{META}ObjectMeta", False, "v1.ObjectMeta", "")
 _METADATA_HOLDER = _Plan("CustomResource", {}, {})
 
 
@@ -289,15 +306,17 @@ def _plan_of(resource: Resource, version: str) -> _Plan:
 
 @cache
 def _plan(name: str) -> _Plan:
-    slots = {field_name: _slot(field) for field_name, field in schema.message(name).fields.items()}
+    message = schema.message(name)
+    slots = {field_name: _slot(field, message.inlined) for field_name, field in message.fields.items()}
     visited = {field_name: slot for field_name, slot in slots.items() if _needs_visit(slot)}
     return _Plan(name.rpartition(".")[2], slots, visited)
 
 
-def _slot(field: schema.Field) -> _Slot:
+def _slot(field: schema.Field, inlined: Sequence[str] = ()) -> _Slot:
     nullable = field.is_list and bool(field.always) and bool(field.nil or not field.required)
     shape = field.type[0] if field.is_list or field.is_map else ""
-    return _Slot(field.element, shape, field.reference, nullable, _go_type(field.type))
+    structs = "".join(f"{name}." for name in inlined[: len(field.via)])
+    return _Slot(field.element, shape, field.reference, nullable, _go_type(field.type), structs)
 
 
 @cache
@@ -309,6 +328,8 @@ def _inner_slot(type_: str) -> _Slot:
 def _go_type(type_: str) -> str:
     if type_[0] == "[":
         return f"[]{_go_type(type_[1:])}"
+    if type_ == "{quantity":
+        return "v1.ResourceList"
     if type_[0] == "{":
         return f"map[string]{_go_type(type_[1:])}"
     if type_.startswith("ref:"):
@@ -381,14 +402,18 @@ def _tidy(plan: _Plan, tree: Tree) -> bool:
     return changed or bool(empty)
 
 
+class _NoComplaints(list[str]):
+    """Ends a quick walk at the first complaint, while the field that it is about still stands in the tree."""
+
+    def append(self, complaint: str) -> None:
+        raise _WrongType
+
+
 def _tidy_schema(value: Any) -> None:
     """A schema is a tree in its struct too, so that its types are not known to be right."""
-    complaints: list[str] = []
     if not isinstance(value, dict):
         raise _WrongType
-    _walk(_plan(_SCHEMA), value, "", complaints)
-    if complaints:
-        raise _WrongType
+    _walk(_plan(_SCHEMA), value, "", _NoComplaints())
 
 
 def _canonical(type_: str, value: Any) -> Any:
@@ -407,8 +432,8 @@ def _canonical(type_: str, value: Any) -> Any:
         return canonical_time(value, micro=type_ == "microtime")
     if type_ == "bytes":
         return _canonical_bytes(value)
-    if type_ == "intstr" and isinstance(value, int) and not _RANGES["i32"][0] <= value <= _RANGES["i32"][1]:
-        raise _WrongType(f"json: cannot unmarshal number {value} into Go value of type int32")
+    if type_ == "intstr" and isinstance(value, int):
+        return _canonical("i32", value)
     return value
 
 
@@ -431,7 +456,28 @@ def _canonical_bytes(text: str) -> str:
     try:
         return base64.b64encode(base64.b64decode(stripped, validate=True)).decode()
     except (binascii.Error, ValueError) as error:
-        raise _WrongType(f"illegal base64 data: {error}") from error
+        raise _WrongType(f"illegal base64 data at input byte {_corrupt_at(text.encode())}") from error
+
+
+def _corrupt_at(text: bytes) -> int:
+    """The place that Go names in base64 that cannot be decoded."""
+    read = 0  # characters of the current group of four
+    for at, char in enumerate(text):
+        if char in b"\r\n":
+            continue
+        if char not in _BASE64:
+            if char != ord("=") or read < 2:
+                return at
+            rest = text[at + 1 :].lstrip(b"\r\n")
+            if read == 2:
+                if not rest:
+                    return len(text)
+                if rest[:1] != b"=":
+                    return len(text) - len(rest) - 1
+                rest = rest[1:].lstrip(b"\r\n")
+            return len(text) - len(rest)
+        read = (read + 1) % 4
+    return len(text) - read
 
 
 # The thorough walk
@@ -447,15 +493,18 @@ def _walk(plan: _Plan, tree: Any, path: str, complaints: list[str]) -> None:
         elif tree[name] is None or (slot.nullable and tree[name] == []):
             del tree[name]
         else:
-            tree[name] = _walk_slot(plan, slot, tree[name], here, complaints)
+            try:
+                tree[name] = _walk_slot(plan, slot, tree[name], here, complaints)
+            except _TypeMismatch as error:
+                raise error.within(slot.inlined + name) from None
 
 
 def _walk_slot(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
     if slot.shape == "[":
-        _expect(plan, slot, value, list, path)
+        _expect(plan, slot, value, list)
         return [_walk_value(plan, slot, item, f"{path}[{i}]", complaints) for i, item in enumerate(value)]
     if slot.shape == "{":
-        _expect(plan, slot, value, dict, path)
+        _expect(plan, slot, value, dict)
         keyed = bool(slot.message)  # of plain values Go names the map alone
         return {
             key: _walk_value(plan, slot, item, f"{path}.{key}" if keyed else path, complaints)
@@ -471,7 +520,7 @@ def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: lis
         return _walk_union(plan, slot, value, path, complaints)
     if slot.message:
         value = {} if value is None else value
-        _expect(plan, slot, value, dict, path, slot.go_type.lstrip("[]") if slot.shape == "[" else slot.go_type)
+        _expect(plan, slot, value, dict, slot.go_type.lstrip("[]") if slot.shape == "[" else slot.go_type)
         _walk(_plan(_UNIONS.get(slot.message, slot.message)), value, path, complaints)
         return value
     if slot.type[0] == "[":
@@ -479,17 +528,17 @@ def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: lis
     if value is None:
         return _ZERO[slot.type]
     if not isinstance(value, _ACCEPTED[slot.type]) or isinstance(value, bool) is not (slot.type == "bool"):
-        raise _mismatch(plan, value, path, _go_type(slot.type))
+        raise _WrongType(FORMAT_WRONG) if slot.type == "quantity" else _mismatch(plan, value, _go_type(slot.type))
     try:
         return _canonical(slot.type, value)
     except _WrongType as error:
-        raise error if str(error) else _mismatch(plan, value, path, _go_type(slot.type), shown=True) from None
+        raise error if str(error) else _mismatch(plan, value, _go_type(slot.type), shown=True) from None
 
 
 def _walk_union(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
     """What stands for a schema: yes or no, a list of schemas, or a list of names."""
     if not isinstance(value, bool if slot.message.endswith("Bool") else list):
-        raise _mismatch(plan, value, path, _go_type("ref:" + _SCHEMA))
+        raise _mismatch(plan, value, _go_type("ref:" + _SCHEMA))
     for index, item in enumerate(value if isinstance(value, list) else ()):
         if isinstance(item, dict):
             _walk(_plan(_SCHEMA), item, f"{path}[{index}]", complaints)
@@ -512,15 +561,22 @@ _ZERO: dict[str, Any] = {"str": "", "i32": 0, "i64": 0, "num": 0, "bool": False,
 _ZERO |= {"intstr": 0, "time": None, "microtime": None}
 
 
-def _expect(plan: _Plan, slot: _Slot, value: Any, type_: type, path: str, go_type: str = "") -> None:
+def _expect(plan: _Plan, slot: _Slot, value: Any, type_: type, go_type: str = "") -> None:
     if not isinstance(value, type_):
-        raise _mismatch(plan, value, path, go_type or slot.go_type)
+        raise _mismatch(plan, value, go_type or slot.go_type)
 
 
-def _mismatch(plan: _Plan, value: Any, path: str, go_type: str, shown: bool = False) -> _WrongType:
+def _expect_metadata(value: Any) -> None:
+    """Refuse metadata of a custom object that is no object."""
+    try:
+        _expect(_METADATA_HOLDER, _METADATA_SLOT, value, dict)
+    except _TypeMismatch as error:
+        raise error.within("metadata") from None
+
+
+def _mismatch(plan: _Plan, value: Any, go_type: str, shown: bool = False) -> _TypeMismatch:
     word = _json_word(value) + (f" {value}" if shown or isinstance(value, float) else "")
-    bare = re.sub(r"\[\d+\]", "", path)
-    return _WrongType(f"json: cannot unmarshal {word} into Go struct field {plan.name}.{bare} of type {go_type}")
+    return _TypeMismatch(word, plan.name, go_type)
 
 
 def _json_word(value: Any) -> str:

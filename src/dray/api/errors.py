@@ -35,7 +35,7 @@ def shown(value: Any) -> str:
     """A value as Kubernetes prints it in a field error: text quoted, the rest as JSON."""
     if isinstance(value, str):
         return quote(value)
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value, order="deterministic").decode()  # Go sorts maps
 
 
 def _text(title: str, detail: str) -> str:
@@ -44,6 +44,11 @@ def _text(title: str, detail: str) -> str:
 
 def invalid(path: object, value: Any, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", str(path), _text(f"Invalid value: {shown(value)}", detail))
+
+
+def wrong(path: object, detail: str) -> FieldError:
+    """An invalid value that is too large, or of no use, to be shown."""
+    return FieldError("FieldValueInvalid", str(path), _text("Invalid value", detail))
 
 
 def required(path: object, detail: str = "") -> FieldError:
@@ -67,7 +72,8 @@ def internal(path: object, detail: str) -> FieldError:
 
 
 def unsupported(path: object, value: Any, supported: Sequence[str]) -> FieldError:
-    options = ", ".join(shown(s) for s in sorted(supported))
+    """None of the supported words. Kubernetes tells them sorted in most places, but not in all."""
+    options = ", ".join(map(shown, supported))
     return FieldError(
         "FieldValueNotSupported", str(path), f"Unsupported value: {shown(value)}: supported values: {options}"
     )
@@ -160,18 +166,19 @@ class UnsupportedMediaType(ApiError):
 class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
-    def __init__(self, resource: Resource, name: str, errors: Sequence[FieldError]) -> None:
+    def __init__(self, resource: Resource, name: str, errors: Sequence[FieldError], kind: str = "") -> None:
+        kind = kind or resource.kind
         errors = tuple(dict.fromkeys(errors))  # two rules may find the same fault
         texts = [str(e) for e in errors[:MOST_ERRORS]]
         if len(errors) > MOST_ERRORS:
             texts.append("and more")
         text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
-        qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+        qualified = f"{kind}.{resource.group}" if resource.group else kind
         super().__init__(
             f'{qualified} "{name}" is invalid: {text}',
             name=name,
             group=resource.group,
-            kind=resource.kind,
+            kind=kind,
             causes=[e.cause() for e in errors[:MOST_ERRORS]],
         )
         self.errors = errors

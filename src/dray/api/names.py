@@ -49,24 +49,30 @@ PORT_NAME_MAX = 15
 _MATCHED = 4096  # characters of a text that is compared with a pattern
 _ALPHANUMERIC_ENDS = "and must start and end with an alphanumeric character"
 _EMPTY = "must be non-empty"
+_BYTES = "bytes"
 
 
 class _Form:
     """A regular expression with the sentence that explains it."""
 
-    def __init__(self, pattern: str, sentence: str, *examples: str, flags: int = 0) -> None:
+    def __init__(self, pattern: str, sentence: str, *examples: str, flags: int = 0, dotted: str = "") -> None:
         self.match = re.compile(pattern, flags | re.ASCII).fullmatch
         shown = " or ".join(f"'{example}', " for example in examples)
         hint = f"e.g. {shown}" if shown else ""
         self.complaint = f"{sentence} ({hint}regex used for validation is '{pattern}')"
+        self.dotted = re.compile(dotted).fullmatch if dotted else None
 
-    def check(self, text: str, limit: int) -> list[str]:
+    def explained(self, text: str) -> str:
+        """The complaint about a text that has not this form."""
+        return "must not contain dots" if self.dotted is not None and self.dotted(text) else self.complaint
+
+    def check(self, text: str, limit: int, unit: str = "characters") -> list[str]:
         """Complaints about length and form. What fits is plain ASCII, so its characters are its bytes."""
         if len(text) > _MATCHED:  # far beyond any limit; a pattern would take as long as the text is
-            return _at_most(text, limit)
+            return _at_most(text, limit, unit)
         if self.match(text):
-            return [] if len(text) <= limit else _at_most(text, limit)
-        return [*_at_most(text, limit), self.complaint]
+            return [] if len(text) <= limit else _at_most(text, limit, unit)
+        return [*_at_most(text, limit, unit), self.explained(text)]
 
 
 _LABEL_PATTERN = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -76,6 +82,7 @@ _LABEL = _Form(
     f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ALPHANUMERIC_ENDS}",
     "my-name",
     "123-abc",
+    dotted=_SUBDOMAIN_PATTERN,
 )
 _SUBDOMAIN = _Form(
     _SUBDOMAIN_PATTERN,
@@ -129,8 +136,9 @@ _CONFIG_KEY = _Form(
 )
 
 
-def _at_most(text: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
+def _at_most(text: str, limit: int, unit: str = "characters") -> list[str]:
+    """Kubernetes counts bytes in every case, and calls them bytes in the newer half of its checks."""
+    return [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
 
 
 _remembered = remembered(1024)
@@ -147,6 +155,17 @@ def subdomain(text: str) -> Complaints:
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
+def long_name(text: str) -> Complaints:
+    """A DNS subdomain, where Kubernetes' schema asks for one (`k8s-long-name`)."""
+    return _SUBDOMAIN.check(text, SUBDOMAIN_MAX, _BYTES)
+
+
+@_remembered
+def short_name(text: str) -> Complaints:
+    """A DNS label, where Kubernetes' schema asks for one (`k8s-short-name`)."""
+    return _LABEL.check(text, LABEL_MAX, _BYTES)
+
+
 subdomain_reference = _remembered(subdomain)
 """A DNS subdomain where others are referred to: the same few nodes and pools, over and over."""
 
@@ -154,7 +173,7 @@ subdomain_reference = _remembered(subdomain)
 @_remembered
 def caseless_subdomain(text: str) -> Complaints:
     """A DNS subdomain in any case: drivers where they are referred to."""
-    return _CASELESS_SUBDOMAIN.check(text, SUBDOMAIN_MAX)
+    return _CASELESS_SUBDOMAIN.check(text, SUBDOMAIN_MAX, _BYTES)
 
 
 def label_1035(text: str) -> Complaints:
@@ -168,7 +187,7 @@ def c_identifier(text: str) -> Complaints:
 
 
 def label_value(text: str) -> Complaints:
-    return _LABEL_VALUE.check(text, LABEL_MAX)
+    return _LABEL_VALUE.check(text, LABEL_MAX, _BYTES)
 
 
 @_remembered
@@ -180,9 +199,9 @@ def qualified_name(text: str) -> Complaints:
         return [f"a qualified name {_QUALIFIED.complaint}{hint}"]
     found: list[str] = []
     if len(parts) == 2:
-        found = [f"prefix part {_EMPTY}"] if not parts[0] else [f"prefix part {text}" for text in subdomain(parts[0])]
+        found = [f"prefix part {_EMPTY}"] if not parts[0] else [f"prefix part {text}" for text in long_name(parts[0])]
     name = parts[-1]
-    complaints = _QUALIFIED.check(name, LABEL_MAX) if name else [_EMPTY, _QUALIFIED.complaint]
+    complaints = _QUALIFIED.check(name, LABEL_MAX, _BYTES) if name else [_EMPTY, _QUALIFIED.complaint]
     return found + [f"name part {text}" for text in complaints] if complaints else found
 
 

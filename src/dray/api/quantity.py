@@ -189,6 +189,11 @@ class Quantity:
         """The value in thousandths, rounded away from zero."""
         return self.scaled(-3)
 
+    def is_whole(self) -> bool:
+        """Whether this is a whole number. Kubernetes counts in thousandths, and of more than it can count takes any."""
+        milli = self.milli()
+        return milli % 1000 == 0 or abs(milli) >= 2**63 - 1
+
     def approximate(self) -> float:
         """The nearest float that two roundings give, as Kubernetes computes it; infinite beyond its range."""
         try:

@@ -66,6 +66,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     kinds: tuple[tuple[str, str, str], ...] = msgspec.field(name="gvk", default=())
     map_type: str = msgspec.field(name="mt", default="")
     open: bool = False  # of a custom resource: members that the schema does not know are kept
+    inlined: tuple[str, ...] = msgspec.field(name="in", default=())  # Go structs that JSON inlines, outermost first
 
 
 @cache

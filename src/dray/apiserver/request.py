@@ -104,6 +104,7 @@ class Request(msgspec.Struct, kw_only=True):
     awaited: bool = False  # a client of another process waits: of several commits, its own is acknowledged first
     is_large: bool = False  # the body: what it comes to is worked out beside the event loop
     repeated: Repeated = NOTHING_TWICE
+    complaints: Sequence[str] = ()  # about unknown and repeated fields of the body, once that was read
 
 
 def copied(body: Any) -> tuple[Any, bool]:

@@ -32,9 +32,9 @@ WEBHOOK = {
             "Role",
             {"rules": [{}]},
             [
-                ("rules[0].verbs", "Required"),
                 ("rules[0].apiGroups", "Required"),
                 ("rules[0].resources", "Required"),
+                ("rules[0].verbs", "Required"),
             ],
         ),
         (
@@ -76,9 +76,9 @@ WEBHOOK = {
             },
             [
                 ("subjects[0].namespace", "Required"),
-                ("subjects[1].name", "Required"),
                 ("subjects[1].kind", "NotSupported"),
                 ("subjects[2].apiGroup", "NotSupported"),
+                ("subjects[1].name", "Required"),
             ],
         ),
         (ADMISSION, "ValidatingWebhookConfiguration", {"webhooks": [WEBHOOK]}, []),

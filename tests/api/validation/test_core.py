@@ -19,15 +19,15 @@ from tests.api.asking import NOW, Asking, faults
             "Node",
             {"spec": {"taints": [{"key": "a"}, {"key": "b", "effect": "X"}]}},
             [
-                ("spec.taints[0].effect", "Required"),
-                ("spec.taints[1].effect", "NotSupported"),
+                ("metadata.taints[0].effect", "Required"),
+                ("metadata.taints[1].effect", "NotSupported"),
             ],
         ),
         (
             "",
             "Node",
             {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}] * 2}},
-            [("spec.taints[1]", "Duplicate")],
+            [("metadata.taints[1]", "Duplicate")],
         ),
         ("", "ConfigMap", {"data": {"a": "b"}, "binaryData": {"c": "ZA=="}}, []),
         (

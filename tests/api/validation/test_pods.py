@@ -332,7 +332,11 @@ def test_what_may_change(old: Tree, new: Tree) -> None:
         ({}, {"nodeSelector": {"a": "b"}}, [("spec", "Forbidden")]),
         ({}, {"containers": [_container(command=["x"])]}, [("spec", "Forbidden")]),
         ({}, {"containers": [_container(), _container(name="d")]}, [("spec.containers", "Forbidden")]),
-        ({}, {"containers": [_container(image="")]}, [("spec.containers[0].image", "Required")]),
+        (
+            {},
+            {"containers": [_container(image="", imagePullPolicy="Always")]},
+            [("spec.containers[0].image", "Required")],
+        ),
         ({"activeDeadlineSeconds": 5}, {}, [("spec.activeDeadlineSeconds", "Invalid")]),
         ({"activeDeadlineSeconds": 5}, {"activeDeadlineSeconds": 6}, [("spec.activeDeadlineSeconds", "Invalid")]),
         ({"tolerations": [{"operator": "Exists"}]}, {}, [("spec.tolerations", "Forbidden")]),

@@ -50,7 +50,7 @@ def test_templates_make_pods_that_restart(group: str, kind: str) -> None:
     [
         ({"replicas": -1}, [("spec.replicas", "Invalid")]),
         ({"strategy": {"type": "Recreate", "rollingUpdate": {}}}, [("spec.strategy.rollingUpdate", "Forbidden")]),
-        ({"strategy": {"type": "X"}}, [("spec.strategy.type", "NotSupported")]),
+        ({"strategy": {"type": "X"}}, [("spec.strategy", "NotSupported")]),
         (
             {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}},
             [("spec.strategy.rollingUpdate.maxUnavailable", "Invalid")],
@@ -110,7 +110,10 @@ def indexed(completions: int, parallelism: int) -> dict[str, object]:
         ),
         ({"template": JOB_TEMPLATE, **indexed(100_000, 100_000), "backoffLimitPerIndex": 1}, []),
         ({"template": JOB_TEMPLATE, "completionMode": "X"}, [("spec.completionMode", "NotSupported")]),
-        ({"template": JOB_TEMPLATE, "manualSelector": True}, [("spec.selector", "Required")]),
+        (
+            {"template": JOB_TEMPLATE, "manualSelector": True},
+            [("spec.selector", "Required"), ("spec.template.metadata.labels", "Invalid")],
+        ),
     ],
 )
 def test_jobs(spec: Tree, expected: list[tuple[str, str]]) -> None:

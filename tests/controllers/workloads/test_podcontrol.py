@@ -114,7 +114,7 @@ async def test_pods_of_a_job_that_is_gone_are_freed_a_few_in_each_round(client: 
         await client.create(Pod, {**template(), "metadata": metadata}, namespace=NAMESPACE)
     counted = PerRound(client)
     async with start(JobController, own=cast(Client, counted)):
-        await client.delete(Job, "web", NAMESPACE)
+        await client.delete(Job, "web", NAMESPACE, propagation="Background")
         await gone(client, Job, "web", NAMESPACE)
 
         async def tracked() -> int:

@@ -18,6 +18,11 @@ def namespace(tree: Tree) -> None:
 
 
 def node(tree: Tree) -> None:
+    spec = tree.get("spec") or {}
+    if spec.get("podCIDRs"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
+    elif spec.get("podCIDR"):
+        spec["podCIDRs"] = [spec["podCIDR"]]
     status = tree.get("status") or {}
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dray.api.wire import Tree
@@ -10,6 +11,10 @@ _FILE_MODE = 0o644
 _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _TOKEN_LIFETIME = 3600
+_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
+)
 
 
 def pod(tree: Tree) -> None:
@@ -81,6 +86,8 @@ def pull_policy(image: str) -> str:
     """An image that may change under its name is always pulled."""
     if "@" in image:
         return "IfNotPresent"
+    if not _REFERENCE.fullmatch(image):
+        return "IfNotPresent"  # nothing is known of it, not even that it has no tag
     tag = image.rpartition("/")[2].partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 # Kinds whose metadata.generation counts, and the field that it counts the changes of.
-_COUNTED: Mapping[tuple[str, str], str] = {
+_COUNTED: Mapping[tuple[str, str], str | tuple[str, ...]] = {
     ("", "Pod"): "spec",
     ("", "PodTemplate"): "template",
     ("", "ReplicationController"): "spec",
@@ -47,7 +47,7 @@ _COUNTED: Mapping[tuple[str, str], str] = {
     ("batch", "CronJob"): "spec",
     ("batch", "Job"): "spec",
     ("policy", "PodDisruptionBudget"): "spec",
-    ("discovery.k8s.io", "EndpointSlice"): "endpoints",
+    ("discovery.k8s.io", "EndpointSlice"): ("endpoints", "ports"),
     (ADMISSION, "MutatingAdmissionPolicy"): "spec",
     (ADMISSION, "MutatingAdmissionPolicyBinding"): "spec",
     (ADMISSION, "MutatingWebhookConfiguration"): "webhooks",
@@ -204,8 +204,9 @@ def _count(key: tuple[str, str], tree: Tree, old: Any, written: Literal["status"
     counted = _COUNTED.get(key, "") if written == "all" else ""
     changed = False
     if counted:
-        part = {counted: tree[counted]} if counted in tree else {}
-        changed = getattr(msgspec.convert(part, type(old)), counted) != getattr(old, counted)
+        fields = (counted,) if isinstance(counted, str) else counted
+        part = msgspec.convert({name: tree[name] for name in fields if name in tree}, type(old))
+        changed = any(getattr(part, name) != getattr(old, name) for name in fields)
         # Rollouts are steered by annotations too.
         if key == ("apps", "Deployment") and (metadata.get("annotations") or {}) != old.metadata.annotations:
             changed = True
@@ -218,6 +219,8 @@ def allows_unconditional_update(resource: Resource, version: str) -> bool:
         return False
     if resource.kind == "DeviceTaintRule":
         return version != "v1"
+    if resource.group == SCHEDULING and resource.kind != "PriorityClass":
+        return version == "v1alpha1"
     if resource.kind == "ResourcePoolStatusRequest":
         return version != "v1alpha3"
     return resource.group not in _CONDITIONAL_GROUPS and resource.kind not in _CONDITIONAL_KINDS

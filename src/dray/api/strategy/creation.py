@@ -150,6 +150,7 @@ def job(tree: Tree) -> None:
     template_metadata["labels"] = {**(template_metadata.get("labels") or {}), **labels}
     selector = spec.setdefault("selector", {})
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), _JOB_UID: uid}
+    tree["metadata"]["labels"] = metadata.get("labels") or dict(template_metadata["labels"])
 
 
 def pod_group(tree: Tree) -> None:

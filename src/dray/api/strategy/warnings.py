@@ -8,6 +8,7 @@ from typing import Any
 from dray.api.names import is_owned_finalizer
 from dray.api.quoting import quote
 from dray.api.resources import DRA, Resource
+from dray.api.strategy.pod_warnings import pod_warnings
 from dray.api.types import core, node
 from dray.api.types import resource as types
 from dray.api.wire import Wire
@@ -28,7 +29,8 @@ def _runtime_class(class_: node.RuntimeClass) -> Iterator[str]:
 
 
 def _pod(pod: core.Pod) -> Iterator[str]:
-    """Nodes restart one container at a time."""
+    """Yields what is odd about a pod, and what no node does: nodes restart one container at a time."""
+    yield from pod_warnings(pod.spec, "spec")
     for field, containers in (("initContainers", pod.spec.initContainers), ("containers", pod.spec.containers)):
         for at, container in enumerate(containers):
             for number, rule in enumerate(container.restartPolicyRules):

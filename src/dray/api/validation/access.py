@@ -10,7 +10,7 @@ from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import admissionregistration, apiextensions, authentication, authorization, rbac
 from dray.api.validation.context import Context
 from dray.api.validation.expressions import Expressions, match_conditions, texts
-from dray.api.validation.lists import Errors, each, named, one_of, required_name, unchanged
+from dray.api.validation.lists import Errors, as_go, each, named, one_of, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
@@ -49,8 +49,6 @@ def update_role(role: Role, old: Role, context: Context) -> Errors:
 
 def _rules(role: Role, namespaced: bool) -> Errors:
     def rule(item: rbac.PolicyRule, path: Path) -> Errors:
-        if not item.verbs:
-            yield required(path / "verbs")
         if item.nonResourceURLs:
             if namespaced:
                 text = "namespaced rules cannot apply to non-resource URLs"
@@ -65,6 +63,9 @@ def _rules(role: Role, namespaced: bool) -> Errors:
             yield required(path / "resources", "resource rules must supply at least one resource")
 
     yield from each(role.rules or (), Path("rules"), rule)
+    for index, item in enumerate(role.rules or ()):
+        if not item.verbs:
+            yield required(Path("rules") / index / "verbs")
     if (count := sum(map(_permissions, role.rules or ()))) > MOST_PERMISSIONS:
         text = f"the rules come to {count} permissions (verbs times groups times resources times names)"
         yield forbidden(Path("rules"), f"{text}, at most {MOST_PERMISSIONS} are allowed; split the role or use '*'")
@@ -87,25 +88,29 @@ def create_binding(binding: Binding, context: Context) -> Errors:
     reference, path = binding.roleRef, Path("roleRef")
     if reference.apiGroup != RBAC_GROUP:
         yield unsupported(path / "apiGroup", reference.apiGroup, (RBAC_GROUP,))
-    kinds = ("ClusterRole", "Role") if namespaced else ("ClusterRole",)
+    kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
     yield from one_of(reference.kind, kinds, path / "kind")
-    yield from required_name(reference.name, path / "name", names.path_segment)
+    if reference.name:
+        yield from named(reference.name, path / "name", names.path_segment)
 
     def subject(item: rbac.Subject, here: Path) -> Errors:
         yield from _subject(item, namespaced, here)
 
     yield from each(binding.subjects, Path("subjects"), subject)
+    for index, item in enumerate(binding.subjects):
+        if not item.name:
+            yield required(Path("subjects") / index / "name")
+    if not reference.name:
+        yield required(path / "name")
 
 
 def update_binding(binding: Binding, old: Binding, context: Context) -> Errors:
     yield from create_binding(binding, context)
     yield from metadata_update(binding.metadata, old.metadata)
-    yield from unchanged(binding.roleRef, old.roleRef, Path("roleRef"), binding.roleRef)
+    yield from unchanged(binding.roleRef, old.roleRef, Path("roleRef"), as_go(binding.roleRef))
 
 
 def _subject(item: rbac.Subject, namespaced: bool, path: Path) -> Errors:
-    if not item.name:
-        yield required(path / "name")
     if item.kind == "ServiceAccount":
         if item.name:
             yield from named(item.name, path / "name", names.subdomain)
@@ -117,7 +122,7 @@ def _subject(item: rbac.Subject, namespaced: bool, path: Path) -> Errors:
         if item.apiGroup != RBAC_GROUP:
             yield unsupported(path / "apiGroup", item.apiGroup, (RBAC_GROUP,))
     else:
-        yield unsupported(path / "kind", item.kind, ("Group", "ServiceAccount", "User"))
+        yield unsupported(path / "kind", item.kind, ("ServiceAccount", "User", "Group"))
 
 
 # Webhooks
@@ -161,7 +166,9 @@ def _conditions(webhooks: Sequence[Webhook], context: Context, stored: set[str])
 def _webhook(webhook: Webhook, path: Path) -> Errors:
     if not webhook.name:
         yield required(path / "name")
-    elif names.subdomain(webhook.name) or webhook.name.count(".") < 2:
+    elif faults := names.subdomain(webhook.name):
+        yield invalid(path / "name", webhook.name, ",".join(faults))
+    elif webhook.name.count(".") < 2:
         text = "should be a domain with at least three segments separated by dots"
         yield invalid(path / "name", webhook.name, text)
     if not webhook.admissionReviewVersions:

@@ -37,19 +37,22 @@ def update_autoscaler_status(
 
 def check_autoscaler(autoscaler: autoscaling.HorizontalPodAutoscaler, context: Context) -> Errors:
     spec = autoscaler.spec
-    if spec.minReplicas is not None and spec.minReplicas < 1:
-        yield invalid(SPEC / "minReplicas", spec.minReplicas, "must be greater than or equal to 1")
-    if spec.maxReplicas < 1:
-        yield invalid(SPEC / "maxReplicas", spec.maxReplicas, "must be greater than 0")
     if spec.minReplicas is not None and spec.maxReplicas < spec.minReplicas:
         yield invalid(SPEC / "maxReplicas", spec.maxReplicas, "must be greater than or equal to `minReplicas`")
     yield from _reference(spec.scaleTargetRef, SPEC / "scaleTargetRef")
+    yield from _api_version(spec.scaleTargetRef.apiVersion, SPEC / "scaleTargetRef" / "apiVersion")
     yield from each(spec.metrics, SPEC / "metrics", _metric)
     if spec.behavior is not None:
         for direction in ("scaleUp", "scaleDown"):
             rules = getattr(spec.behavior, direction)
             if rules is not None:
                 yield from _rules(rules, SPEC / "behavior" / direction)
+    for field in ("minReplicas", "maxReplicas"):
+        value = getattr(spec, field)
+        if value == 0 and field == "maxReplicas":
+            yield required(SPEC / field)
+        elif value is not None and value < 1:
+            yield invalid(SPEC / field, value, "must be greater than or equal to 1")
 
 
 def _reference(reference: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
@@ -57,17 +60,24 @@ def _reference(reference: autoscaling.CrossVersionObjectReference, path: Path) -
         yield from required_name(getattr(reference, field), path / field, names.path_segment)
 
 
+def _api_version(text: str, path: Path) -> Errors:
+    if text.count("/") > 1:
+        yield invalid(path, text, f"unexpected GroupVersion string: {text}")
+    elif "/" not in text and text != "v1":
+        yield invalid(path, text, "apiVersion must specify API group")
+
+
 def _metric(metric: autoscaling.MetricSpec, path: Path) -> Errors:
     if not metric.type:
         yield required(path / "type", "must specify a metric source type")
     if metric.type not in _METRICS:
-        yield unsupported(path / "type", metric.type, tuple(_METRICS))
+        yield unsupported(path / "type", metric.type, sorted(_METRICS))
     chosen = [field for field in _SOURCES if getattr(metric, field) is not None]
     if chosen:
         yield from _source(getattr(metric, chosen[0]), chosen[0], path / chosen[0])
     wanted = _METRICS.get(metric.type, "")
     if not wanted:  # told twice, as Kubernetes does
-        yield unsupported(path / "type", metric.type, tuple(_METRICS))
+        yield unsupported(path / "type", metric.type, sorted(_METRICS))
     elif wanted not in chosen:
         yield required(path / wanted, "must populate information for the given metric source")
     if len(chosen) > 1:

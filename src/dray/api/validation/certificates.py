@@ -93,7 +93,7 @@ def _conditions(request: Request, path: Path) -> Errors:
 def _content(text: str, path: Path) -> Errors:
     data = base64.b64decode(text)
     if not _PEM.match(data):
-        yield invalid(path, text, "PEM block type must be CERTIFICATE REQUEST")
+        yield invalid(path, text or None, "PEM block type must be CERTIFICATE REQUEST")
         return
     from cryptography import x509  # loads a library, and few clusters sign certificates
 

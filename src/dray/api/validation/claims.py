@@ -64,6 +64,8 @@ def create_template(template: resource.ResourceClaimTemplate, context: Context) 
 def update_template(
     template: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: Context
 ) -> Errors:
+    if template.spec != old.spec:
+        yield from create_template(template, context)
     yield from unchanged(template.spec, old.spec, SPEC, template.spec)
 
 

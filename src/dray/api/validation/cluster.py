@@ -10,7 +10,7 @@ from dray.api.quantity import Quantity
 from dray.api.types import apiregistration, core, node
 from dray.api.validation.containers import any_resource_name, is_whole, resource, resource_name
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, required_name, unchanged, unique
+from dray.api.validation.lists import Errors, as_go, each, named, required_name, unchanged
 from dray.api.validation.metadata import check_labels, metadata, metadata_update
 from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import toleration
@@ -112,7 +112,11 @@ def create_runtime(runtime: node.RuntimeClass, context: Context) -> Errors:
         yield from check_labels(runtime.scheduling.nodeSelector, Path("scheduling") / "nodeSelector")
         path, tolerations = Path("scheduling") / "tolerations", runtime.scheduling.tolerations
         yield from each(tolerations, path, toleration)
-        yield from unique(tolerations, path, lambda one: (one.key, one.operator, one.value, one.effect))
+        seen: set[tuple[str, ...]] = set()
+        for index, one in enumerate(tolerations):
+            if (key := (one.key, one.operator, one.value, one.effect)) in seen:
+                yield duplicate(path / index, as_go(one))
+            seen.add(key)
 
 
 def update_runtime(runtime: node.RuntimeClass, old: node.RuntimeClass, context: Context) -> Errors:

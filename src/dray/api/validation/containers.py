@@ -20,7 +20,7 @@ from dray.api.validation.probes import PROBES, handler, probe
 from dray.api.validation.security import container_security, propagation
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
+MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _RESTART_ACTIONS = ("Restart", "RestartAllContainers")
@@ -170,7 +170,7 @@ def _mounts(value: core.Container | core.EphemeralContainer, path: Path, volumes
         here = path / "volumeMounts" / index
         if not mount.name:
             yield required(here / "name")
-        elif mount.name not in volumes:
+        if mount.name not in volumes or not mount.name:
             yield not_found_value(here / "name", mount.name)
         if not mount.mountPath:
             yield required(here / "mountPath")
@@ -208,7 +208,7 @@ def resource(name: str, amount: str, path: Path) -> Errors:
     quantity = Quantity.parse(amount)
     if quantity.sign < 0:
         yield invalid(path, amount, "must be greater than or equal to 0")
-    if is_whole(name) and quantity.milli() % 1000:
+    if is_whole(name) and not quantity.is_whole():
         yield invalid(path, amount, "must be an integer")
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
+import msgspec
+
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
 from dray.api.quantity import Quantity
 from dray.api.types import coordination, core
-from dray.api.validation.containers import PROTOCOLS
+from dray.api.validation.addresses import BAD_CIDR, is_network
+from dray.api.validation.containers import PROTOCOLS, is_whole
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, each, named, one_of, required_name, required_one_of, unchanged
 from dray.api.validation.metadata import check_labels, finalizer_name
@@ -19,6 +22,8 @@ from dray.api.validation.probes import target_port
 from dray.api.validation.quotas import quota_scopes
 
 DATA_MAX = 1024 * 1024
+# A port that is there twice, as Kubernetes prints it: with what is compared alone.
+_PORT = '{"Name":"","Protocol":"%s","AppProtocol":null,"Port":%d,"TargetPort":0,"NodePort":0}'
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")
 _TOKEN_TYPE = "kubernetes.io/service-account-token"
@@ -52,7 +57,10 @@ _QUOTA_RESOURCES = frozenset(
         "services.loadbalancers",
     }
 )
-_INTEGER_QUOTAS = ("pods", "services", "secrets", "configmaps", "resourcequotas", "persistentvolumeclaims")
+_INTEGER_QUOTAS = (
+    *("pods", "services", "secrets", "configmaps", "resourcequotas", "persistentvolumeclaims"),
+    *("replicationcontrollers", "services.nodeports", "services.loadbalancers"),
+)
 _EVENT_TYPES = ("Normal", "Warning")
 _EVENT_TEXT_MAX = 1024
 
@@ -70,13 +78,22 @@ def check_namespace(namespace: core.Namespace, context: Context) -> Errors:
 def create_node(node: core.Node, context: Context) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(node.spec.taints):
-        here = SPEC / "taints" / index
+        here = METADATA / "taints" / index  # as Kubernetes has it
         yield from named(taint.key, here / "key", names.qualified_name)
         yield from named(taint.value, here / "value", names.label_value)
         yield from required_one_of(taint.effect, TAINT_EFFECTS, here / "effect")
         if (taint.key, taint.effect) in seen:
             yield duplicate(here, taint)
         seen.add((taint.key, taint.effect))
+    yield from _pod_ranges(node.spec.podCIDRs, SPEC / "podCIDRs")
+
+
+def _pod_ranges(ranges: tuple[str, ...], path: Path) -> Errors:
+    for index, text in enumerate(ranges):
+        if not is_network(text):
+            yield invalid(path / index, text, BAD_CIDR)
+    if len(ranges) > 1 and (len(ranges) > 2 or len({":" in text for text in ranges}) < 2):
+        yield invalid(path, list(ranges), "may specify no more than one CIDR for each IP family")
 
 
 def update_node(node: core.Node, old: core.Node, context: Context) -> Errors:
@@ -188,7 +205,7 @@ def _service_ports(spec: core.ServiceSpec, path: Path) -> Errors:
         if port.nodePort and spec.type in ("ClusterIP", "ExternalName"):
             yield forbidden(here / "nodePort", "may not be used when `type` is 'ClusterIP'")
         if (port.protocol, port.port) in seen_ports:
-            yield duplicate(here, port)
+            yield duplicate(here, msgspec.Raw(_PORT % (port.protocol, port.port)))
         seen_ports.add((port.protocol, port.port))
 
 
@@ -219,7 +236,7 @@ def _quota_amounts(spec: core.ResourceQuotaSpec) -> Errors:
         quantity = Quantity.parse(amount)
         if quantity.sign < 0:
             yield invalid(path, amount, "must be greater than or equal to 0")
-        if (name in _INTEGER_QUOTAS or name.startswith("count/")) and quantity.milli() % 1000:
+        if (name in _INTEGER_QUOTAS or is_whole(name)) and not quantity.is_whole():
             yield invalid(path, amount, "must be an integer")
 
 

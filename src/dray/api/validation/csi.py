@@ -17,7 +17,7 @@ from dray.api.validation.storage import driver_name, inline_spec
 
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
-_LIFECYCLE_MODES = ("Ephemeral", "Persistent")
+_LIFECYCLE_MODES = ("Persistent", "Ephemeral")
 _PARAMETERS_MAX = 512
 _PARAMETERS_BYTES_MAX = 256 * 1024
 _NODE_ID_MAX = 256
@@ -41,9 +41,10 @@ def create_class(class_: storage.StorageClass, context: Context) -> Errors:
 
 def update_class(class_: storage.StorageClass, old: storage.StorageClass, context: Context) -> Errors:
     for field in ("parameters", "provisioner", "reclaimPolicy"):
-        if getattr(class_, field) != getattr(old, field):
-            yield forbidden(field, f"updates to {field} are forbidden.")
-    yield from unchanged(class_.volumeBindingMode, old.volumeBindingMode, Path("volumeBindingMode"))
+        now = getattr(class_, field)
+        yield from unchanged(now, getattr(old, field), Path(field), None if field == "parameters" else now)
+    mode = class_.volumeBindingMode
+    yield from unchanged(mode, old.volumeBindingMode, Path("volumeBindingMode"), mode)
 
 
 def _topologies(terms: Sequence[core.TopologySelectorTerm]) -> Errors:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from dray.api import names
 from dray.api.custom import jsonpath
 from dray.api.custom.kinds import schema_of
@@ -14,7 +16,7 @@ from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_
 from dray.api.types import apiextensions
 from dray.api.validation.access import webhook_client
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, named, one_of, required_one_of, unchanged
+from dray.api.validation.lists import Errors, as_go, named, one_of, required_one_of, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import METADATA, SPEC, STATUS, Path
 from dray.api.validation.schemas import DEEPEST, depth, schema
@@ -136,6 +138,8 @@ def _spec(spec: apiextensions.CustomResourceDefinitionSpec, context: Context) ->
         yield invalid(SPEC / "preserveUnknownFields", True, text)
     shared = _shared(spec.versions)
     yield from _versions(spec.versions, shared, context)
+    if spec.versions and spec.versions[0].name:  # the only one of older definitions
+        yield from named(spec.versions[0].name, SPEC / "version", names.label_1035)
     yield from _names(spec.names, SPEC / "names")
     for field, place in shared.items():  # Kubernetes tells of it once, as if it stood at the top
         yield from _judged(field, spec.versions[0], SPEC / place, context, _has_status(*spec.versions))
@@ -253,8 +257,9 @@ def _judged(part: str, version: Version, path: Path, context: Context, has_statu
         yield from _selectable(version.selectableFields, path, version)
 
 
-def _summary(versions: Sequence[Version]) -> list[Any]:
-    return [{"name": v.name, "served": v.served, "storage": v.storage} for v in versions]
+def _summary(versions: Sequence[Version]) -> Any:
+    """Versions as Kubernetes prints them, but for their schemas, columns and subresources."""
+    return as_go(tuple(replace(version, schema=None) for version in versions))
 
 
 def _deprecation(version: Version, path: Path) -> Errors:

@@ -9,7 +9,7 @@ from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import flowcontrol
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, required_name
+from dray.api.validation.lists import Errors, as_go, each, required_name
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
 
@@ -32,7 +32,7 @@ def create_flow_schema(schema: flowcontrol.FlowSchema, context: Context) -> Erro
     spec = schema.spec
     yield from _precedence(spec.matchingPrecedence, schema.metadata.name, SPEC / "matchingPrecedence")
     if spec.distinguisherMethod is not None and spec.distinguisherMethod.type not in _METHODS:
-        yield unsupported(SPEC / "distinguisherMethod" / "type", spec.distinguisherMethod.type, _METHODS)
+        yield unsupported(SPEC / "distinguisherMethod" / "type", as_go(spec.distinguisherMethod), _METHODS)
     level, path = spec.priorityLevelConfiguration.name, SPEC / "priorityLevelConfiguration" / "name"
     yield from required_name(level, path, names.subdomain, "must reference a priority level")
     yield from each(spec.rules, SPEC / "rules", _rule)
@@ -76,7 +76,7 @@ def _rule(rule: flowcontrol.PolicyRulesWithSubjects, path: Path) -> Errors:
 
 def _subject(subject: flowcontrol.Subject, path: Path) -> Errors:
     if subject.kind not in _SUBJECTS:
-        yield unsupported(path / "kind", subject.kind, tuple(_SUBJECTS))
+        yield unsupported(path / "kind", subject.kind, sorted(_SUBJECTS))
         return
     for kind, field in _SUBJECTS.items():
         given = getattr(subject, field)

@@ -25,7 +25,7 @@ TEMPLATES_MAX = 8
 TREE_DEPTH_MAX = 4
 GROUP_CLAIMS_MAX = 4
 HIGHEST_PRIORITY = 1_000_000_000
-PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
+PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _GROUP_FIXED = (
     "parentCompositePodGroupName",

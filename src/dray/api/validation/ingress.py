@@ -45,7 +45,7 @@ def update_ingress_status(ingress: networking.Ingress, old: networking.Ingress, 
 
 def _ingress_spec(spec: networking.IngressSpec) -> Errors:
     if not spec.rules and spec.defaultBackend is None:
-        yield invalid(SPEC, None, "either `defaultBackend` or `rules` must be specified")
+        yield invalid(SPEC, [], "either `defaultBackend` or `rules` must be specified")
     if spec.defaultBackend is not None:
         yield from _backend(spec.defaultBackend, SPEC / "defaultBackend")
     for index, tls in enumerate(spec.tls):

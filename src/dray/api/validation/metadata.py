@@ -72,9 +72,10 @@ def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool) 
 
 
 def template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
-    """The metadata of a pod template: only labels and annotations matter, the rest is ignored."""
-    yield from check_annotations(value.annotations, path / "annotations")
+    """Judge the metadata of a pod template: only labels and annotations matter. Kubernetes names them as if they stood
+    in the template itself."""
     yield from check_labels(value.labels, path / "labels")
+    yield from check_annotations(value.annotations, path / "annotations")
 
 
 def claim_template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_many
 from dray.api.types import core, discovery, networking
+from dray.api.validation.addresses import BAD_CIDR, is_network
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of, unchanged
@@ -22,9 +23,8 @@ _PORTS_MAX = 20000
 _TOPOLOGY_MAX = 16
 _HINTS_MAX = 8
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
-_POLICY_TYPES = ("Egress", "Ingress")
+_POLICY_TYPES = ("Ingress", "Egress")
 BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-_BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -32,14 +32,6 @@ def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return ipaddress.ip_address(text)
     except ValueError:
         return None
-
-
-def _is_network(text: str, strict: bool = False) -> bool:
-    try:
-        ipaddress.ip_network(text, strict=strict)
-    except ValueError:
-        return False
-    return "/" in text
 
 
 def _is_part(inner: str, outer: str) -> bool:
@@ -101,14 +93,20 @@ def _port(port: int | None, protocol: str | None, application: str | None, path:
 
 
 def create_slice(slice_: discovery.EndpointSlice, context: Context) -> Errors:
-    yield from required_one_of(slice_.addressType, _ADDRESS_TYPES, "addressType")
     endpoints = slice_.endpoints or ()
+    yield from _slice_ports(slice_.ports or ())
     if len(endpoints) > _ENDPOINTS_MAX:
         yield too_many("endpoints", len(endpoints), _ENDPOINTS_MAX)
     else:
         for index, endpoint in enumerate(endpoints):
             yield from _endpoint(endpoint, slice_.addressType, Path("endpoints") / index)
-    yield from _slice_ports(slice_.ports or ())
+    yield from required_one_of(slice_.addressType, _ADDRESS_TYPES, "addressType")
+    for index, endpoint in enumerate(endpoints):
+        path = Path("endpoints") / index / "addresses"
+        if not endpoint.addresses:
+            yield required(path)
+        elif len(endpoint.addresses) > _ADDRESSES_MAX:
+            yield too_many(path, len(endpoint.addresses), _ADDRESSES_MAX)
 
 
 def update_slice(slice_: discovery.EndpointSlice, old: discovery.EndpointSlice, context: Context) -> Errors:
@@ -117,10 +115,6 @@ def update_slice(slice_: discovery.EndpointSlice, old: discovery.EndpointSlice, 
 
 
 def _endpoint(endpoint: discovery.Endpoint, kind: str, path: Path) -> Errors:
-    if not endpoint.addresses:
-        yield required(path / "addresses", "must contain at least 1 address")
-    elif len(endpoint.addresses) > _ADDRESSES_MAX:
-        yield too_many(path / "addresses", len(endpoint.addresses), _ADDRESSES_MAX)
     for index, text in enumerate(endpoint.addresses or ()):
         here = path / "addresses" / index
         if kind == "FQDN":
@@ -192,7 +186,7 @@ def check_policy(policy: networking.NetworkPolicy, context: Context) -> Errors:
 
 
 def _policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
-    yield from one_of(port.protocol, PROTOCOLS, path / "protocol")
+    yield from one_of(port.protocol, ("TCP", "UDP", "SCTP"), path / "protocol")
     if isinstance(port.port, int):
         yield from named(port.port, path / "port", names.port_number)
         if port.endPort is not None:
@@ -222,12 +216,12 @@ def _peer(peer: networking.NetworkPolicyPeer, path: Path) -> Errors:
 def _block(block: networking.IPBlock, path: Path) -> Errors:
     if not block.cidr:
         yield required(path / "cidr")
-    elif not _is_network(block.cidr):
-        yield invalid(path / "cidr", block.cidr, _BAD_CIDR)
+    elif not is_network(block.cidr):
+        yield invalid(path / "cidr", block.cidr, BAD_CIDR)
     else:
         for index, text in enumerate(block.except_):
-            if not _is_network(text):
-                yield invalid(path / "except" / index, text, _BAD_CIDR)
+            if not is_network(text):
+                yield invalid(path / "except" / index, text, BAD_CIDR)
             elif not _is_part(text, block.cidr):
                 yield invalid(path / "except" / index, text, "must be a strict subset of `cidr`")
 
@@ -241,13 +235,13 @@ def create_service_range(range_: networking.ServiceCIDR, context: Context) -> Er
         yield required(path, "at least one CIDR required")
     elif len(given) > 2:
         yield invalid(path, range_.spec, "may only hold up to 2 values")
-    elif len(given) == 2 and len({":" in text for text in given if _is_network(text)}) < 2:
+    elif len(given) == 2 and len({":" in text for text in given if is_network(text)}) < 2:
         text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
         yield invalid(path, range_.spec, text)
     else:
         for index, text in enumerate(given):
-            if not _is_network(text, strict=True):
-                yield invalid(path / index, text, _BAD_CIDR)
+            if not is_network(text, strict=True):
+                yield invalid(path / index, text, BAD_CIDR)
 
 
 def update_service_range(range_: networking.ServiceCIDR, old: networking.ServiceCIDR, context: Context) -> Errors:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dray.api import names
-from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import core, meta
 from dray.api.validation.lists import Errors, each, named, required_name
 from dray.api.validation.metadata import check_labels
@@ -11,7 +13,7 @@ from dray.api.validation.nodes import node_selector, node_selector_term
 from dray.api.validation.paths import Path
 
 MOST_NEIGHBOUR_RULES = 100  # of a pod; the scheduler compares each with every pod that is placed
-TAINT_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SETS = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")
 
@@ -122,3 +124,11 @@ def spread_constraint(item: core.TopologySpreadConstraint, path: Path) -> Errors
     if item.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
         yield unsupported(path / "whenUnsatisfiable", item.whenUnsatisfiable, ("DoNotSchedule", "ScheduleAnyway"))
     yield from label_selector(item.labelSelector, path / "labelSelector")
+
+
+def spread_constraints(items: Sequence[core.TopologySpreadConstraint], path: Path) -> Errors:
+    keys = [(item.topologyKey, item.whenUnsatisfiable) for item in items]
+    for index, item in enumerate(items):
+        yield from spread_constraint(item, path / index)
+        if keys[index] in keys[index + 1 :]:
+            yield duplicate(path / index / "{topologyKey, whenUnsatisfiable}", f"{{{', '.join(keys[index])}}}")

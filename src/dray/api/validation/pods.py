@@ -15,13 +15,13 @@ from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
 from dray.api.validation.metadata import check_labels, template_metadata
 from dray.api.validation.paths import SPEC, STATUS, Path
-from dray.api.validation.placement import affinity, neighbour_rules, spread_constraint, toleration
+from dray.api.validation.placement import affinity, neighbour_rules, spread_constraints, toleration
 from dray.api.validation.security import pod_security
 from dray.api.validation.volumes import volumes
 
-RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
 POD_RESOURCES = ("cpu", "memory")
-DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 MIRROR = "kubernetes.io/config.mirror"  # the annotation of pods that a node reports rather than is given
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NEGATIVE = "must be a non-negative integer"
@@ -39,9 +39,9 @@ def create_pod(pod: core.Pod, context: Context) -> Errors:
         yield forbidden(SPEC / "ephemeralContainers", "cannot be set on create")
 
 
-def pod_template(template: core.PodTemplateSpec, path: Path) -> Errors:
-    yield from template_metadata(template.metadata, path / "metadata")
-    yield from pod_spec(template.spec, path / "spec")
+def pod_template(template: core.PodTemplateSpec, path: Path, more_volumes: tuple[core.Volume, ...] = ()) -> Errors:
+    yield from template_metadata(template.metadata, path)
+    yield from pod_spec(template.spec, path / "spec", more_volumes)
     if template.spec.ephemeralContainers:
         text = "ephemeral containers not allowed in pod template"
         yield forbidden(path / "spec" / "ephemeralContainers", text)
@@ -54,24 +54,24 @@ def check_pod_template(template: core.PodTemplate, context: Context) -> Errors:
 # The spec
 
 
-def pod_spec(spec: core.PodSpec, path: Path) -> Errors:
+def pod_spec(spec: core.PodSpec, path: Path, more_volumes: tuple[core.Volume, ...] = ()) -> Errors:
     yield from volumes(spec.volumes, path / "volumes")
     yield from _resource_claims(spec, path / "resourceClaims")
-    yield from _containers(spec, path)
+    yield from _containers(spec, path, more_volumes)
     yield from _choices(spec, path)
     yield from check_labels(spec.nodeSelector, path / "nodeSelector")
     if spec.affinity is not None:
         yield from affinity(spec.affinity, path / "affinity")
     yield from each(spec.tolerations, path / "tolerations", toleration)
-    yield from each(spec.topologySpreadConstraints, path / "topologySpreadConstraints", spread_constraint)
-    yield from neighbour_rules(spec, path)
+    spread = list(spread_constraints(spec.topologySpreadConstraints, path / "topologySpreadConstraints"))
+    yield from spread or neighbour_rules(spec, path)
     yield from _gates(spec.schedulingGates, path / "schedulingGates")
     yield from _group(spec, path)
 
 
-def _containers(spec: core.PodSpec, path: Path) -> Errors:
+def _containers(spec: core.PodSpec, path: Path, more_volumes: tuple[core.Volume, ...]) -> Errors:
     claims = {claim.name: claim for claim in spec.resourceClaims}
-    mountable = {volume.name: volume for volume in spec.volumes}
+    mountable = {volume.name: volume for volume in (*spec.volumes, *more_volumes)}
     if not spec.containers:
         yield required(path / "containers")
     seen: set[str] = set()

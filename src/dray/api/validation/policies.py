@@ -34,7 +34,7 @@ from dray.api.validation.placement import label_selector
 MAX_ANNOTATIONS = 20
 MAX_ANNOTATION_LENGTH = 5 * 1024
 _ACTIONS = ("Audit", "Deny", "Warn")
-_NOT_FOUND_ACTIONS = ("Allow", "Deny")
+_NOT_FOUND_ACTIONS = ("Deny", "Allow")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _NO_ITEMS = "validations or auditAnnotations must contain at least one item"
 _MUTATIONS: Mapping[str, ExpressionUse] = {"ApplyConfiguration": "mutation", "JSONPatch": "json patch"}
@@ -138,7 +138,7 @@ def _mutation(mutation: Mutation, path: Path, expressions: Expressions) -> Error
         yield required(path / "patchType")
         return
     if use is None:
-        yield unsupported(path / "patchType", mutation.patchType, tuple(_MUTATIONS))
+        yield unsupported(path / "patchType", mutation.patchType, sorted(_MUTATIONS))
         return
     for patch_type, field in _MUTATION_FIELDS.items():
         chosen = getattr(mutation, field)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from dray.api.errors import forbidden, invalid, required
-from dray.api.types import apps, policy
+from dray.api.errors import invalid, required
+from dray.api.types import apps, core, policy
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, one_of, unchanged
+from dray.api.validation.lists import Errors, as_go, at_least, one_of, unchanged
 from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.workloads import scaled, selected_template
 
-_RETENTION = ("Delete", "Retain")
+_RETENTION = ("Retain", "Delete")
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
-_MUTABLE = (
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-)
+_IMMUTABLE = ("serviceName", "podManagementPolicy", "selector", "volumeClaimTemplates")
 _PARTS_OF_REPLICAS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 _COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
 
@@ -45,16 +35,15 @@ def create_stateful_set(stateful_set: apps.StatefulSet, context: Context) -> Err
         yield from at_least(getattr(spec, field), 0, SPEC / field)
     if spec.ordinals is not None:
         yield from at_least(spec.ordinals.start, 0, SPEC / "ordinals" / "start")
-    yield from selected_template(spec.selector, spec.template, "statefulset", ("Always",))
+    claimed = tuple(core.Volume(name=claim.metadata.name) for claim in spec.volumeClaimTemplates)
+    yield from selected_template(spec.selector, spec.template, "statefulset", ("Always",), claimed)
 
 
 def update_stateful_set(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
     yield from create_stateful_set(stateful_set, context)
-    allowed = {name: getattr(stateful_set.spec, name) for name in _MUTABLE}
-    if replace(old.spec, **allowed) != stateful_set.spec:
-        listed = ", ".join(f"'{name}'" for name in _MUTABLE[:-1])
-        text = f"updates to statefulset spec for fields other than {listed} and '{_MUTABLE[-1]}' are forbidden"
-        yield forbidden(SPEC, text)
+    for field in _IMMUTABLE:
+        now = getattr(stateful_set.spec, field)
+        yield from unchanged(now, getattr(old.spec, field), SPEC / field, now)
 
 
 def update_stateful_set_status(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
@@ -77,7 +66,7 @@ def _update_strategy(strategy: apps.StatefulSetUpdateStrategy, path: Path) -> Er
         if update is not None:
             yield invalid(path / "rollingUpdate", update, "only allowed for updateStrategy 'RollingUpdate'")
     elif strategy.type != "RollingUpdate":
-        yield invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        yield invalid(path, as_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")
     elif update is not None:
         yield from at_least(update.partition, 0, path / "rollingUpdate" / "partition")
         here = path / "rollingUpdate" / "maxUnavailable"

@@ -46,7 +46,7 @@ def create_volume(volume: core.PersistentVolume, context: Context) -> Errors:
     if not spec.capacity:
         yield required(path / "capacity")
     if set(spec.capacity) != {"storage"}:
-        yield unsupported(path / "capacity", dict(spec.capacity), ("storage",))
+        yield unsupported(path / "capacity", dict(spec.capacity) or None, ("storage",))
     for name, amount in spec.capacity.items():
         yield from _quantity(amount, path / "capacity" % name)
         yield from _positive(amount, path / "capacity" % name)
@@ -214,8 +214,8 @@ def update_claim_status(claim: core.PersistentVolumeClaim, old: core.PersistentV
 
 
 def _quantity(amount: str, path: Path) -> Errors:
-    if Quantity.parse(amount).sign < 0:
-        yield invalid(path, amount, "must be a valid resource quantity")
+    if (quantity := Quantity.parse(amount)).sign < 0:
+        yield invalid(path, quantity.scaled(0), "must be a valid resource quantity")
 
 
 def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) -> Errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
 from dray.api import cron
@@ -10,14 +11,14 @@ from dray.api.selectors import label_selector as matcher
 from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, required_one_of, unchanged
-from dray.api.validation.metadata import template_metadata
+from dray.api.validation.failure_policies import failure_policy
+from dray.api.validation.lists import Errors, as_go, at_least, required_one_of, unchanged
 from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.pods import pod_template
 
 _NO_MATCH = "`selector` does not match template `labels`"
-_JOB_RESTARTS = ("Never", "OnFailure")
+_JOB_RESTARTS = ("OnFailure", "Never")
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _CRON_NAME_MAX = 52
 _MOST_INDEXED = 100_000
@@ -26,30 +27,41 @@ _COMPLETION_MODES = ("Indexed", "NonIndexed")
 
 
 def selected_template(
-    selector: meta.LabelSelector | None, template: core.PodTemplateSpec, kind: str, restarts: tuple[str, ...]
+    selector: meta.LabelSelector | None,
+    template: core.PodTemplateSpec,
+    kind: str,
+    restarts: tuple[str, ...],
+    more_volumes: tuple[core.Volume, ...] = (),
 ) -> Errors:
-    """A selector that finds exactly the pods of the template."""
+    """Judge a template, and a selector that must find its pods. `more_volumes` are added to the pods when they are made."""
     path, labels = SPEC / "selector", template.metadata.labels
+    faults = list(label_selector(selector, path))
     if selector is None:
         if kind != "daemonset":
             yield required(path)
     else:
-        yield from label_selector(selector, path)
+        yield from faults
         if not selector.matchLabels and not selector.matchExpressions:
             yield invalid(path, selector, f"empty selector is invalid for {kind}")
-    finds = kind == "replicationcontroller" if selector is None else matcher(selector).matches(labels)
-    if not finds:  # without a selector nothing is found, but for the oldest kind
-        yield invalid(SPEC / "template" / "metadata" / "labels", labels or None, _NO_MATCH)
-    if kind == "statefulset":  # its pods get volumes that the template lacks, so they are judged when they are made
-        yield from template_metadata(template.metadata, SPEC / "template" / "metadata")
-    else:
-        yield from pod_template(template, SPEC / "template")
+    if faults and kind != "daemonset":
+        yield invalid(path, selector, "" if kind == "statefulset" else "invalid label selector")
+    elif not faults:
+        yield from _matched(selector, labels, kind)
+    if kind == "daemonset" or not faults:
+        yield from pod_template(template, SPEC / "template", more_volumes)
     spec = template.spec
     if spec.restartPolicy not in restarts:
         yield unsupported(SPEC / "template" / "spec" / "restartPolicy", spec.restartPolicy, restarts)
     if spec.activeDeadlineSeconds is not None:
         text = f"activeDeadlineSeconds in {_TITLES[kind]} is not Supported"
         yield forbidden(SPEC / "template" / "spec" / "activeDeadlineSeconds", text)
+
+
+def _matched(selector: meta.LabelSelector | None, labels: Mapping[str, str], kind: str) -> Errors:
+    """Without a selector nothing is found, but for the oldest kind."""
+    finds = kind == "replicationcontroller" if selector is None else matcher(selector).matches(labels)
+    if not finds:
+        yield invalid(SPEC / "template" / "metadata" / "labels", labels or None, _NO_MATCH)
 
 
 _TITLES = {
@@ -87,7 +99,7 @@ def _deployment_strategy(strategy: apps.DeploymentStrategy, path: Path) -> Error
             text = "may not be specified when strategy `type` is 'Recreate'"
             yield forbidden(path / "rollingUpdate", text)
     elif strategy.type != "RollingUpdate":
-        yield unsupported(path / "type", strategy.type, ("Recreate", "RollingUpdate"))
+        yield unsupported(path, as_go(strategy), ("Recreate", "RollingUpdate"))
     elif strategy.rollingUpdate is None:
         yield required(path / "rollingUpdate", "this should be defaulted and never be nil")
     else:
@@ -138,7 +150,7 @@ def create_daemon_set(daemon_set: apps.DaemonSet, context: Context) -> Errors:
     yield from at_least(spec.revisionHistoryLimit, 0, SPEC / "revisionHistoryLimit")
     path, strategy = SPEC / "updateStrategy", spec.updateStrategy
     if strategy.type not in ("OnDelete", "RollingUpdate"):
-        yield unsupported(path / "type", strategy.type, ("OnDelete", "RollingUpdate"))
+        yield unsupported(path, as_go(strategy), ("RollingUpdate", "OnDelete"))
     elif strategy.type == "RollingUpdate":
         if strategy.rollingUpdate is None:
             yield required(path / "rollingUpdate")
@@ -148,8 +160,8 @@ def create_daemon_set(daemon_set: apps.DaemonSet, context: Context) -> Errors:
 
 
 def update_daemon_set(daemon_set: apps.DaemonSet, old: apps.DaemonSet, context: Context) -> Errors:
-    yield from create_daemon_set(daemon_set, context)
     yield from unchanged(daemon_set.spec.selector, old.spec.selector, SPEC / "selector", daemon_set.spec.selector)
+    yield from create_daemon_set(daemon_set, context)
 
 
 # Job
@@ -157,13 +169,13 @@ def update_daemon_set(daemon_set: apps.DaemonSet, old: apps.DaemonSet, context: 
 
 def create_job(job: batch.Job, context: Context) -> Errors:
     spec = job.spec
+    yield from _job_work(spec, SPEC)
+    faults = list(label_selector(spec.selector, SPEC / "selector"))
     if spec.selector is None:
         yield required(SPEC / "selector")
-    else:
-        yield from label_selector(spec.selector, SPEC / "selector")
-        if not matcher(spec.selector).matches(spec.template.metadata.labels):
-            yield invalid(SPEC / "template" / "metadata" / "labels", spec.template.metadata.labels, _NO_MATCH)
-    yield from _job_work(spec, SPEC)
+    yield from faults
+    if not faults:
+        yield from _matched(spec.selector, spec.template.metadata.labels, "job")
 
 
 def update_job(job: batch.Job, old: batch.Job, context: Context) -> Errors:
@@ -172,10 +184,11 @@ def update_job(job: batch.Job, old: batch.Job, context: Context) -> Errors:
     if spec.completionMode != "Indexed" or spec.completions != spec.parallelism:
         yield from unchanged(spec.completions, before.completions, SPEC / "completions", spec.completions)
     yield from unchanged(spec.selector, before.selector, SPEC / "selector", spec.selector)
-    yield from unchanged(spec.completionMode, before.completionMode, SPEC / "completionMode", spec.completionMode)
     suspended = bool(before.suspend) and old.status.startTime is None
     if not suspended:  # a job that has not begun may still be told where to run
         yield from unchanged(spec.template, before.template, SPEC / "template", spec.template)
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        yield from unchanged(getattr(spec, field), getattr(before, field), SPEC / field, as_go(getattr(spec, field)))
 
 
 def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
@@ -188,12 +201,16 @@ def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
         yield required(where / "completions", "when completion mode is Indexed")
     if spec.completionMode == "Indexed":
         yield from _indexed_parallelism(spec, where / "parallelism")
+    if spec.podFailurePolicy is not None:
+        yield from failure_policy(spec, where / "podFailurePolicy")
     yield from pod_template(spec.template, where / "template")
     path, policy = where / "template" / "spec" / "restartPolicy", spec.template.spec.restartPolicy
     if policy == "Always":
         yield required(path, 'valid values: "OnFailure", "Never"')
     elif policy not in _JOB_RESTARTS:
         yield unsupported(path, policy, _JOB_RESTARTS)
+    elif spec.podFailurePolicy is not None and policy != "Never":
+        yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
 # CronJob

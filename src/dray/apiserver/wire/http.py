@@ -202,10 +202,14 @@ class HttpCall:
 
     async def _answer(self, request: Request) -> None:
         api = self._api
-        if request.verb in _READ and request.subresource not in CONNECTED:
-            answer = await self._write(request)
-        else:
-            answer = await api._server.handle(request)
+        try:
+            if request.verb in _READ and request.subresource not in CONNECTED:
+                answer = await self._write(request)
+            else:
+                answer = await api._server.handle(request)
+        except ApiError:
+            self._warnings += request.complaints  # a body that is refused has its unknown fields all the same
+            raise
         self._warnings += answer.warnings
         include = include_policy(self._query.get("includeObject", "")) if self._accepted.shape else ""
         body = api._printer.answer(request, answer, self._accepted, include)

@@ -34,6 +34,12 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _POLICIES = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 _ATTEMPTS = 16
+# Kinds whose dependents are kept unless their deletion says otherwise: what they were before there was a collector.
+_ORPHANS_BY_DEFAULT = ("replicationcontrollers", "jobs.batch")
+_KEPT_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
 # What is gone is shown once more for these; for others there is a Status.
 _RETURNED = frozenset(
     {
@@ -47,7 +53,7 @@ _RETURNED = frozenset(
     }
 )
 _RETURNED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
-_NOT_RETURNED = "csistoragecapacities.storage.k8s.io"
+_NOT_RETURNED = ("csistoragecapacities.storage.k8s.io", "devicetaintrules.resource.k8s.io")
 
 
 def gone_when_written(resource: Resource, obj: Wire) -> bool:
@@ -115,7 +121,12 @@ class Deletion:
         if not is_admitted:
             await self._admission.admit(admission)
             await self._admission.validate(admission)
-        marked = _marked(old, request.options)
+        policy = request.options.propagation_policy
+        if not policy and resource.qualified in _ORPHANS_BY_DEFAULT:
+            policy = "" if FOREGROUND in old.metadata.finalizers else "Orphan"
+            if resource.kind == "Job":
+                admission.warnings.append(_KEPT_PODS)
+        marked = _marked(old, request.options, policy)
         if marked is None:
             version = await self._commits.remove(admission, current)
             return _gone(resource, version, admission.warnings)
@@ -130,7 +141,7 @@ class Deletion:
 
 def _gone(resource: Resource, version: KeyVersion, warnings: list[str]) -> Answer:
     returned = resource.qualified in _RETURNED or resource.group in _RETURNED_GROUPS
-    if returned and resource.qualified != _NOT_RETURNED:
+    if returned and resource.qualified not in _NOT_RETURNED:
         return Answer(version=version, warnings=warnings)
     metadata = version.object.metadata
     details = {"name": metadata.name, "group": resource.group, "kind": resource.plural, "uid": metadata.uid}
@@ -148,7 +159,7 @@ def _check(options: RequestOptions) -> None:
     policy, grace = options.propagation_policy, options.grace_period_seconds
     errors = []
     if policy and policy not in _POLICIES:
-        errors.append(unsupported("propagationPolicy", policy, [*_POLICIES]))
+        errors.append(unsupported("propagationPolicy", policy, sorted(_POLICIES)))
     if grace is not None and grace < 0:
         errors.append(invalid("gracePeriodSeconds", grace, "must be greater than or equal to 0"))
     if errors:
@@ -182,10 +193,10 @@ def _check_preconditions(request: Request, current: KeyVersion) -> None:
 # What a deletion makes of an object
 
 
-def _marked(old: Any, options: RequestOptions) -> Wire | None:
+def _marked(old: Any, options: RequestOptions, policy: str) -> Wire | None:
     """The object marked for deletion, the same object if it is already, or None if it goes at once."""
     metadata = old.metadata
-    finalizers = _finalizers(metadata.finalizers, options.propagation_policy)
+    finalizers = _finalizers(metadata.finalizers, policy)
     if isinstance(old, CustomResourceDefinition) and metadata.deletionTimestamp is None:
         finalizers = (*(kept for kept in finalizers if kept != CLEANUP), CLEANUP)
     grace = _grace(old, options)

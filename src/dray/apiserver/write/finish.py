@@ -70,7 +70,8 @@ class Finish:
         defaults.apply_defaults(resource, tree, self._gates)
         if request.options.field_validation != "Warn":
             return tree, []
-        return tree, [*request.repeated.lines, *_all(request, complaints, request.repeated.fields, places)]
+        request.complaints = [*request.repeated.lines, *_all(request, complaints, request.repeated.fields, places)]
+        return tree, request.complaints
 
     def _workload(self, namespace: str, name: str) -> Workload | None:
         return cast("Workload | None", self._storage.get(_WORKLOADS, namespace, name))

@@ -195,14 +195,14 @@ class Registry:
             current = await self._current(request)
             if current is None and request.resource.qualified in CREATED_BY_UPDATE and not request.subresource:
                 return await self.create(msgspec.structs.replace(request, body=body))
-            if current is None:
-                raise not_found(request.resource, request.name)
-            if not conditional and not unconditional:
-                text = "must be specified for an update"
-                raise Invalid(resource, request.name, [invalid("metadata.resourceVersion", 0, text)])
             request.is_large = _is_large(request, current)
             read, arguments = self._finish.read, (request, body, current)
             tree, warnings = await _beside(request, read, *arguments) if request.is_large else read(*arguments)
+            if current is None:  # known only now, since a body that cannot be read is refused first
+                raise not_found(resource, request.name)
+            if not conditional and not unconditional:
+                missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                raise Invalid(resource, request.name, [missing], kind=resource.plural)
             try:
                 return await self._replace(request, current, tree, warnings)
             except RevisionConflict:

@@ -1,0 +1,15 @@
+"""Addresses of networks, and Kubernetes' words about those that are none."""
+
+from __future__ import annotations
+
+import ipaddress
+
+BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
+def is_network(text: str, strict: bool = False) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=strict)
+    except ValueError:
+        return False
+    return "/" in text
