@@ -119,7 +119,7 @@ async def test_a_mutating_webhook_changes_the_options_that_are_judged(admin: Htt
         for wrong in ({"command": 7}, {"colour": "red"}):
             ((field, value),) = wrong.items()
             hook.answer = patching({"op": "add", "path": f"/{field}", "value": value})
-            assert "its patch cannot be applied: these are no PodExecOptions" in await message(admin, EXEC)
+            assert "its patch cannot be applied: no valid PodExecOptions" in await message(admin, EXEC)
 
 
 async def test_a_mutating_webhook_refuses_deletions_and_changes_none(admin: HttpAsker, keys: Keys) -> None:

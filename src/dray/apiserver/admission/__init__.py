@@ -5,7 +5,8 @@ into `request.object`, validates it, and calls `Chain.validate`. What plugins pu
 atomically with the object. If the commit fails because one of those was changed meanwhile, the registry calls
 `Chain.revalidate` and commits again. What a request holds is released after the commit, whatever came of it.
 Plugins change the tree only in `admit`, and read the object only in `validate`. A DELETE has no tree and no object; a
-deletion of a collection passes here once per object. What is posted to a subresource has no tree. A CONNECT (exec, attach,
+deletion of a collection passes here once per object. What is posted to a
+subresource has an object, and a tree only if webhooks or policies are about it. A CONNECT (exec, attach,
 port-forward, the proxy of a node) has the options of the connection as its tree and object, and nothing is committed.
 """
 

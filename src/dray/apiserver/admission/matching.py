@@ -18,7 +18,7 @@ from dray.api.types.meta import LabelSelector, ObjectMeta
 from dray.api.wire import Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
-from dray.apiserver.wire.discovery import SUBRESOURCES, Subresource
+from dray.apiserver.wire.discovery import SCALE, SUBRESOURCES, Subresource
 
 Rule = RuleWithOperations | NamedRuleWithOperations
 OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
@@ -89,7 +89,7 @@ def _options(request: AdmissionRequest) -> dict[str, Any] | None:
 
 def presented(request: AdmissionRequest, version: str, state: Wire) -> dict[str, Any]:
     """The object of a request, or the one before, as reviews and expressions see it."""
-    if _own_kind(request) is None:
+    if own_kind(request) is None:
         return shown(request.resource, version, state)
     kind = _kind(request, version)
     group = f"{kind['group']}/" if kind["group"] else ""
@@ -153,14 +153,16 @@ def _labels(state: Wire) -> Mapping[str, str]:
     return metadata.labels if metadata is not None else {}
 
 
-def _own_kind(request: AdmissionRequest) -> Subresource | None:
+def own_kind(request: AdmissionRequest) -> Subresource | None:
     """What says of which kind the object is, where that is not the resource's."""
-    found = SUBRESOURCES.get(f"{request.resource.plural}/{request.subresource}") if request.subresource else None
+    if not request.subresource or request.subresource == "scale":  # which custom resources have, too
+        return SCALE if request.subresource else None
+    found = SUBRESOURCES.get(f"{request.resource.plural}/{request.subresource}")
     return found if found is not None and found.kind else None
 
 
 def _kind(request: AdmissionRequest, version: str) -> dict[str, str]:
-    resource, own = request.resource, _own_kind(request)
+    resource, own = request.resource, own_kind(request)
     if own is None:
         return {"group": resource.group, "version": version, "kind": resource.kind}
     return {"group": own.group or resource.group, "version": own.version or version, "kind": own.kind}

@@ -1,5 +1,8 @@
 """What happens to a tree that webhooks and policies change: they see it as an object, and it is checked and defaulted after.
 
+The options of a connection, a Scale, and what is posted to a subresource are of a kind of their own. They are checked, but
+have no defaults.
+
 Left out: who changes it, and how.
 """
 
@@ -15,14 +18,30 @@ from dray.api.gates import FeatureGates
 from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
+from dray.apiserver.admission.matching import own_kind
 from dray.apiserver.wire.bodies import ORDINARY
 from dray.apiserver.write.patches.effort import Effort, TakesLong
 
 
+def changeable(request: AdmissionRequest) -> Tree | None:
+    """The tree that webhooks and policies change. What is posted to a subresource gets it here, since most need none."""
+    if request.tree is None and request.object is not None and own_kind(request) is not None:
+        request.tree = tree_of(request.object)
+    return request.tree
+
+
+def message(request: AdmissionRequest, version: str) -> str:
+    """The name of the schema of what is written, in a version of its resource."""
+    if own_kind(request) is None:
+        return request.resource.message(version)
+    kind = type(request.object)
+    return f"io.k8s.api.{kind.__module__.rpartition('.')[2]}.v1.{kind.__name__}"
+
+
 def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
     """The request with the object that its tree stands for now."""
-    if request.operation == "CONNECT":
-        return msgspec.structs.replace(request, object=_options(request, tree))
+    if own_kind(request) is not None:
+        return msgspec.structs.replace(request, object=_of_own_kind(request, tree))
     typed = decode.to_object(request.resource.home, tree_of(tree))
     return msgspec.structs.replace(request, object=typed)
 
@@ -41,9 +60,8 @@ def finished(
     request: AdmissionRequest, version: str, changed: Tree, gates: FeatureGates, *, strict: bool = False
 ) -> Tree:
     """Returns a changed object in the stored version. Raises BadRequest if it cannot be decoded as an object."""
-    if request.operation == "CONNECT":
-        options = {key: value for key, value in changed.items() if key not in ("apiVersion", "kind")}
-        return tree_of(_options(request, options))
+    if own_kind(request) is not None:
+        return tree_of(_of_own_kind(request, {k: v for k, v in changed.items() if k not in ("apiVersion", "kind")}))
     for field in ("apiVersion", "kind", "metadata"):
         if not changed.get(field):
             raise BadRequest(f"the patched object has no {field}")
@@ -57,13 +75,13 @@ def finished(
     return stored
 
 
-def _options(request: AdmissionRequest, tree: Tree) -> Wire:
-    """The options of a connection, from a tree. Raises BadRequest if it has other fields or values of other types."""
-    assert request.object is not None  # the options as the client sent them
+def _of_own_kind(request: AdmissionRequest, tree: Tree) -> Wire:
+    """What the tree stands for. Raises BadRequest if it has other fields or values of other types."""
+    assert request.object is not None  # as the client sent it
     try:
         return msgspec.convert(tree, type(request.object))
     except msgspec.ValidationError as error:
-        raise BadRequest(f"these are no {type(request.object).__name__}: {error}") from error
+        raise BadRequest(f"no valid {type(request.object).__name__}: {error}") from error
 
 
 def put(tree: Tree, changed: Tree) -> bool:
@@ -76,7 +94,7 @@ def put(tree: Tree, changed: Tree) -> bool:
         return True
     metadata = tree["metadata"]  # which others hold on to
     metadata.clear()
-    metadata.update(changed.pop("metadata"))
+    metadata.update(changed.pop("metadata", {}))
     tree.clear()
     tree.update({"metadata": metadata, **changed})
     return True

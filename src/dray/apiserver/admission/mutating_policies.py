@@ -3,7 +3,7 @@
 A policy acts where a binding says so, from the next request on, before mutating webhooks are asked; policies by their
 name, bindings by theirs, mutations in their order, each on what those before it made. One that asks for it
 (`reinvocationPolicy: IfNeeded`) acts once more if another, or a webhook, changed the object after it. Whatever is about
-expressions is imported when there is a binding. Left out: subresources that have no tree.
+expressions is imported when there is a binding. Left out: deletions and connections.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dray.api.types.admissionregistration import (
 from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
 from dray.apiserver.admission.attempts import Attempts
+from dray.apiserver.admission.mutating import changeable
 from dray.apiserver.read.reader import Reader, many
 from dray.apiserver.security.authorization import Union
 
@@ -67,9 +68,10 @@ class MutatingPolicies(Admission):
         self._acting: Acting | None = None
 
     def admit(self, request: AdmissionRequest) -> Waiting:
-        if request.tree is None or not self._about(request):
+        if not self._about(request):
             return None
-        return self._act_all(request, request.tree)
+        tree = changeable(request)
+        return self._act_all(request, tree) if tree is not None else None
 
     async def aclose(self) -> None:
         await self._attempts.aclose()

@@ -3,8 +3,8 @@
 Webhooks are called one after the other, by the name of their configuration and in its order; each sees what those before
 it made. One that asks for it (`reinvocationPolicy: IfNeeded`) is called once more if another changed the object after
 it, and so are policies. What a webhook changes is checked and defaulted like what a client writes. A deletion has nothing
-to change: webhooks may refuse it, and a patch is an error. The options of a connection (exec and so on) can be changed.
-Left out: subresources that have no tree.
+to change: webhooks may refuse it, and a patch is an error. The options of a connection (exec and so on), a Scale, and
+what is posted to a subresource can be changed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhoo
 from dray.api.wire import Tree, tree_of
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
-from dray.apiserver.admission.matching import presented, shown
-from dray.apiserver.admission.mutating import finished, patched, put, seen
+from dray.apiserver.admission.matching import presented
+from dray.apiserver.admission.mutating import changeable, finished, patched, put, seen
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
 from dray.apiserver.admission.webhook_client import ReviewAnswer, WebhookCallFailed
 from dray.apiserver.admission.webhooks import AdmissionWebhook, WebhookCall, Webhooks
@@ -59,7 +59,8 @@ class MutatingWebhooks(Admission):
         if request.operation == "DELETE":
             about = self._webhooks.about(request)
             return self._ask_about_deletion(about, request) if about else None
-        return self._ask_all(request, request.tree) if request.tree is not None else None
+        tree = changeable(request)
+        return self._ask_all(request, tree) if tree is not None else None
 
     async def _ask_about_deletion(self, about: list[tuple[AdmissionWebhook, str]], request: AdmissionRequest) -> None:
         for call in await self._webhooks.concerned(about, request):
@@ -120,8 +121,7 @@ class MutatingWebhooks(Admission):
         effort: Effort,
     ) -> Tree:
         assert about.object is not None
-        show = presented(about, call.version, about.object) if request.operation == "CONNECT" else None
-        changed = json_patch(show or shown(request.resource, call.version, about.object), operations, effort)
+        changed = json_patch(presented(about, call.version, about.object), operations, effort)
         return finished(request, call.version, changed, self._gates)
 
     async def aclose(self) -> None:

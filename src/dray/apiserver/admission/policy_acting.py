@@ -15,8 +15,8 @@ from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.conditions import ConditionsFailed, held
-from dray.apiserver.admission.matching import shown
-from dray.apiserver.admission.mutating import finished, patched, put, seen
+from dray.apiserver.admission.matching import presented
+from dray.apiserver.admission.mutating import finished, message, patched, put, seen
 from dray.apiserver.admission.policy_bindings import Bound, matched
 from dray.apiserver.admission.policy_mutations import MutatingPolicy, MutationFailed, Patch
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
@@ -114,7 +114,7 @@ class Acting:
     def _changed(self, about: AdmissionRequest, version: str, patch: Patch, effort: Effort) -> Tree:
         """The object with a patch, as it is stored. Raises MutationFailed."""
         assert about.object is not None
-        now = shown(about.resource, version, about.object)
+        now = presented(about, version, about.object)
         try:
             changed = (
                 _applied(about, version, now, patch.applied)
@@ -134,7 +134,7 @@ class Acting:
 
 
 def _applied(about: AdmissionRequest, version: str, now: Tree, part: Tree) -> Tree:
-    shape = root(about.resource.message(version))
+    shape = root(message(about, version))
     for problem in problems(shape, part):
         raise MutationFailed(f"error applying patch: failed to convert patch object to typed object: {problem}")
     if whole := list(atomics(shape, part)):

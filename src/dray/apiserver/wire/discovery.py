@@ -36,6 +36,7 @@ class Subresource(msgspec.Struct, frozen=True):
 
 
 DEFAULT_SUBRESOURCE = Subresource(READ_WRITE)
+SCALE = Subresource(READ_WRITE, "Scale", "autoscaling", "v1")
 SUBRESOURCES: dict[str, Subresource] = {
     "pods/attach": Subresource(CONNECT, "PodAttachOptions"),
     "pods/binding": Subresource(("create",), "Binding"),
@@ -48,10 +49,10 @@ SUBRESOURCES: dict[str, Subresource] = {
     "services/proxy": Subresource(PROXY, "ServiceProxyOptions"),
     "namespaces/finalize": Subresource(("update",)),
     "serviceaccounts/token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1"),
-    "deployments/scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
-    "replicasets/scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
-    "statefulsets/scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
-    "replicationcontrollers/scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
+    "deployments/scale": SCALE,
+    "replicasets/scale": SCALE,
+    "statefulsets/scale": SCALE,
+    "replicationcontrollers/scale": SCALE,
 }
 
 

@@ -289,7 +289,8 @@ class Registry:
         admission = _asked(request, "UPDATE", request.name, tree=tree)
         admission.old = current.object
         admission.warnings += warnings
-        await self._admission.admit(admission)
+        if request.subresource != "scale":  # which admission has changed before it became this tree
+            await self._admission.admit(admission)
         request.is_large |= admission.is_large  # webhooks and policies may have made it so
         _check_mutated(request, metadata, current)
         _keep_identity(request, metadata, current)

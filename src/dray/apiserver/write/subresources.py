@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, conflict, not_found, required, unsupported
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types import authentication, core, policy
+from dray.api.types.autoscaling import Scale
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.storage import Storage
@@ -36,7 +37,7 @@ _BINDINGS = BY_TYPE[core.Binding]
 _ATTEMPTS = 8
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
-T = TypeVar("T", core.Binding, policy.Eviction, authentication.TokenRequest)
+T = TypeVar("T", core.Binding, policy.Eviction, authentication.TokenRequest, Scale)
 Handler = Callable[[Request], Awaitable[Answer]]
 IssueToken = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
@@ -106,10 +107,7 @@ class Subresources:
         body = request.body
         binding = body if isinstance(body, core.Binding) else _convert(body, core.Binding)
         name = request.name or binding.metadata.name
-        if binding.target.kind not in ("", "Node"):
-            raise Invalid(_BINDINGS, name, [unsupported("target.kind", binding.target.kind, ("Node", "<empty>"))])
-        if not binding.target.name:
-            raise Invalid(_BINDINGS, name, [required("target.name")])
+        _check_target(binding, name)
         for _ in range(_ATTEMPTS):
             current = self._state(PODS, request.namespace, name)
             try:
@@ -121,8 +119,10 @@ class Subresources:
     async def _bind(self, request: Request, current: KeyVersion, binding: core.Binding) -> Answer:
         pod: core.Pod = current.object
         _check_binding(pod, binding)
-        admission = _posted(request, _placed(binding, pod.metadata.namespace, pod.metadata.name))
-        await self._admit(admission)
+        placed = _placed(binding, pod.metadata.namespace, pod.metadata.name)
+        admission = _posted(request, placed)
+        binding = await self._admit(admission, placed)
+        _check_target(binding, pod.metadata.name)
         await self._commits.write(admission, current.key, _bound(pod, binding), expected=current.revision)
         return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
 
@@ -139,17 +139,26 @@ class Subresources:
             raise BadRequest(f"name in URL does not match name in Eviction object: expected {request.name}")
         options = delete_options(request.options, body.get("deleteOptions"))
         request = replace(request, options=options)
-        admission = _posted(request, _placed(eviction, request.namespace, request.name))
-        await self._admit(admission)
+        placed = _placed(eviction, request.namespace, request.name)
+        admission = _posted(request, placed)
+        await self._admit(admission, placed)
         await admission.release()
+        if admission.tree is not None:
+            request = replace(request, options=delete_options(options, admission.tree.get("deleteOptions")))
         await self._budgets.grant(self._found(request), request.options.dry_run, request.awaited)
         await self._deletion.delete(replace(request, verb="delete", subresource="", body=None), is_admitted=True)
         return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
 
-    async def _admit(self, admission: AdmissionRequest) -> None:
-        """Ask admission about what was posted; it has no tree, since nothing may change it."""
+    async def _admit(self, admission: AdmissionRequest, obj: T) -> T:
+        """What admission makes of what was posted. Raises ApiError if it refuses that, or gave it another name."""
         await self._admission.admit(admission)
+        if admission.tree is not None:
+            changed, kind = _convert(admission.tree, type(obj)), type(obj).__name__
+            if (changed.metadata.name, changed.metadata.namespace) != (obj.metadata.name, obj.metadata.namespace):
+                raise BadRequest(f"name in URL does not match name in {kind} object: expected {obj.metadata.name}")
+            admission.object = obj = changed
         await self._admission.validate(admission)
+        return obj
 
     # deployments/scale, replicasets/scale and replicationcontrollers/scale
 
@@ -166,7 +175,8 @@ class Subresources:
         if request.verb == "patch":
             apply = json_patch if request.options.patch_type == JSON_PATCH else merge_patch
             body = await beside(request.user.name, apply, tree, body)
-        scale, uid = read_scale(body, request.name), current.metadata.uid
+        scale, warnings = await self._admit_scale(request, read_scale(body, request.name), current)
+        uid = current.metadata.uid
         if scale.metadata.uid not in ("", uid):
             text = f"Precondition failed: UID in precondition: {scale.metadata.uid}, UID in object meta: {uid}"
             raise conflict(request.resource, request.name, text)
@@ -180,7 +190,28 @@ class Subresources:
         if request.resource.converts:
             state = await self._conversions.state(request.resource, state)
         scaled = scale_of(request.resource, request.version, state.object)
-        return Answer(tree=msgspec.to_builtins(scaled), warnings=written.warnings)
+        return Answer(tree=msgspec.to_builtins(scaled), warnings=[*warnings, *written.warnings])
+
+    async def _admit_scale(self, request: Request, scale: Scale, current: Scale) -> tuple[Scale, list[str]]:
+        """What webhooks and policies make of a Scale, and their warnings. Whether it may be is asked when it is written."""
+        metadata = current.metadata
+        admission = AdmissionRequest(
+            request.user,
+            "UPDATE",
+            request.resource,
+            metadata.namespace,
+            request.name,
+            request.subresource,
+            request.version,
+            object=_placed(scale, metadata.namespace, request.name),
+            old=current,
+            dry_run=request.options.dry_run,
+        )
+        await self._admission.admit(admission)
+        await admission.release()
+        if admission.tree is not None:
+            scale = read_scale(admission.tree, request.name)
+        return scale, admission.warnings
 
     # serviceaccounts/token
 
@@ -190,9 +221,9 @@ class Subresources:
         body = request.body if isinstance(request.body, dict) else {}
         wanted = _placed(_convert(body, authentication.TokenRequest), request.namespace, request.name)
         admission = _posted(request, wanted)
-        await self._admit(admission)
+        await self._admit(admission, wanted)
         await admission.release()
-        tree = self._issue_token(request.namespace, request.name, body)
+        tree = self._issue_token(request.namespace, request.name, admission.tree or body)
         return Answer(code=201, tree=tree, warnings=admission.warnings)
 
 
@@ -273,6 +304,13 @@ def _convert(body: Any, type_: type[T]) -> T:
 
 def _cannot_bind(name: str, why: str) -> Conflict:
     return Conflict(f'Operation cannot be fulfilled on pods/binding "{name}": {why}', name=name, kind="pods/binding")
+
+
+def _check_target(binding: core.Binding, name: str) -> None:
+    if binding.target.kind not in ("", "Node"):
+        raise Invalid(_BINDINGS, name, [unsupported("target.kind", binding.target.kind, ("Node", "<empty>"))])
+    if not binding.target.name:
+        raise Invalid(_BINDINGS, name, [required("target.name")])
 
 
 def _check_binding(pod: core.Pod, binding: core.Binding) -> None:
