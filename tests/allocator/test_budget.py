@@ -17,7 +17,8 @@ from dray.allocator.budget import ATTEMPT_NODES, STEPS_PER_SECOND, UNLIMITED
 from dray.allocator.outcome import Allocated, GaveUp
 from dray.allocator.work import Work
 from dray.api.types.resource import ResourceClaim
-from dray.background.turns import Turns
+from dray.background.rotation import Rotation
+from dray.background.worker import guarded
 from tests.allocator.building import DRIVER, claim, class_, device, index_below, node, request, slice_, slowly
 
 LONG = slowly(index_below(3), 30)
@@ -225,9 +226,8 @@ def test_works_that_take_turns_find_the_same_as_alone(number: int) -> None:
     (work,) = index.left_over().works
     alone = pickle.loads(pickle.dumps(work))
     alone.run(lambda: False)
-    turns, copies = Turns(), [pickle.loads(pickle.dumps(work)) for _ in range(number)]
+    rotation, copies = Rotation(), [pickle.loads(pickle.dumps(work)) for _ in range(number)]
     for at, copy in enumerate(copies):
-        turns.add(at, copy, at)
-    for _ in copies:
-        assert turns.next()[1]
-    assert all(copy.found() == alone.found() for copy in copies)
+        rotation.add(at, guarded(copy.compute), ("searches", "", at))
+    outcomes = [rotation.next()[1] for _ in copies]
+    assert [outcome.value for outcome in outcomes] == [alone.found()] * number

@@ -1,44 +1,39 @@
-"""Computations in the other process: they take turns, bring home what they found, and outlive the process."""
+"""Computations of the worker process: they take turns, their results come home, and they outlive the process."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from dray.background import Background, Interrupt
+from dray.background import Background, ComputationFailed, Interrupt
+from dray.background.background import TRIES
+from dray.background.rotation import AT_ONCE_OF_USER
+from tests.waiting import eventually
 
 
-class Counting:
-    """Counts up to a number, or for ever."""
-
-    def __init__(self, upto: int | None) -> None:
-        self.upto = upto
-        self.count = 0
-        self.process = 0
-
-    def run(self, interrupt: Interrupt) -> bool:
-        self.process = os.getpid()
-        while self.count != self.upto:
-            self.count += 1
-            if interrupt():
-                return False
-        return True
-
-    def found(self) -> tuple[int, int]:
-        return self.count, self.process
-
-    def accept(self, found: tuple[int, int]) -> None:
-        self.count, self.process = found
+def count(upto: int | None, interrupt: Interrupt) -> tuple[int, int]:
+    """Counts up to a number, or until told to stop. Returns the process, too."""
+    found = 0
+    while found != upto:
+        found += 1
+        if interrupt():
+            break
+    return found, os.getpid()
 
 
-class Failing(Counting):
-    def run(self, interrupt: Interrupt) -> bool:
-        raise ValueError("nobody thought of this")
+def fail(interrupt: Interrupt) -> None:
+    raise ValueError("nobody thought of this")
+
+
+def end_process(interrupt: Interrupt) -> None:
+    os._exit(1)
 
 
 @pytest.fixture
@@ -48,61 +43,115 @@ async def background() -> AsyncIterator[Background]:
     await made.close()
 
 
-async def done(computation: Any, background: Background) -> bool:
-    return await asyncio.wait_for(background.start(computation).done, 60)
+async def counted(background: Background, upto: int, kind: str = "counts", user: str = "") -> tuple[int, int]:
+    async with asyncio.timeout(60):
+        return await background.compute(partial(count, upto), kind, user)
 
 
-async def test_what_is_found_in_the_other_process_comes_home(background: Background) -> None:
-    counting = Counting(1000)
-    assert await done(counting, background) is True
-    assert counting.count == 1000
-    assert counting.process not in (0, os.getpid())
+def endless(background: Background, kind: str = "counts", user: str = "") -> asyncio.Task[Any]:
+    return asyncio.create_task(background.compute(partial(count, None), kind, user))
+
+
+async def test_the_result_of_the_other_process_comes_home(background: Background) -> None:
+    found, process = await counted(background, 1000)
+    assert found == 1000
+    assert process not in (0, os.getpid())
+    assert process == background.pid
 
 
 async def test_a_short_computation_does_not_wait_for_a_long_one(background: Background) -> None:
-    endless = background.start(Counting(None))
-    assert await done(Counting(10), background) is True
-    assert not endless.done.done()
+    long = endless(background)
+    assert (await counted(background, 10))[0] == 10
+    assert not long.done()
 
 
-async def test_a_cancelled_computation_brings_home_what_it_found(background: Background) -> None:
-    counting = Counting(None)
-    endless = background.start(counting)
-    await done(Counting(10), background)
-    endless.cancel()
-    assert await asyncio.wait_for(endless.done, 60) is False
-    assert counting.count > 0
+async def test_neither_users_nor_kinds_keep_each_other_out(background: Background) -> None:
+    """As many endless computations as one user may have under way, and more, delay neither other users nor other kinds."""
+    tasks = [endless(background, user="greedy") for _ in range(2 * AT_ONCE_OF_USER)]
+    assert (await counted(background, 10, user="modest"))[0] == 10
+    assert (await counted(background, 10, kind="others", user="greedy"))[0] == 10
+    assert not any(task.done() for task in tasks)
 
 
-async def test_one_that_fails_is_over_and_the_others_go_on(background: Background) -> None:
-    assert await done(Failing(5), background) is True
-    assert await done(Counting(5), background) is True
+async def test_a_long_search_delays_a_selector_check_by_less_than_50_ms(background: Background) -> None:
+    await counted(background, 1)
+
+    async def seconds() -> float:
+        began = time.perf_counter()
+        await counted(background, 100, kind="selectors")
+        return time.perf_counter() - began
+
+    alone = sorted([await seconds() for _ in range(15)])
+    search = endless(background, kind="searches")
+    beside = sorted([await seconds() for _ in range(15)])
+    assert not search.done()
+    assert beside[len(beside) // 2] - alone[len(alone) // 2] < 0.05
 
 
-async def test_if_the_process_ends_the_next_computation_gets_a_new_one(background: Background) -> None:
-    first = Counting(5)
-    await done(first, background)
-    endless = background.start(Counting(None))
-    os.kill(first.process, signal.SIGKILL)
-    assert await asyncio.wait_for(endless.done, 60) is False
-    second = Counting(5)
-    assert await done(second, background) is True
-    assert second.process != first.process
+async def test_computations_of_one_job_are_done_in_order(background: Background) -> None:
+    done: list[int] = []
+
+    async def one(number: int, upto: int) -> None:
+        await background.compute(partial(count, upto), "counts", job="in order")
+        done.append(number)
+
+    await asyncio.gather(*(one(number, upto) for number, upto in enumerate((50_000, 10_000, 10, 1))))
+    assert done == [0, 1, 2, 3]
+
+
+async def test_a_cancelled_computation_makes_room(background: Background) -> None:
+    tasks = [endless(background) for _ in range(AT_ONCE_OF_USER)]
+    await counted(background, 1, user="other")
+    waiting = asyncio.create_task(counted(background, 10))
+    for task in tasks:
+        task.cancel()
+    assert (await waiting)[0] == 10
+
+
+async def test_one_that_fails_says_why_and_the_others_go_on(background: Background) -> None:
+    with pytest.raises(ComputationFailed, match="ValueError: nobody thought of this"):
+        await background.compute(fail, "counts")
+    assert (await counted(background, 5))[0] == 5
+
+
+async def test_what_was_computed_when_the_process_ended_is_computed_in_a_new_one(background: Background) -> None:
+    _, first = await counted(background, 5)
+    lost = asyncio.create_task(counted(background, 200_000))
+    await counted(background, 5)
+    os.kill(first, signal.SIGKILL)
+    found, second = await lost
+    assert found == 200_000
+    assert second != first
+
+
+async def test_a_computation_that_ends_its_process_time_and_again_has_failed(background: Background) -> None:
+    with pytest.raises(ComputationFailed, match="ended"):
+        await background.compute(end_process, "counts")
+    assert TRIES > 1
+    assert (await counted(background, 5))[0] == 5
 
 
 async def test_closing_ends_the_process() -> None:
     background = Background()
-    counting = Counting(5)
-    await done(counting, background)
-    endless = background.start(Counting(None))
+    _, process = await counted(background, 5)
+    long = endless(background)
+    await asyncio.sleep(0)
     await background.close()
-    assert endless.done.result() is False
+    with pytest.raises(ComputationFailed):
+        await long
     with pytest.raises(ProcessLookupError):
-        os.kill(counting.process, 0)
+        os.kill(process, 0)
+
+
+async def test_a_process_without_computations_ends(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.background.background.IDLE_SECONDS", 0.0)
+    await counted(background, 5)
+    await eventually(lambda: background.pid is None)
+    assert (await counted(background, 5))[0] == 5
 
 
 async def test_what_cannot_be_sent_says_so_at_once(background: Background) -> None:
-    counting = Counting(5)
-    counting.upto = lambda: 5  # type: ignore[assignment]  # nothing that can be pickled
+    unknown: Callable[..., Any] = lambda interrupt: 5  # noqa: E731 (nothing that can be pickled)
     with pytest.raises(Exception, match="pickle"):
-        background.start(counting)
+        await background.compute(unknown, "counts")
+    assert (await counted(background, 5))[0] == 5

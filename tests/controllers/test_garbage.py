@@ -14,8 +14,8 @@ from dray.api.types.core import ConfigMap, Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
+from dray.background.turns import ALLOWANCE, WRITE
 from dray.client import Client, InProcess, Object
-from dray.client.turns import ALLOWANCE, WRITE
 from dray.controllers import ControllerManager
 from dray.controllers.garbage import Dependent, Dependents, GarbageCollector
 from dray.store import MemoryLog

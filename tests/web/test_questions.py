@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -238,10 +240,10 @@ async def test_an_answer_is_found_again_when_the_process_that_answers_is_killed(
         assert dashboard is not None
         analyst = dashboard._analyst
         assert isinstance(analyst, ClusterAnalyst)
-        process = analyst._background._process
+        process = analyst._background.pid
         assert process is not None
-        process.kill()
-        await eventually(lambda: analyst._background._process is not process)
+        os.kill(process, signal.SIGKILL)
+        await eventually(lambda: analyst._background.pid != process)
         assert (await admin.ask("match", expression="true"))["count"] == 3
 
 

@@ -43,6 +43,11 @@ class Work:
         """Go on until done or out of steps, or until told to stop; answers whether it is over."""
         raise NotImplementedError
 
+    def compute(self, interrupt: Interrupt) -> Any:
+        """Go on in a copy, in another process. Returns what was found, which the original accepts."""
+        self.run(interrupt)
+        return self.found()
+
     def found(self) -> Any:
         """What was found so far."""
         raise NotImplementedError

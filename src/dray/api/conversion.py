@@ -8,11 +8,11 @@ conversion also knows the few that differ by version (a v1alpha1 group without p
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 
 import msgspec
 
 from dray.api.custom import pruning
+from dray.api.needs import Lacking, StepNeed
 from dray.api.resources import DRA, SCHEDULING, Resource
 from dray.api.types import scheduling
 from dray.api.wire import Tree, Wire
@@ -53,23 +53,15 @@ _EVENT_NAMES = {
 _LONGEST_ERROR = 256
 _MOST_ERRORS = 10
 
-Converted = dict[tuple[str, bytes], bytes]  # wanted apiVersion and object → the object in that version
-CONVERTED: ContextVar[Converted | None] = ContextVar("CONVERTED", default=None)
-"""What webhooks have converted for the current task. Conversion does not wait: it asks for what is missing by raising."""
 
-
-class Unconverted(Exception):
-    """An object is needed in a version that only the webhook of its definition can make."""
+class ObjectConversion(StepNeed):
+    """An object in a version that only the webhook of its definition can make, as JSON."""
 
     def __init__(self, resource: Resource, version: str, tree: Tree) -> None:
-        super().__init__(f"{resource.kind} in version {version}")
+        self.key = resource.api_version(version), msgspec.json.encode(tree)
         self.resource = resource
         self.version = version
         self.tree = tree
-
-    @property
-    def key(self) -> tuple[str, bytes]:
-        return self.resource.api_version(self.version), msgspec.json.encode(self.tree)
 
 
 def to_stored(
@@ -128,15 +120,15 @@ def _rename(tree: Tree, names: dict[str, str]) -> None:
 
 
 def _custom(resource: Resource, version: str, tree: Tree) -> Tree:
-    """An object in another version: the same but for its apiVersion, or what the webhook made of it."""
+    """An object in another version: the same but for its apiVersion, or what the webhook made of it. Raises Lacking."""
     assert resource.custom is not None
     wanted = resource.api_version(version)
     if resource.custom.converts and tree["apiVersion"] != wanted:
-        missing = Unconverted(resource, version, tree)
-        found = (CONVERTED.get() or {}).get(missing.key)
-        if found is None:
-            raise missing
-        converted: Tree = msgspec.json.decode(found)
+        need = ObjectConversion(resource, version, tree)
+        known = resource.converted if resource.converted is not None else {}
+        if need.key not in known:
+            raise Lacking(known, need)
+        converted: Tree = msgspec.json.decode(known[need.key])
         return converted
     tree["apiVersion"] = wanted
     return tree

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dray.api.conversion import ObjectConversion
 from dray.api.gates import FeatureGates
 from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.bootstrap import bootstrap
@@ -22,6 +23,7 @@ from dray.apiserver.read.storage import Storage, decode
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.guards import assemble
 from dray.apiserver.served import served_versions
+from dray.apiserver.steps import RequestResolver
 from dray.apiserver.streaming.serving import PodStreams
 from dray.apiserver.watchdog import Watchdog
 from dray.apiserver.wire.documents import Documents
@@ -30,6 +32,7 @@ from dray.apiserver.wire.logs import NodeLogs
 from dray.apiserver.wire.metrics import Metrics
 from dray.apiserver.wire.nodeproxy import NodeProxy
 from dray.apiserver.wire.paths import Routes
+from dray.background import Background
 from dray.store import Cache, Log, open_log
 
 
@@ -62,10 +65,12 @@ class Running:
         storage = Storage(cache)
         self.definitions = Definitions(storage)
         conversions = Conversions(storage, settings.limits)
+        self.background = Background()
+        resolver = RequestResolver(self.background, {ObjectConversion: conversions.convert})
         guards = assemble(
             storage,
             settings.keys,
-            conversions=conversions,
+            resolver=resolver,
             find_kind=self.definitions.of_kind,
             gates=settings.gates,
             token_file=settings.token_file,
@@ -81,6 +86,7 @@ class Running:
             reviews=guards.reviews,
             issue_token=guards.tokens.request if guards.tokens else None,
             conversions=conversions,
+            resolver=resolver,
         )
         self.establishing = Establishing(self.api, self.definitions)
         self._logs = NodeLogs(storage, settings.keys if settings.authenticate else None, settings.limits)
@@ -143,5 +149,6 @@ class Running:
         await self._logs.aclose()
         await self.api.close()
         await self._admission.aclose()
+        await self.background.close()
         await self._cache.close()
         await self._log.close()

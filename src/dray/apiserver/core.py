@@ -7,6 +7,7 @@ process callers get the same typed objects that the cache holds. Left out: who t
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -33,12 +34,14 @@ from dray.apiserver.read.storage import Storage
 from dray.apiserver.read.watching import WatchedChange, Watching
 from dray.apiserver.request import APPLY_PATCH, STRATEGIC_PATCH, Answer, LogSource, Request
 from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.steps import RequestResolver
 from dray.apiserver.streaming.options import ConnectOptions
 from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import Deletion
 from dray.apiserver.write.registry import CREATED_BY_UPDATE, Registry
 from dray.apiserver.write.subresources import IssueToken, Subresources
+from dray.background import Background
 from dray.store import StoreError
 
 Options = TypeVar("Options", bound=ConnectOptions)
@@ -66,9 +69,11 @@ class ApiServer:
         reviews: Mapping[str, Review] | None = None,
         issue_token: IssueToken | None = None,
         conversions: Conversions | None = None,
+        resolver: RequestResolver | None = None,
     ) -> None:
         self.storage = storage
         self._conversions = conversions = conversions or Conversions(storage)
+        self.resolver = resolver = resolver or RequestResolver(Background())
         self.gates = gates or FeatureGates()
         self.authorizer = authorizer
         self.log_source: LogSource | None = None
@@ -76,7 +81,7 @@ class ApiServer:
         self.priority = RequestPriority()
         admission = admission or Chain(())
         commits = Commits(storage.cache, admission)
-        self._registry = registry = Registry(storage, commits, admission, self.gates, conversions)
+        self._registry = registry = Registry(storage, commits, admission, self.gates, conversions, resolver)
         deletion = Deletion(storage, commits, admission)
         self._subresources = Subresources(storage, commits, admission, registry, deletion, issue_token, conversions)
         self._admission = admission
@@ -112,6 +117,7 @@ class ApiServer:
         resource = request.resource
         assert resource.custom is not None
         seen = resource.custom.seen_in(resource, request.version or resource.stored)
+        seen = dataclasses.replace(seen, converted={})
         answer = await self._do(msgspec.structs.replace(request, resource=seen))
         try:
             return await self._conversions.answer(request, answer)
@@ -172,8 +178,8 @@ class ApiServer:
 
     async def close(self) -> None:
         """End what requests may have left computing."""
-        await self._registry.close()
         await self._conversions.aclose()
+        await self.resolver.background.close()
 
     def end_watches(self) -> None:
         """End all watches, so that their connections close when the server stops."""

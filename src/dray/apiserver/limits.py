@@ -59,7 +59,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
 LARGE = 32 * KIB  # of a body or object, above which what it comes to is worked out beside the event loop
-SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
 BACKGROUND_SECONDS = 60.0  # that a request waits for the background process
 ROW_VALUES = 5000  # that the columns of a custom object look at: 1.5 ms
 WEBHOOK_CONNECTIONS = 64  # to one webhook,

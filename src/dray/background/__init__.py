@@ -1,4 +1,4 @@
-"""Computations beside the event loop, in a process of their own: selectors, searches, compiling.
+"""Computations beside the event loop, in a process of their own: selectors, policies, schemas, searches, questions.
 
 A process, because Python runs one thread at a time. Measured with a scheduler that was busy, on a machine that was too: a
 process with a low priority left it 96 % of its speed; a thread that rested as often as it worked left 60 %, since the loop
@@ -6,7 +6,7 @@ waits for the thread to wake up each time that it passes the interpreter on; par
 left 65 %. The price: what is computed, and on what, is written down once by the loop (a millisecond for a hundred devices).
 """
 
-from dray.background.background import Background, BackgroundJob
-from dray.background.turns import Computation, Interrupt
+from dray.background.background import Background, Computation, ComputationFailed
+from dray.background.rotation import Interrupt
 
-__all__ = ["Background", "BackgroundJob", "Computation", "Interrupt"]
+__all__ = ["Background", "Computation", "ComputationFailed", "Interrupt"]

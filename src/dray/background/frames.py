@@ -7,7 +7,6 @@ import struct
 
 _LENGTH = struct.Struct(">Q")
 HEAD = _LENGTH.size
-HELLO = -1  # the number of the first message from the process that computes: it is ready
 
 
 def frame(*message: object) -> bytes:

@@ -1,7 +1,6 @@
-"""The process that computes: reads computations, lets them take turns, writes what they found.
+"""The worker process: reads computations, lets them take turns, and writes their outcomes.
 
-It has a low priority, ends with the one that started it, and leaves signals to that one. A computation that fails counts
-as over; whoever waits for it finds nothing new.
+It has a low priority, ends with the process that started it, and leaves signals to that one.
 """
 
 from __future__ import annotations
@@ -12,45 +11,50 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from dray.background.frames import HEAD, HELLO, frame, length
-from dray.background.turns import Computation, Interrupt, Turns
+from dray.background.frames import HEAD, frame, length
+from dray.background.rotation import ComputationOutcome, Interrupt, Rotation
 
 NICE = 10
 FRAMES = 50_000  # of recursion: computations share the limit, and none may lower it under another
-
-
-class _Guarded:
-    """A computation whose failure ends it, with a note where the errors of the program go."""
-
-    def __init__(self, computation: Computation) -> None:
-        self._computation = computation
-
-    def run(self, interrupt: Interrupt) -> bool:
-        try:
-            return self._computation.run(interrupt)
-        except Exception:
-            traceback.print_exc()
-            return True
-
-    def found(self) -> Any:
-        return self._computation.found()
-
-    def accept(self, found: Any) -> None:
-        raise AssertionError("it is run here")
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(FRAMES)
-    _send(frame(HELLO, True, None))
-    turns = Turns()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, turns), daemon=True).start()
+    rotation = Rotation()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, rotation), daemon=True).start()
     while True:
-        turn, is_done = turns.next()
-        _send(frame(turn.number, is_done, turn.computation.found()))
+        number, outcome = rotation.next()
+        try:
+            message = frame(number, outcome)
+        except Exception as error:  # a result that cannot be pickled
+            message = frame(number, ComputationOutcome(failed=f"{type(error).__name__}: {error}"))
+        _send(message)
+
+
+def guarded(computation: Callable[[Interrupt], Any]) -> Callable[[Interrupt], ComputationOutcome]:
+    """The same computation, which does not raise: a failure is an outcome, with a note where errors of the program go."""
+
+    def compute(interrupt: Interrupt) -> ComputationOutcome:
+        is_cancelled = False
+
+        def asked() -> bool:
+            nonlocal is_cancelled
+            is_cancelled = interrupt()
+            return is_cancelled
+
+        try:
+            return ComputationOutcome(computation(asked))
+        except Exception as error:
+            if not is_cancelled:
+                traceback.print_exc()
+            return ComputationOutcome(failed=f"{type(error).__name__}: {error}")
+
+    return compute
 
 
 def _send(message: bytes) -> None:
@@ -61,14 +65,14 @@ def _send(message: bytes) -> None:
         os._exit(0)  # nobody is there any more
 
 
-def _read(stream: BinaryIO, turns: Turns) -> None:
-    """Messages are a number, a computation, or nothing to cancel it, and the key with which it takes turns."""
+def _read(stream: BinaryIO, rotation: Rotation) -> None:
+    """Messages are a number, a computation, or None to cancel it, and its path."""
     while len(head := stream.read(HEAD)) == HEAD:
-        number, computation, key = pickle.loads(stream.read(length(head)))
+        number, computation, path = pickle.loads(stream.read(length(head)))
         if computation is None:
-            turns.cancel(number)
+            rotation.cancel(number)
         else:
-            turns.add(number, _Guarded(computation), key)
+            rotation.add(number, guarded(computation), path)
     os._exit(0)  # nobody is there any more, whatever is being computed
 
 

@@ -1,16 +1,18 @@
-"""Who answers the questions of a dashboard, without a moment of the event loop: a process with a copy of the objects.
+"""Who answers the questions of a dashboard, without a moment of the event loop: the worker process, from a copy of the objects.
 
 Python runs one thread at a time, and collecting garbage stops all of them: with 5,000 nodes, questions in a thread held the
-loop for more than a second. So they go to a process, which is told what has changed since the last question, in small
-pieces. It is started by the first question and ends when nobody has asked for a while. Left out: the answers (`_answers`).
+loop for more than a second. So they go to the worker process, which is told what has changed since the last question, in
+small pieces. It forgets its copies when nobody has asked for a while. Left out: the answers (`_answers`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -18,13 +20,13 @@ from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
 from dray.api.pools import PoolName
 from dray.api.wire import Tree
-from dray.background import Background, BackgroundJob, Interrupt
+from dray.background import Background, Computation, Interrupt
 from dray.cli._answers import Answers, Hidden, PoolAnswer, Told
 from dray.client import key_of
 from dray.web.access import ClusterFacts, QuestionError, WaitingCause
 from dray.web.rows.devices import PoolView
 
-_IDLE_SECONDS = 120.0  # after which the process ends, and its copy with it
+_IDLE_SECONDS = 120.0  # after which the copies are forgotten
 _GRACE_SECONDS = 30.0  # beyond what a question may take: for the copy, and for others before it
 _TURN_SECONDS = 0.005  # of the event loop for writing down what changed
 _COPIES = 8  # identities whose objects are kept; the one that asked longest ago goes first
@@ -36,68 +38,39 @@ _known: dict[str, Answers] = {}
 """The copies, in the process that answers."""
 
 Key = tuple[str, str]
+T = TypeVar("T")
 
 
-class Update:
-    """What changed, on its way into the copy. The first one begins a copy; one that finds none is of no use."""
-
-    def __init__(self, key: str, objects: list[Told], pools: dict[PoolName, PoolAnswer | None], hidden: Hidden) -> None:
-        self._key, self._objects, self._pools, self._hidden = key, objects, pools, hidden
-        self.begins: FeatureGates | None = None
-
-    def run(self, interrupt: Interrupt) -> bool:
-        if self.begins is not None:
-            _known[self._key] = Answers(self.begins)
-        if self._key in _known:
-            _known[self._key].take_over(self._objects, self._pools, self._hidden)
-        return True
-
-    def found(self) -> None:
-        """Nothing is sent back."""
-
-    def accept(self, found: None) -> None:
-        """Nothing comes back."""
+def _update(
+    key: str,
+    objects: list[Told],
+    pools: dict[PoolName, PoolAnswer | None],
+    hidden: Hidden,
+    begins: FeatureGates | None,
+    interrupt: Interrupt,
+) -> None:
+    """Take over what changed. The first update begins a copy; one that finds none is of no use."""
+    if begins is not None:
+        _known[key] = Answers(begins)
+    if key in _known:
+        _known[key].take_over(objects, pools, hidden)
+    gc.freeze()  # a pass of the collector over a large copy would hold up what others compute
 
 
-class Forget:
-    """A copy that is not needed any more."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def run(self, interrupt: Interrupt) -> bool:
-        _known.pop(self._key, None)
-        return True
-
-    def found(self) -> None:
-        """Nothing is sent back."""
-
-    def accept(self, found: None) -> None:
-        """Nothing comes back."""
+def _forget(key: str, interrupt: Interrupt) -> None:
+    """Drop a copy that is not needed any more."""
+    if _known.pop(key, None) is not None:
+        gc.unfreeze()
 
 
-class AnalystQuestion:
-    """A question on its way to the copy, and its answer on the way back."""
-
-    def __init__(self, key: str, kind: str, arguments: tuple[Any, ...]) -> None:
-        self._key, self._kind, self._arguments = key, kind, arguments
-        self.outcome: AnalystOutcome = AnalystOutcome()
-
-    def run(self, interrupt: Interrupt) -> bool:
-        if self._key not in _known:
-            self.outcome = AnalystOutcome(is_lost=True)
-            return True
-        try:
-            self.outcome = AnalystOutcome(getattr(_known[self._key], self._kind)(*self._arguments))
-        except QuestionError as error:
-            self.outcome = AnalystOutcome(refused=(error.text, error.field, error.code, error.status))
-        return True
-
-    def found(self) -> AnalystOutcome:
-        return self.outcome
-
-    def accept(self, found: AnalystOutcome) -> None:
-        self.outcome = found
+def _answer(key: str, kind: str, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
+    """Answer a question from a copy."""
+    if key not in _known:
+        return AnalystOutcome(is_lost=True)
+    try:
+        return AnalystOutcome(getattr(_known[key], kind)(*arguments))
+    except QuestionError as error:
+        return AnalystOutcome(refused=(error.text, error.field, error.code, error.status))
 
 
 class AnalystOutcome(NamedTuple):
@@ -161,15 +134,15 @@ def _pool(facts: ClusterFacts, name: PoolName) -> PoolAnswer | None:
 
 
 class ClusterAnalyst:
-    """Answers questions with dray's own code, in a process of its own."""
+    """Answers questions with dray's own code, in the worker process."""
 
-    def __init__(self, gates: FeatureGates | None = None) -> None:
+    def __init__(self, gates: FeatureGates | None = None, background: Background | None = None) -> None:
         self._gates = gates or FeatureGates()
-        self._background = Background()
+        self._owns_background = background is None
+        self._background = background or Background()
         self._copies: dict[str, _Copy] = {}
         self._telling = asyncio.Lock()
         self._resting: asyncio.TimerHandle | None = None
-        self._ending: asyncio.Task[None] | None = None
         self._asking = 0
 
     async def match(self, facts: ClusterFacts, expression: str, of_class: str, seconds: float) -> Tree:
@@ -194,7 +167,8 @@ class ClusterAnalyst:
         if self._resting is not None:
             self._resting.cancel()
         self._copies.clear()
-        await self._background.close()
+        if self._owns_background:
+            await self._background.close()
 
     async def _ask(self, facts: ClusterFacts, seconds: float, kind: str, *arguments: Any) -> Any:
         self._asking += 1
@@ -216,41 +190,36 @@ class ClusterAnalyst:
     ) -> AnalystOutcome:
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
-                question, job = await self._put(facts, kind, (seconds, *arguments))
-                is_done = await asyncio.shield(job.done)
+                return await (await self._put(facts, kind, (seconds, *arguments)))
         except TimeoutError:
-            await self._end()
+            self._copies.clear()
+            self._background.restart()
             raise
-        return question.outcome if is_done else AnalystOutcome(is_lost=True)
 
-    async def _put(
-        self, facts: ClusterFacts, kind: str, arguments: tuple[Any, ...]
-    ) -> tuple[AnalystQuestion, BackgroundJob]:
-        """Tell the process what has changed, and ask; one after the other, since it reads in order."""
+    async def _put(self, facts: ClusterFacts, kind: str, arguments: tuple[Any, ...]) -> asyncio.Task[AnalystOutcome]:
+        """Tell the worker process what has changed, and ask; one after the other, since it reads in order."""
         async with self._telling:
             copy = self._copies.pop(facts.key, None) or _Copy()
             hidden = (facts.unreadable, facts.unserved, facts.partial)
             async for objects, pools in copy.news(facts):
-                update = Update(facts.key, objects, pools, hidden)
-                update.begins, copy.is_new = self._gates if copy.is_new else None, False
-                self._background.start(update, _IN_ORDER)
+                begins, copy.is_new = self._gates if copy.is_new else None, False
+                self._begin(partial(_update, facts.key, objects, pools, hidden, begins))
             self._copies[facts.key] = copy  # the last one that asked
             while len(self._copies) > _COPIES:
                 oldest = next(iter(self._copies))
                 del self._copies[oldest]
-                self._background.start(Forget(oldest), _IN_ORDER)
-            question = AnalystQuestion(facts.key, kind, arguments)
-            return question, self._background.start(question, _IN_ORDER)
+                self._begin(partial(_forget, oldest))
+            return self._begin(partial(_answer, facts.key, kind, arguments))
+
+    def _begin(self, computation: Computation[T]) -> asyncio.Task[T]:
+        return asyncio.create_task(self._background.compute(computation, "questions", job=_IN_ORDER))
 
     def _rest(self) -> None:
+        """Forget all copies; the next question begins another."""
         if not self._asking:
-            self._ending = asyncio.ensure_future(self._end())
-
-    async def _end(self) -> None:
-        """End the process; the next question starts another."""
-        background, self._background = self._background, Background()
-        self._copies.clear()
-        await background.close()
+            for key in self._copies:
+                self._begin(partial(_forget, key))
+            self._copies.clear()
 
 
 def _told(found: AnalystOutcome, kind: str) -> Any:

@@ -68,7 +68,7 @@ class Mounted:
         running, args = self._running, self._args
         return Dashboard(
             ServerAccess(running, f"{'http' if args.insecure else 'https'}://{running.address}"),
-            ClusterAnalyst(running.gates),
+            ClusterAnalyst(running.gates, running.background),
             Names(args.host, socket.gethostname(), loopback_only=args.insecure),
             sessions=self._sessions,
             version=version(),

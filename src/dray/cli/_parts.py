@@ -243,8 +243,11 @@ def _scheduler(client: Client, informers: SharedInformers, running: Running, arg
     from dray.scheduler import Scheduler
 
     configuration = read_configuration(Path(args.scheduler_config) if args.scheduler_config else None)
-    give_way = running.api.priority.give_way
-    return Scheduler(client, running.gates, configuration, informers=informers, give_way=give_way).run
+    give_way, background = running.api.priority.give_way, running.background
+    scheduler = Scheduler(
+        client, running.gates, configuration, informers=informers, give_way=give_way, background=background
+    )
+    return scheduler.run
 
 
 def _after_agents(agents: Sequence[Agent], scheduler: Work) -> Work:

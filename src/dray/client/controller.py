@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import Generic
 
 from dray.api.errors import ApiError, Conflict
+from dray.background.turns import WRITE, take
 from dray.client.clock import Clock
-from dray.client.turns import WRITE, take
 from dray.client.workqueue import K, QueueClosed, WorkQueue
 
 log = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from dray.api.errors import AlreadyExists, ApiError, NotFound, ServiceUnavailabl
 from dray.api.times import timestamp
 from dray.api.types import core
 from dray.api.types.meta import ObjectMeta
+from dray.background.turns import WRITE, take
 from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client, Object
 from dray.client.metrics import EVENTS_DROPPED, EVENTS_WRITTEN
-from dray.client.turns import WRITE, take
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, cast
 
 from dray.api.errors import ApiError, Expired, Gone, NotFound
+from dray.background.turns import EVENT, in_turns
 from dray.client.backoff import Backoff
 from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client, Object, T, WatchEvent, resource_of
-from dray.client.turns import EVENT, in_turns
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast
 from dray.api.errors import NotFound
 from dray.api.resources import BY_KIND, BY_TYPE, RESOURCES, Resource
 from dray.api.types.meta import ObjectMeta, OwnerReference
+from dray.background.turns import WRITE, in_turns, take
 from dray.client import Controller, Deltas, Informer, Object, Tree, type_of
-from dray.client.turns import WRITE, in_turns, take
 from dray.controllers.context import ControllerContext
 from dray.controllers.custom import CustomResources
 from dray.controllers.ownership import (

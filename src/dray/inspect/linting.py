@@ -25,7 +25,7 @@ from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTem
 from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Wire
 from dray.cel import Features
-from dray.cel.checking import ExpressionToCheck, check
+from dray.cel.checking import check
 from dray.inspect import consumption_rules, device_rules, pod_rules
 from dray.inspect.findings import Finding
 from dray.inspect.snapshot import Snapshot
@@ -90,18 +90,18 @@ def _checked(
         return [Finding("error", place, "", f"{subject}: {error}")], None
     context = Context(
         gates,
-        lambda expression: _checked_expression(ExpressionToCheck(expression), gates)[0],
+        lambda expression: _checked_expression(expression, False, gates)[0],
         version,
-        check_derived=lambda expression: _checked_expression(ExpressionToCheck(expression, derived=True), gates),
+        check_derived=lambda expression: _checked_expression(expression, True, gates),
     )
     for wrong in validate_create(resource, object_, context):
         findings.append(Finding("error", place, wrong.field, f"{subject}: {wrong.detail}"))
     return findings, object_
 
 
-def _checked_expression(asked: ExpressionToCheck, gates: FeatureGates) -> tuple[Complaint | None, int]:
+def _checked_expression(expression: str, is_derived: bool, gates: FeatureGates) -> tuple[Complaint | None, int]:
     features = Features(gates.served("DRAConsumableCapacity"), gates.served("DRAListTypeAttributes"))
-    refusal, cost = check(asked, features)
+    refusal, cost = check(expression, is_derived, features)
     return (Complaint(refusal.reason, refusal.detail) if refusal is not None else None), cost
 
 

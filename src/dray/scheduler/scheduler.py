@@ -11,6 +11,7 @@ import time
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod
+from dray.background import Background
 from dray.client import Client, SharedInformers
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
@@ -28,7 +29,10 @@ BINDINGS_IN_FLIGHT = 100
 
 
 class Scheduler:
-    """Places the pods of its profiles. A process that has the API server too says how to give way to its requests."""
+    """Places the pods of its profiles.
+
+    A process that has the API server too says how to give way to its requests, and gives the `Background` of all its parts.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class Scheduler:
         *,
         informers: SharedInformers | None = None,
         give_way: GiveWay | None = None,
+        background: Background | None = None,
     ) -> None:
         self._owns_informers = informers is None
         self._informers = informers = informers or SharedInformers(client)
@@ -47,7 +52,9 @@ class Scheduler:
         timeouts = {name: profile.binding_timeout for name, profile in profiles.items() if has_conditions}
         self.core = SchedulerCore(objects, gates, profiles, time.time, defers=True, binding_timeouts=timeouts)
         rule_log.observe(self.core.state.placement, self.core.state.table)
-        self._thinker = Thinker(self.core.queue)
+        self._owns_background = background is None
+        self._background = background or Background()
+        self._thinker = Thinker(self.core.queue, self._background)
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)
         self._teller = Teller(client, self._tasks, time.monotonic)
         conditions = BindingConditions(timeouts, sharing, self._tasks, self._teller, objects.claim, time.time)
@@ -72,6 +79,8 @@ class Scheduler:
         finally:
             self._feed.close()
             await self._thinker.close()
+            if self._owns_background:
+                await self._background.close()
             await self._tasks.cancel()
             if self._owns_informers:
                 await self._informers.stop()

@@ -18,9 +18,9 @@ from dray.api.reasons.nodes import Unschedulable
 from dray.api.times import timestamp
 from dray.api.types.core import Pod, PodCondition, PodStatus
 from dray.api.verbosity import WHY
+from dray.background.turns import WRITE, take
 from dray.client import Client, change_status, with_conditions
 from dray.client.events import EventRecorder
-from dray.client.turns import WRITE, take
 from dray.scheduler.tasks import Tasks
 
 log = logging.getLogger(__name__)

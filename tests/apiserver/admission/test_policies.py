@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -49,6 +49,15 @@ def bound(name: str = "b", to: str = "p", actions: tuple[str, ...] = ("Deny",), 
 
 def plugin(*trees: Tree) -> ValidatingPolicies:
     return enforcing(Objects(*trees))
+
+
+@asynccontextmanager
+async def computing(plugin: ValidatingPolicies) -> AsyncIterator[ValidatingPolicies]:
+    """A plugin that may start a worker process."""
+    try:
+        yield plugin
+    finally:
+        await plugin._resolver.background.close()
 
 
 def enforcing(objects: Objects) -> ValidatingPolicies:
@@ -314,7 +323,7 @@ async def test_an_annotation_that_cannot_be_made_refuses() -> None:
 async def test_an_expression_that_runs_away_is_stopped() -> None:
     numbers = f"{list(range(400))}"
     endless = f"{numbers}.all(a, {numbers}.all(b, '{'x' * 10_000}'.matches('{'y' * 100}') || a + b >= 0))"
-    async with aclosing(plugin(policy(endless), bound())) as asked:
+    async with computing(plugin(policy(endless), bound())) as asked:
         message = await says(create(asked, pod("x")))
     assert message.endswith("actual cost limit exceeded")
 
@@ -326,18 +335,18 @@ async def test_what_takes_long_is_evaluated_in_another_process_with_the_same_ver
         f"{slow} && object.metadata.name == 'good'", f"{slow} && namespaceObject.metadata.name == 'default'"
     )
     warning = bound(actions=("Warn",))
-    async with aclosing(plugin(checks, bound(), namespace("default"))) as asked:
+    async with computing(plugin(checks, bound(), namespace("default"))) as asked:
         await create(asked, pod("good"))
         assert (await says(create(asked, pod("bad")))).startswith("failed expression: [0, 1")
-        assert asked._attempts._background.is_ready
-    async with aclosing(plugin(checks, warning, namespace("default"))) as asked:
+        assert asked._resolver.background.pid is not None
+    async with computing(plugin(checks, warning, namespace("default"))) as asked:
         assert len((await create(asked, pod("bad"))).warnings) == 1
 
 
 async def test_an_evaluation_that_takes_long_does_not_hold_the_event_loop() -> None:
     numbers = f"{list(range(32))}"
     slow = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
-    async with aclosing(plugin(policy(slow), bound())) as asked:
+    async with computing(plugin(policy(slow), bound())) as asked:
         began = time.thread_time()
         await create(asked, pod("x"))
         assert time.thread_time() - began < 0.2

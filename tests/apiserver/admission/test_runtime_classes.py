@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.errors import Forbidden
 from dray.apiserver.admission.runtime_classes import RuntimeClassAdmission, merged_tolerations
-from dray.apiserver.turns import turns
+from dray.background.turns import turns
 from tests.apiserver.admission.writing import create, update
 from tests.apiserver.reading import Objects, pod
 

@@ -10,8 +10,9 @@ import pytest
 from dray.api.types.apps import ReplicaSet, StatefulSet
 from dray.api.types.batch import Job
 from dray.api.types.core import Pod, ReplicationController
+from dray.background.thread import ON_THE_LOOP
+from dray.background.turns import ALLOWANCE, WRITE
 from dray.client import Client, Object
-from dray.client.turns import ALLOWANCE, ON_THE_LOOP, WRITE
 from dray.controllers.workloads import (
     JobController,
     ReplicaSetController,

@@ -25,7 +25,7 @@ from dray.api.users import User
 from dray.api.wire import Wire
 from dray.apiserver.read.reader import LastChange, Reader, many
 from dray.apiserver.security.authorization import refusal
-from dray.apiserver.turns import pause
+from dray.background.turns import pause
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 _WRITES: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")

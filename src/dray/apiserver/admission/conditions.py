@@ -7,19 +7,18 @@ cost too much, as in Kubernetes. What takes more than 10 ms is evaluated in anot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from functools import partial
 
+from dray.api.needs import Known
 from dray.api.types.admissionregistration import MatchCondition
-from dray.apiserver.admission.attempts import VALUES, Elsewhere, Judging, Known, Visible
-from dray.apiserver.quickly import quickly
+from dray.apiserver.admission.judging import VALUES, JudgementFailed, judged
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
-from dray.cel.errors import TooSlow
 from dray.cel.expression import Expression
 from dray.cel.limits import Interrupt
 from dray.cel.values import Value
 
 
-class ConditionsFailed(Exception):
+class ConditionsFailed(JudgementFailed):
     """No condition says no, and not all could be evaluated."""
 
 
@@ -54,33 +53,13 @@ class Conditions:
 
 
 def held(conditions: Conditions, read: Read, known: Known) -> bool:
-    """Whether conditions hold, found out quickly or in another process. Raises ConditionsFailed and Elsewhere."""
-    verdict = known.get(id(conditions))
-    if verdict is None:
-        try:
-            return conditions.hold(read, quickly())
-        except TooSlow:
-            visible = Visible(read, (name for name in VALUES if name != "params"))
-            raise Elsewhere(id(conditions), ConditionsJudging(conditions.source, visible), visible.ask) from None
-    if isinstance(verdict, str):
-        raise ConditionsFailed(verdict)
-    return cast(bool, verdict)
+    """Whether conditions hold. Raises ConditionsFailed, and Lacking if the worker process must evaluate them."""
+    there = partial(_hold, conditions.source)
+    return judged(known, id(conditions), read, conditions.hold, there, (name for name in VALUES if name != "params"))
 
 
-class ConditionsJudging(Judging):
-    """Conditions that another process evaluates. The verdict is whether they hold."""
-
-    def __init__(self, conditions: Sequence[MatchCondition], visible: Visible) -> None:
-        super().__init__(visible)
-        self._conditions = conditions
-
-    def judged(self, interrupt: Interrupt) -> bool | str:
-        """A text says why that cannot be said."""
-        conditions = Conditions(self._conditions, Compiler(params=False, composed=False))
-        try:
-            return conditions.hold(self.read, interrupt)
-        except ConditionsFailed as error:
-            return str(error)
+def _hold(conditions: Sequence[MatchCondition], read: Read, interrupt: Interrupt) -> bool:
+    return Conditions(conditions, Compiler(params=False, composed=False)).hold(read, interrupt)
 
 
 def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:

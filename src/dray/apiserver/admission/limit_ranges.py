@@ -17,7 +17,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.read.reader import Reader, many
-from dray.apiserver.turns import turns
+from dray.background.turns import turns
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 _RANGES = BY_TYPE[LimitRange]

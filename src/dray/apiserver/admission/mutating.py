@@ -17,8 +17,8 @@ from dray.api.errors import BadRequest
 from dray.api.gates import FeatureGates
 from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.matching import own_kind
+from dray.apiserver.steps import RequestResolver
 from dray.apiserver.wire.bodies import ORDINARY
 from dray.apiserver.write.patches.effort import Effort, TakesLong
 
@@ -46,14 +46,14 @@ def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
     return msgspec.structs.replace(request, object=typed)
 
 
-async def patched(attempts: Attempts, request: AdmissionRequest, patch: Callable[[Effort], Tree]) -> Tree:
-    """What a webhook or a policy makes of an object: beside the event loop if it is large, or becomes so."""
+async def patched(resolver: RequestResolver, request: AdmissionRequest, patch: Callable[[Effort], Tree]) -> Tree:
+    """What a webhook or a policy makes of an object: in the worker thread if it is large, or becomes so."""
     if not request.is_large:
         try:
-            return await attempts.settled(lambda _: patch(Effort.quick()))
+            return await resolver.run(request.user.name, False, lambda: patch(Effort.quick()))
         except TakesLong:
             request.is_large = True
-    return await attempts.settled(lambda _: patch(Effort()), beside_for=request.user.name)
+    return await resolver.run(request.user.name, True, lambda: patch(Effort()))
 
 
 def finished(

@@ -21,10 +21,10 @@ from dray.api.types.admissionregistration import (
 )
 from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
-from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.mutating import changeable
 from dray.apiserver.read.reader import Reader, many
 from dray.apiserver.security.authorization import Union
+from dray.apiserver.steps import RequestResolver, resolver_of_its_own
 
 if TYPE_CHECKING:
     from dray.apiserver.admission.policy_acting import Acting, BoundPolicy
@@ -54,14 +54,14 @@ class MutatingPolicies(Admission):
         reader: Reader,
         authorizer: Union,
         gates: FeatureGates,
-        attempts: Attempts | None = None,
+        resolver: RequestResolver | None = None,
         find_kind: FindKind | None = None,
     ) -> None:
         self._reader = reader
         self._last_changes = reader.last_change(_BINDINGS), reader.last_change(_POLICIES)
         self._authorizer = authorizer
         self._gates = gates
-        self._attempts = attempts or Attempts()
+        self._resolver = resolver or resolver_of_its_own()
         self._find_kind = find_kind
         self._seen = (-1, -1)
         self._bound: BoundPolicies[MutatingPolicy, MutatingAdmissionPolicyBinding] | None = None
@@ -72,9 +72,6 @@ class MutatingPolicies(Admission):
             return None
         tree = changeable(request)
         return self._act_all(request, tree) if tree is not None else None
-
-    async def aclose(self) -> None:
-        await self._attempts.aclose()
 
     async def reinvoke(self, request: AdmissionRequest, tree: Tree) -> bool:
         """Let policies act once more that want to after webhooks; whether they changed the object."""
@@ -118,6 +115,6 @@ class MutatingPolicies(Admission):
         from dray.apiserver.admission.policy_bindings import BoundPolicies
         from dray.apiserver.admission.policy_mutations import MutatingPolicy
 
-        self._acting = Acting(self._reader, self._authorizer, self._gates, self._attempts, self._find_kind)
+        self._acting = Acting(self._reader, self._authorizer, self._gates, self._resolver, self._find_kind)
         policies = sorted(many(self._reader, MutatingAdmissionPolicy), key=lambda one: one.metadata.name)
         return BoundPolicies(policies, bindings, MutatingPolicy)

@@ -19,7 +19,6 @@ from dray.api.gates import FeatureGates
 from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
 from dray.api.wire import Tree, tree_of
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.matching import presented
 from dray.apiserver.admission.mutating import changeable, finished, patched, put, seen
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
@@ -27,6 +26,7 @@ from dray.apiserver.admission.webhook_client import ReviewAnswer, WebhookCallFai
 from dray.apiserver.admission.webhooks import AdmissionWebhook, WebhookCall, Webhooks
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
+from dray.apiserver.steps import RequestResolver
 from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.json_patch import json_patch
 from dray.apiserver.write.patches.rejection import PatchRejected
@@ -46,11 +46,11 @@ class MutatingWebhooks(Admission):
         reader: Reader,
         authorizer: Union,
         gates: FeatureGates,
-        attempts: Attempts | None = None,
+        resolver: RequestResolver | None = None,
         policies: MutatingPolicies | None = None,
     ) -> None:
         self._policies = policies  # which have acted before, and some of which want to act again
-        self._webhooks = Webhooks(MutatingWebhookConfiguration, reader, authorizer, attempts)
+        self._webhooks = Webhooks(MutatingWebhookConfiguration, reader, authorizer, resolver)
         self._gates = gates
 
     def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
@@ -102,7 +102,7 @@ class MutatingWebhooks(Admission):
             return False
         try:
             changed = await patched(
-                self._webhooks.attempts,
+                self._webhooks.resolver,
                 request,
                 lambda effort: self._patched(request, call, operations, about, effort),
             )

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dray.api.gates import FeatureGates
 from dray.apiserver.admission import AdmissionPlugin, Chain
 from dray.apiserver.admission.admin_access import AdminAccess
-from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.claim_status import ClaimStatusRights
 from dray.apiserver.admission.limit_ranges import LimitRanger
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
@@ -31,10 +30,10 @@ from dray.apiserver.admission.signing_requests import SigningRequests
 from dray.apiserver.admission.storage_classes import DefaultStorageClass
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
 from dray.apiserver.admission.webhooks import ValidatingWebhooks
-from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.steps import RequestResolver, resolver_of_its_own
 
 ALWAYS = ("DRAAdminAccess", "DRAClaimStatus", "NodeSlices", "RoleEscalation", "SigningRequests")
 
@@ -44,7 +43,7 @@ def default_chain(
     authorizer: Union,
     rbac: Rbac,
     *,
-    conversions: Conversions | None = None,
+    resolver: RequestResolver | None = None,
     find_kind: FindKind | None = None,
     gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     root_ca: str = "",
@@ -52,8 +51,8 @@ def default_chain(
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
 ) -> Chain:
     """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
-    attempts = Attempts(conversions)
-    mutating = MutatingPolicies(reader, authorizer, gates, attempts, find_kind)
+    resolver = resolver or resolver_of_its_own()
+    mutating = MutatingPolicies(reader, authorizer, gates, resolver, find_kind)
     acting = None if mutating.name in (disabled := tuple(disabled)) else mutating
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(reader),
@@ -65,15 +64,15 @@ def default_chain(
         RuntimeClassAdmission(reader),
         SigningRequests(authorizer),
         mutating,
-        MutatingWebhooks(reader, authorizer, gates, attempts, acting),
+        MutatingWebhooks(reader, authorizer, gates, resolver, acting),
         NodeRestriction(reader),
         NodeSlices(authorizer),
         RoleEscalation(authorizer, rbac),
         AdminAccess(reader),
         *([ClaimStatusRights(authorizer)] if gates.served("DRAResourceClaimGranularStatusAuthorization") else []),
-        ValidatingPolicies(reader, authorizer, attempts, find_kind),
+        ValidatingPolicies(reader, authorizer, resolver, find_kind),
         PoolStatusLimit(reader, pool_status),
-        ValidatingWebhooks(reader, authorizer, attempts),
+        ValidatingWebhooks(reader, authorizer, resolver),
         NamespaceDefaults(reader, root_ca),
         Quota(reader, serves_extended=gates.served("DRAExtendedResource")),
     ]

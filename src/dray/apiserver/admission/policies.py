@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dray.api.custom import CustomObject
+from dray.api.needs import Known, Lacking
 from dray.api.resources import BY_TYPE, RESOURCES
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
-from dray.apiserver.admission.attempts import Attempts, Known, Missing
 from dray.apiserver.admission.mutating_policies import EXEMPT
 from dray.apiserver.read.reader import Reader, many
 from dray.apiserver.security.authorization import Union
+from dray.apiserver.steps import RequestResolver, resolver_of_its_own
 
 if TYPE_CHECKING:
     from dray.apiserver.admission.policy_enforcement import Enforcement
@@ -36,7 +37,7 @@ class ValidatingPolicies(Admission):
         self,
         reader: Reader,
         authorizer: Union,
-        attempts: Attempts | None = None,
+        resolver: RequestResolver | None = None,
         find_kind: FindKind | None = None,
     ) -> None:
         self._reader = reader
@@ -44,7 +45,7 @@ class ValidatingPolicies(Admission):
         self._authorizer = authorizer
         self._seen = (-1, -1)
         self._enforcement: Enforcement | None = None
-        self._attempts = attempts or Attempts()
+        self._resolver = resolver or resolver_of_its_own()
         self._find_kind = find_kind
 
     def validate(self, request: AdmissionRequest) -> Waiting:
@@ -58,20 +59,17 @@ class ValidatingPolicies(Admission):
         return self._ask(self._enforcement, request) if self._enforcement is not None else None
 
     def _ask(self, enforcement: Enforcement, request: AdmissionRequest) -> Waiting:
-        warnings = len(request.warnings)
+        warnings, known = len(request.warnings), Known()
 
-        def check(known: Known) -> None:
+        def check() -> None:
             del request.warnings[warnings:]
             enforcement.check(request, known)
 
         try:
-            check({})
-        except Missing as missing:
-            return self._attempts.settled(check, missing)
+            check()
+        except Lacking as lacking:
+            return self._resolver.go_on(lacking, request.user.name, False, check)
         return None
-
-    async def aclose(self) -> None:
-        await self._attempts.aclose()
 
     def _enforced(self) -> Enforcement | None:
         bindings = list(many(self._reader, ValidatingAdmissionPolicyBinding))

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 from dray.api.errors import ApiError, InternalError
 from dray.api.gates import FeatureGates
+from dray.api.needs import Known
 from dray.api.types.admissionregistration import MutatingAdmissionPolicyBinding
 from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.conditions import ConditionsFailed, held
 from dray.apiserver.admission.matching import presented
 from dray.apiserver.admission.mutating import finished, message, patched, put, seen
@@ -24,6 +24,7 @@ from dray.apiserver.admission.policy_view import PolicyView
 from dray.apiserver.admission.webhooks import Unprocessable
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
+from dray.apiserver.steps import RequestResolver
 from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.json_patch import json_patch
 from dray.apiserver.write.patches.rejection import PatchRejected, TestFailed
@@ -41,13 +42,13 @@ class Acting:
         reader: Reader,
         authorizer: Union,
         gates: FeatureGates,
-        attempts: Attempts,
+        resolver: RequestResolver,
         find_kind: FindKind | None = None,
     ) -> None:
         self._reader = reader
         self._authorizer = authorizer
         self._gates = gates
-        self._attempts = attempts
+        self._resolver = resolver
         self._find_kind = find_kind
 
     async def act(self, bound: BoundPolicy, request: AdmissionRequest, tree: Tree) -> bool:
@@ -85,9 +86,10 @@ class Acting:
         self, policy: MutatingPolicy, params: Params, version: str, request: AdmissionRequest, tree: Tree
     ) -> bool:
         """Raises ConditionsFailed and MutationFailed."""
-        attempts, changed = self._attempts, False
+        changed, known = False, Known()
         reading = self._reading(seen(request, tree), version, params)
-        if not await attempts.settled(lambda known: held(policy.conditions, reading(), known)):
+        run, user = self._resolver.run, request.user.name
+        if not await run(user, False, lambda: held(policy.conditions, reading(), known)):
             return False
         for number in range(len(policy.spec.mutations)):
             changed |= await self._mutate(policy, number, params, version, request, tree)
@@ -96,10 +98,10 @@ class Acting:
     async def _mutate(
         self, policy: MutatingPolicy, number: int, params: Params, version: str, request: AdmissionRequest, tree: Tree
     ) -> bool:
-        about = seen(request, tree)
-        reading = self._reading(about, version, params)
-        patch = await self._attempts.settled(lambda known: policy.patch(number, reading(), known))
-        changed = await patched(self._attempts, request, lambda effort: self._changed(about, version, patch, effort))
+        about, known = seen(request, tree), Known()
+        reading, run = self._reading(about, version, params), self._resolver.run
+        patch = await run(request.user.name, False, lambda: policy.patch(number, reading(), known))
+        changed = await patched(self._resolver, request, lambda effort: self._changed(about, version, patch, effort))
         return put(tree, changed)
 
     def _reading(self, about: AdmissionRequest, version: str, params: Params) -> Callable[[], Read]:

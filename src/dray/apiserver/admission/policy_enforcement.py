@@ -6,24 +6,24 @@ Left out: audit annotations are evaluated, but there is no audit log to write th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from dray.api.errors import ApiError, Forbidden, TooLarge, Unauthorized
+from dray.api.needs import Known
 from dray.api.types.admissionregistration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.admission.attempts import Elsewhere, Known, Visible
+from dray.apiserver.admission.judging import judged
 from dray.apiserver.admission.policy_bindings import Bound, BoundPolicies, matched
-from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, PolicyRefusal, PolicyVerdict
+from dray.apiserver.admission.policy_judgement import Policy, PolicyRefusal, judge_policy
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
 from dray.apiserver.admission.policy_view import PolicyView
 from dray.apiserver.admission.webhooks import Unprocessable
-from dray.apiserver.quickly import quickly
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
-from dray.cel.errors import TooSlow
 from dray.cel.values import Value
 
 _DENIALS: Mapping[str, type[ApiError]] = {
@@ -34,9 +34,6 @@ _DENIALS: Mapping[str, type[ApiError]] = {
 }
 
 Binding = ValidatingAdmissionPolicyBinding
-
-
-Asked = tuple[str, str, int]  # policy, binding, and which of its parameters
 
 
 class Denial(NamedTuple):
@@ -64,7 +61,7 @@ class Enforcement:
         self._bound = BoundPolicies(policies, bindings, Policy)
 
     def check(self, request: AdmissionRequest, known: Known) -> None:
-        """Warn about the request, or refuse it by raising an ApiError; raises Elsewhere for a verdict that takes long."""
+        """Warn about the request, or refuse it by raising an ApiError; raises Lacking for a verdict that takes long."""
         views: dict[str, PolicyView] = {}
         denials = [
             denial for bound in self._bound.about(request) for denial in self._denials(bound, request, views, known)
@@ -111,8 +108,8 @@ class Enforcement:
             yield from (Denial(policy.name, name, refusal) for refusal in failure)
             return
         for number, one in enumerate(params):
-            asked = policy.name, name, number
-            verdict = known.get(asked) or _judged(policy, view, one, asked)
+            key, there = (policy.name, name, number), partial(judge_policy, policy.source)
+            verdict = judged(known, key, partial(_read, view, one), policy.judge, there)
             if "Warn" in binding.spec.validationActions:
                 told = f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{name}'"
                 request.warnings.extend(f"{told}: {refusal.message}" for refusal in verdict.refusals)
@@ -120,15 +117,8 @@ class Enforcement:
             yield from (Denial(policy.name, name, refusal) for refusal in (*denying, *verdict.faults))
 
 
-def _judged(policy: Policy, view: PolicyView, params: Params, asked: Asked) -> PolicyVerdict:
-    def read(name: str) -> Value:
-        return params if name == "params" else view.read(name)
-
-    try:
-        return policy.judge(read, quickly())
-    except TooSlow:
-        visible = Visible(read)
-        raise Elsewhere(asked, PolicyJudging(policy.source, visible), visible.ask) from None
+def _read(view: PolicyView, params: Params, name: str) -> Value:
+    return params if name == "params" else view.read(name)
 
 
 def _denied(request: AdmissionRequest, denial: Denial) -> ApiError:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Validation
-from dray.apiserver.admission.attempts import Judging, Visible
 from dray.apiserver.admission.conditions import Conditions, ConditionsFailed, evaluate
 from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.expression import Expression
@@ -94,15 +93,9 @@ class Policy:
                 yield from self.failure(error)
 
 
-class PolicyJudging(Judging):
-    """A policy that another process asks."""
-
-    def __init__(self, policy: ValidatingAdmissionPolicy, visible: Visible) -> None:
-        super().__init__(visible)
-        self._policy = policy
-
-    def judged(self, interrupt: Interrupt) -> PolicyVerdict:
-        return Policy(self._policy).judge(self.read, interrupt)
+def judge_policy(policy: ValidatingAdmissionPolicy, read: Read, interrupt: Interrupt) -> PolicyVerdict:
+    """What a policy that is not compiled yet says."""
+    return Policy(policy).judge(read, interrupt)
 
 
 def _message(evaluation: Evaluation, check: _Check) -> str:

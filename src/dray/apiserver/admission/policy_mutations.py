@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
+from dray.api.needs import Known
 from dray.api.times import timestamp
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
-from dray.apiserver.admission.attempts import Elsewhere, Judging, Known, Visible
 from dray.apiserver.admission.conditions import Conditions, evaluate
-from dray.apiserver.quickly import quickly
+from dray.apiserver.admission.judging import JudgementFailed, judged
 from dray.cel.admission import BUDGET, OBJECT, Compiler, Evaluation, OutOfBudget, Read, Use
-from dray.cel.errors import TooSlow
 from dray.cel.limits import Interrupt
 from dray.cel.values import NANOS, Duration, Made, Timestamp, Value, format_seconds, type_name
 
@@ -25,7 +25,7 @@ _TEXT_FIELDS = ("op", "path", "from")
 _UNWRITABLE = "evaluated to a type that could not marshal to JSON"
 
 
-class MutationFailed(Exception):
+class MutationFailed(JudgementFailed):
     """A mutation has no value, or none that can be used, and why."""
 
 
@@ -53,18 +53,9 @@ class MutatingPolicy:
         self._mutations = [compiler.compile(*_expression(mutation)) for mutation in spec.mutations]
 
     def patch(self, number: int, read: Read, known: Known) -> Patch:
-        """What a mutation wants, found out quickly or in another process. Raises MutationFailed and Elsewhere."""
-        asked = id(self), number
-        verdict = known.get(asked)
-        if verdict is None:
-            try:
-                return self.evaluated(number, read, quickly())
-            except TooSlow:
-                visible = Visible(read)
-                raise Elsewhere(asked, MutationJudging(self.source, number, visible), visible.ask) from None
-        if isinstance(verdict, str):
-            raise MutationFailed(verdict)
-        return Patch(*verdict)
+        """What a mutation wants. Raises MutationFailed, and Lacking if the worker process must evaluate it."""
+        there = partial(_evaluated, self.source, number)
+        return judged(known, (id(self), number), read, partial(self.evaluated, number), there)
 
     def evaluated(self, number: int, read: Read, interrupt: Interrupt) -> Patch:
         """Raises MutationFailed, and what the interrupt raises."""
@@ -82,21 +73,8 @@ class MutatingPolicy:
         return Patch(operations=[_operation(one) for one in value])
 
 
-class MutationJudging(Judging):
-    """A mutation that another process evaluates."""
-
-    def __init__(self, policy: MutatingAdmissionPolicy, number: int, visible: Visible) -> None:
-        super().__init__(visible)
-        self._policy = policy
-        self._number = number
-
-    def judged(self, interrupt: Interrupt) -> tuple[Any, ...] | str:
-        """The patch, or a text that says why there is none."""
-        policy = MutatingPolicy(self._policy)
-        try:
-            return tuple(policy.evaluated(self._number, self.read, interrupt))
-        except MutationFailed as error:
-            return str(error)
+def _evaluated(policy: MutatingAdmissionPolicy, number: int, read: Read, interrupt: Interrupt) -> Patch:
+    return MutatingPolicy(policy).evaluated(number, read, interrupt)
 
 
 def _expression(mutation: Mutation) -> tuple[Use, str]:

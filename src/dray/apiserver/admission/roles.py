@@ -16,7 +16,7 @@ from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.authorization.escalation import compact, uncovered
 from dray.apiserver.security.authorization.policy import RBAC
 from dray.apiserver.security.authorization.rbac import Rbac
-from dray.apiserver.turns import turns
+from dray.background.turns import turns
 
 EVERYTHING = (
     PolicyRule(verbs=("*",), apiGroups=("*",), resources=("*",)),

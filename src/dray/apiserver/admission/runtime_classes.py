@@ -16,7 +16,7 @@ from dray.api.types.node import RuntimeClass
 from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
-from dray.apiserver.turns import turns
+from dray.background.turns import turns
 
 _OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _ALONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"

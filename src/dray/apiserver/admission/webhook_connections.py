@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dray.apiserver.limits import OWN_WEBHOOK_CONNECTIONS, SHARED_WEBHOOK_CONNECTIONS, WEBHOOK_CONNECTIONS
-from dray.apiserver.turns import UsersInTurn
+from dray.background.turns import UsersInTurn
 
 
 class _Places:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
+from dray.api.needs import Known
 from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import (
     MutatingWebhook,
@@ -22,7 +23,6 @@ from dray.api.types.admissionregistration import (
     ValidatingWebhookConfiguration,
 )
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.admission.attempts import Attempts, Known
 from dray.apiserver.admission.matching import described, matched_version, presented, selected
 from dray.apiserver.admission.mutating_policies import EXEMPT
 from dray.apiserver.admission.webhook_client import (
@@ -34,6 +34,7 @@ from dray.apiserver.admission.webhook_client import (
 )
 from dray.apiserver.read.reader import Reader, many
 from dray.apiserver.security.authorization import Union
+from dray.apiserver.steps import RequestResolver, resolver_of_its_own
 
 if TYPE_CHECKING:
     from dray.apiserver.admission.conditions import Conditions
@@ -82,10 +83,10 @@ class Webhooks:
         configuration: type[ValidatingWebhookConfiguration] | type[MutatingWebhookConfiguration],
         reader: Reader,
         authorizer: Union,
-        attempts: Attempts | None = None,
+        resolver: RequestResolver | None = None,
     ) -> None:
         self._configuration = configuration
-        self.attempts = attempts or Attempts()
+        self.resolver = resolver or resolver_of_its_own()
         self._reader = reader
         self._authorizer = authorizer
         self._client = WebhookClient(reader)
@@ -116,7 +117,6 @@ class Webhooks:
 
     async def aclose(self) -> None:
         await self._client.aclose()
-        await self.attempts.aclose()
 
     def configured(self) -> bool:
         seen = self._last_change.revision
@@ -134,11 +134,13 @@ class Webhooks:
         from dray.apiserver.admission.conditions import ConditionsFailed, held
         from dray.apiserver.admission.policy_view import PolicyView
 
-        def hold(known: Known) -> bool:
+        known: Known = {}
+
+        def hold() -> bool:
             return held(conditions, PolicyView(request, version, self._reader, self._authorizer).read, known)
 
         try:
-            return await self.attempts.settled(hold)
+            return await self.resolver.run(request.user.name, False, hold)
         except ConditionsFailed as error:
             if webhook.failurePolicy == "Ignore":
                 return False
@@ -150,7 +152,7 @@ class Webhooks:
         if request.dry_run and webhook.sideEffects not in ("None", "NoneOnDryRun"):
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
         seconds = webhook.timeoutSeconds or DEFAULT_SECONDS
-        about = await self.attempts.settled(lambda _: review(request, call.version))
+        about = await self.resolver.run(request.user.name, False, review, request, call.version)
         try:
             answer = await self._client.call(webhook.clientConfig, about, seconds, request.user.name)
         except WebhookCallFailed as error:
@@ -176,8 +178,8 @@ class ValidatingWebhooks(Admission):
     configured_by = (ValidatingWebhookConfiguration,)
     operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
-    def __init__(self, reader: Reader, authorizer: Union, attempts: Attempts | None = None) -> None:
-        self._webhooks = Webhooks(ValidatingWebhookConfiguration, reader, authorizer, attempts)
+    def __init__(self, reader: Reader, authorizer: Union, resolver: RequestResolver | None = None) -> None:
+        self._webhooks = Webhooks(ValidatingWebhookConfiguration, reader, authorizer, resolver)
 
     def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
         about = self._webhooks.about(request)

@@ -2,23 +2,23 @@
 
 Whoever asks in a version works in it from end to end: an object is converted when it is read, changed, judged and
 admitted in the asker's version, and converted to the stored version when it is written. States are converted in portions,
-once for all who want them at the same time, and kept as other encoded versions are. What only turns out to be needed in
-the middle of a computation is found out between two attempts at it (`settled`). A webhook that does not answer costs the
-requests that need it their time, and nobody else's. Left out: what it is asked (`conversion_review`).
+once for all who want them at the same time, and kept as other encoded versions are. What a step turns out to need in the
+middle is an `ObjectConversion`, which `convert` obtains. A webhook that does not answer costs the requests that need it
+their time, and nobody else's. Left out: what it is asked (`conversion_review`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
-from typing import TypeVar, cast
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
 from dray.api import conversion
-from dray.api.conversion import CONVERTED, Converted, Unconverted
+from dray.api.conversion import ObjectConversion
 from dray.api.custom import CustomObject
 from dray.api.decode import to_object
 from dray.api.resources import Resource
@@ -32,13 +32,11 @@ from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.request import Answer, Request
 from dray.store import KeyVersion
 
-T = TypeVar("T")
 Values = dict[StateKey, bytes]
 
 _TOGETHER = 100  # objects that a webhook is asked about at once,
 _BYTES = 256 << 10  # and about how many bytes: no answer takes long to read
 _LARGEST_ANSWER = 2 * LARGEST_OBJECT
-_ATTEMPTS = 64  # versions that a computation may turn out to need; more would hide a mistake
 
 
 class Conversions:
@@ -141,23 +139,9 @@ class Conversions:
         until = asyncio.get_running_loop().time() + self._seconds
         return (await self._trees(resource, version, [tree], until))[0]
 
-    # What turns out to be needed
-
-    async def settled(self, compute: Callable[[], T]) -> T:
-        """What a computation comes to that works on private copies, and may ask for objects in other versions."""
-        with remembering():
-            for _ in range(_ATTEMPTS):
-                try:
-                    return compute()
-                except Unconverted as missing:
-                    await self.find(missing)
-        raise AssertionError("a computation asks for the same objects again and again")
-
-    async def find(self, missing: Unconverted) -> None:
-        """Convert what was missing, for the next attempt within `remembering`."""
-        known = CONVERTED.get()
-        assert known is not None
-        known[missing.key] = encode(await self.tree(missing.resource, missing.version, missing.tree))
+    async def convert(self, need: ObjectConversion) -> bytes:
+        """An object that a step needs in another version."""
+        return encode(await self.tree(need.resource, need.version, need.tree))
 
     # The call
 
@@ -187,17 +171,6 @@ class Conversions:
         except WebhookCallFailed as error:
             raise review.failed(error) from error
         return review.read(data)
-
-
-@contextmanager
-def remembering() -> Iterator[Converted]:
-    """Within this, conversions that were found once are known."""
-    known: Converted = {}
-    token = CONVERTED.set(known)
-    try:
-        yield known
-    finally:
-        CONVERTED.reset(token)
 
 
 def _as(state: KeyVersion, value: bytes) -> KeyVersion:

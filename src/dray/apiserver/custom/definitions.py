@@ -17,7 +17,7 @@ from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.apiserver.limits import LARGE
 from dray.apiserver.read.storage import Storage
-from dray.apiserver.wire.beside import beside
+from dray.background.thread import in_thread
 from dray.store import Closed, StoreEvent
 
 ByVersion = dict[tuple[str, str], dict[str, Resource]]  # group and version → plural name
@@ -133,7 +133,7 @@ class Definitions:
         found = self._storage.cache.get(DEFINITIONS.key("", name))
         if found is not None and len(found.value or b"") > LARGE:
             kind = CustomKind(cast(CustomResourceDefinition, found.object))
-            await beside("", _ready_schemas, kind)
+            await in_thread("", _ready_schemas, kind)
             self._discard(name, self._prepared.pop(name, None))
             self._prepared[name] = kind
 
@@ -142,7 +142,7 @@ class Definitions:
         while self._unready:
             name, definition = next(iter(self._unready.items()))
             kind = CustomKind(definition)
-            await beside("", _ready_schemas, kind)
+            await in_thread("", _ready_schemas, kind)
             if self._unready.get(name) is definition:
                 del self._unready[name]
                 self._serve(name, _resource(definition, self._by_name.get(name), kind))

@@ -26,8 +26,8 @@ from dray.api.selectors import (
 )
 from dray.apiserver.limits import Limits
 from dray.apiserver.request import Answer, Request, RequestOptions
-from dray.apiserver.turns import batched, turns
 from dray.apiserver.wire.queries import OptionsInvalid
+from dray.background.turns import batched, turns
 from dray.store import Cache, KeyVersion
 from dray.store.errors import RevisionExpired
 

@@ -21,7 +21,8 @@ from dray.api.types.core import Node, Pod
 from dray.api.wire import Tree
 from dray.apiserver.read.reader import Reader, many, one
 from dray.apiserver.request import Answer, Request
-from dray.apiserver.turns import batched
+from dray.background.thread import in_thread
+from dray.background.turns import batched
 
 FIRST_WINDOW = 1.0  # seconds between the two first looks at a node
 WINDOW = 15.0  # after which the earlier look is too old to be compared with
@@ -110,7 +111,7 @@ class Measured:
 
     async def _look(self, name: str) -> Look:
         text = await self._scrape(name, PATH)
-        return await asyncio.to_thread(read_look, text, time.time())
+        return await in_thread("", read_look, text, time.time())
 
 
 def read_look(text: str, now: float) -> Look:

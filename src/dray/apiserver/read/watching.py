@@ -20,8 +20,8 @@ from dray.apiserver.outages import unavailable
 from dray.apiserver.read.listing import ListSelection, fresh, prefix_of, revision_of, selection
 from dray.apiserver.read.storage import last_state
 from dray.apiserver.request import Request, RequestOptions
-from dray.apiserver.turns import batched, turns
 from dray.apiserver.wire.queries import OptionsInvalid
+from dray.background.turns import batched, turns
 from dray.store import Cache, Closed, KeyVersion, Lagged, StoreError, StoreEvent, Watch
 from dray.store.errors import RevisionExpired
 

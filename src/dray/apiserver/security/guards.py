@@ -16,7 +16,6 @@ from dray.apiserver.admission import Chain
 from dray.apiserver.admission.plugins import default_chain
 from dray.apiserver.admission.policy_params import FindKind
 from dray.apiserver.admission.pool_status import RequestLimits
-from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.request import Request
 from dray.apiserver.security.authentication import Authenticator, read_users
@@ -26,6 +25,7 @@ from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.authorization.reviews import Reviews
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.tokens import TokenAuthority
+from dray.apiserver.steps import RequestResolver
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def assemble(
     reader: Reader,
     keys: Keys | None,
     *,
-    conversions: Conversions | None = None,
+    resolver: RequestResolver | None = None,
     find_kind: FindKind | None = None,
     gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     token_file: Path | str | None = None,
@@ -62,7 +62,7 @@ def assemble(
         reader,
         authorizer,
         rbac,
-        conversions=conversions,
+        resolver=resolver,
         find_kind=find_kind,
         gates=gates,
         root_ca=keys.authority.decode() if keys else "",

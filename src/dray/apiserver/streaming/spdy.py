@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from dray.apiserver.limits import STREAM_FRAME, STREAM_HEADERS, STREAM_WAITING, STREAMS
 from dray.apiserver.streaming.duplex import Bytes
-from dray.apiserver.turns import Steps
+from dray.background.turns import Steps
 
 _WORDS = [
     "options",

@@ -14,7 +14,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from dray.apiserver.limits import STREAM_MESSAGE
 from dray.apiserver.streaming.duplex import Bytes
-from dray.apiserver.turns import Steps
+from dray.background.turns import Steps
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 NORMAL, TOO_LARGE = 1000, 1009

@@ -19,11 +19,11 @@ from dray.apiserver.read.kept import EncodedCache
 from dray.apiserver.read.storage import Form, Storage, encode
 from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.request import Answer, Request
-from dray.apiserver.turns import batched
 from dray.apiserver.wire import tables
 from dray.apiserver.wire.bodies import JSON, PROTOBUF
 from dray.apiserver.wire.negotiation import Accepted
 from dray.apiserver.wire.pieces import Part
+from dray.background.turns import batched
 from dray.store import KeyVersion
 
 INITIAL_END = "k8s.io/initial-events-end"

@@ -20,11 +20,11 @@ from dray.api.resources import Resource
 from dray.api.users import User
 from dray.apiserver.limits import Limits
 from dray.apiserver.security.authorization import Attributes, Union
-from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import media_type
 from dray.apiserver.wire.discovery import V2, V2BETA1, Discovery, etag
 from dray.apiserver.wire.metrics import Metrics
 from dray.apiserver.wire.paths import UnknownGroup, UnknownResource, WrongMethod
+from dray.background.thread import in_thread
 from dray.store import Cache, StoreError
 
 JSON = b"application/json"
@@ -232,7 +232,7 @@ async def _openapi_document(made: DocumentsMade, parts: list[str], accept: str) 
     packed = parts[1] == "v2" and media.startswith("application/com.github.proto-openapi")
     kept, name = made.described, "v2.protobuf" if packed else "/".join(parts[1:])
     if name not in kept:
-        kept[name] = await beside("", _openapi_made, made, name)
+        kept[name] = await in_thread("", _openapi_made, made, name)
     return kept[name]
 
 

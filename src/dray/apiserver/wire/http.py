@@ -26,9 +26,7 @@ from dray.apiserver.request import NOTHING_TWICE, Answer, Request, RequestOption
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.streaming.options import NodeProxyOptions, connect_options
 from dray.apiserver.streaming.serving import STREAMED, PodStreams, upgrade_of
-from dray.apiserver.turns import pause, turns
 from dray.apiserver.wire.answers import AnswerWriter, ListAnswer, written
-from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import JSON, PROTOBUF, Reading, read_body, read_patch, require_kind
 from dray.apiserver.wire.documents import HEALTH, Document, Documents, document_parts
 from dray.apiserver.wire.listings import Listing, Listings
@@ -43,6 +41,8 @@ from dray.apiserver.wire.statuses import status_body, warning_headers
 from dray.apiserver.wire.streams import Stream, copy
 from dray.apiserver.wire.tables import include_policy
 from dray.apiserver.write.subresources import delete_options
+from dray.background.thread import in_thread
+from dray.background.turns import pause, turns
 
 logger = logging.getLogger(__name__)
 
@@ -373,7 +373,7 @@ class HttpCall:
         if media == JSON or len(body) < LARGE:
             body, content_type = written(body, media, self._pretty())
         else:
-            body, content_type = await beside(self._user.name, written, body, media, False)  # others should not wait
+            body, content_type = await in_thread(self._user.name, written, body, media, False)  # others should not wait
         await self.reply(code, body, content_type)
 
     async def _reply_parts(
@@ -459,7 +459,7 @@ class HttpCall:
 
 async def _apart(request: Request, read: Callable[..., Any], *arguments: Any) -> Any:
     """Read a body, a large one beside the event loop: it takes long, and others should not wait."""
-    return await beside(request.user.name, read, *arguments) if request.is_large else read(*arguments)
+    return await in_thread(request.user.name, read, *arguments) if request.is_large else read(*arguments)
 
 
 def _has_protobuf(target: RequestTarget) -> bool:

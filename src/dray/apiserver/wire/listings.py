@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from dray.apiserver.limits import Limits
-from dray.apiserver.turns import turns
 from dray.apiserver.wire.answers import ListAnswer, yaml_text
-from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import JSON, PROTOBUF
 from dray.apiserver.wire.pieces import Whole, gathered
+from dray.background.thread import in_thread
+from dray.background.turns import turns
 
 _TOGETHER = 16  # items that are written as YAML at once
 
@@ -73,7 +73,7 @@ class Listings:
         def some() -> bytes:
             return b"".join([yaml_text([item]) for item in islice(items, _TOGETHER)])
 
-        while text := await beside(user, some):
+        while text := await in_thread(user, some):
             for piece in gathered((head, text), self._piece):
                 if piece:
                     yield piece

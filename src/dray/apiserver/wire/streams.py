@@ -14,10 +14,10 @@ from typing import Any
 from dray.api.errors import ApiError
 from dray.apiserver.read.storage import Form
 from dray.apiserver.read.watching import WatchedChange
-from dray.apiserver.turns import turns
 from dray.apiserver.wire.answers import AnswerWriter, error_event
 from dray.apiserver.wire.negotiation import Accepted
 from dray.apiserver.wire.pieces import gathered
+from dray.background.turns import turns
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

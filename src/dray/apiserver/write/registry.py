@@ -10,7 +10,7 @@ replacing a part of their object (`subresources`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -29,6 +29,7 @@ from dray.api.errors import (
     not_found,
 )
 from dray.api.gates import FeatureGates
+from dray.api.needs import Known
 from dray.api.resources import Resource
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.wire import Tree, Wire
@@ -46,7 +47,7 @@ from dray.apiserver.request import (
     Request,
     copied,
 )
-from dray.apiserver.wire.beside import beside
+from dray.apiserver.steps import RequestResolver
 from dray.apiserver.wire.bodies import ORDINARY
 from dray.apiserver.wire.slots import OneByOne
 from dray.apiserver.write import identity, managers
@@ -57,7 +58,7 @@ from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.memo import Memo, question_of
 from dray.apiserver.write.patches import Applied, Effort, TakesLong, json_patch, merge_patch, strategic_merge
 from dray.apiserver.write.scales import scale_of
-from dray.apiserver.write.validators import NOTHING, Validators
+from dray.apiserver.write.validators import Validators
 from dray.store import KeyVersion, RevisionConflict
 
 T = TypeVar("T")
@@ -79,19 +80,23 @@ class Registry:
     """The writes of every resource."""
 
     def __init__(
-        self, storage: Storage, commits: Commits, admission: Chain, gates: FeatureGates, conversions: Conversions
+        self,
+        storage: Storage,
+        commits: Commits,
+        admission: Chain,
+        gates: FeatureGates,
+        conversions: Conversions,
+        resolver: RequestResolver,
     ) -> None:
         self._storage = storage
         self._conversions = conversions
+        self._resolver = resolver
         self._commits = commits
         self._admission = admission
         self._finish = Finish(storage, gates)
         self._validators = Validators(gates)
         self._memo = Memo()
         self._unfolding = OneByOne()
-
-    async def close(self) -> None:
-        await self._validators.close()
 
     # Creation
 
@@ -126,8 +131,7 @@ class Registry:
 
     async def _create_tree(self, request: Request) -> Answer:
         request.is_large = _is_large(request)
-        begun = await _beside(request, self._begun, request) if request.is_large else self._begun(request)
-        tree, warnings, generates = begun
+        tree, warnings, generates = await self._run(request, self._begun, request)
         metadata = tree["metadata"]
         for _ in range(_ATTEMPTS):
             tried = metadata.get("name")
@@ -160,20 +164,14 @@ class Registry:
         request.is_large |= admission.is_large  # webhooks and policies may have made it so
         identity.settle(request, metadata, uid, created)
         admission.name = metadata.get("name") or ""
-        new, arguments = self._finish.new, (request, tree, admission.warnings)
-        obj = await _beside(request, new, *arguments) if request.is_large else new(*arguments)
+        obj = await self._run(request, self._finish.new, request, tree, admission.warnings)
         admission.warnings += strategy.unused(request.resource) + strategy.warnings(request.resource, obj)
         return await self._store(request, admission, obj, validation.validate_create)
 
     async def _store(self, request: Request, admission: AdmissionRequest, obj: Wire, judge: Judge) -> Answer:
         """Store a new object; raises the store's Conflict when there is one of its name."""
         resource = admission.resource
-        checks = self._validators
-        errors = None if request.is_large else checks.validated(partial(judge, resource, obj, checks.context(request)))
-        if errors is None:
-            errors = await self._waited_for(request, partial(judge, resource, obj))
-        if errors:
-            raise Invalid(resource, admission.name, errors)
+        await self._check(request, admission.name, partial(judge, resource, obj))
         admission.object = obj
         if resource.converts:  # before admission holds anything, since it may take long
             obj = await self._conversions.stored(resource, cast(CustomObject, obj))
@@ -196,8 +194,7 @@ class Registry:
             if current is None and request.resource.qualified in CREATED_BY_UPDATE and not request.subresource:
                 return await self.create(msgspec.structs.replace(request, body=body))
             request.is_large = _is_large(request, current)
-            read, arguments = self._finish.read, (request, body, current)
-            tree, warnings = await _beside(request, read, *arguments) if request.is_large else read(*arguments)
+            tree, warnings = await self._run(request, self._finish.read, request, body, current)
             if current is None:  # known only now, since a body that cannot be read is refused first
                 raise not_found(resource, request.name)
             if not conditional and not unconditional:
@@ -233,10 +230,7 @@ class Registry:
                 if (obj := self._finish.with_metadata(request, current)) is not None:
                     return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
                 original = original or encode(request.body)
-                patched, arguments = self._patched, (request, current, original)
-                tree, warnings = (
-                    await _beside(request, patched, *arguments) if request.is_large else patched(*arguments)
-                )
+                tree, warnings = await self._run(request, self._patched, request, current, original)
                 return await self._replace(request, current, tree, warnings)
             except RevisionConflict:
                 continue
@@ -249,8 +243,7 @@ class Registry:
             raise conflict(request.resource, request.name, MODIFIED)
         if (obj := self._finish.with_status(request, old, body.status)) is not None:
             return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
-        read = self._with_status
-        tree, warnings = await _beside(request, read, request, current) if request.is_large else read(request, current)
+        tree, warnings = await self._run(request, self._with_status, request, current)
         return await self._replace(request, current, tree, warnings)
 
     def _with_status(self, request: Request, current: KeyVersion) -> tuple[Tree, list[str]]:
@@ -262,9 +255,8 @@ class Registry:
         for _ in range(_ATTEMPTS):
             current = await self._current(request)
             request.is_large = _is_large(request, current)
-            applied = await self._applied(request, current, original)
-            read, arguments = self._finish.read, (request, applied.tree, current)
-            tree, warnings = await _beside(request, read, *arguments) if request.is_large else read(*arguments)
+            applied = await self._run(request, _applied, request, current, original)
+            tree, warnings = await self._run(request, self._finish.read, request, applied.tree, current)
             try:
                 if current is not None:
                     return await self._replace(request, current, tree, warnings, applied.managed)
@@ -302,12 +294,7 @@ class Registry:
     ) -> Answer:
         """Store what takes the place of the current state; raises the store's Conflict when somebody was faster."""
         resource, subresource, old = request.resource, request.subresource, current.object
-        checks, judge, about = self._validators, validation.validate_update, (resource, obj, old, subresource)
-        errors = None if request.is_large else checks.validated(partial(judge, *about, checks.context(request)))
-        if errors is None:
-            errors = await self._waited_for(request, partial(judge, *about))
-        if errors:
-            raise Invalid(resource, request.name, errors)
+        await self._check(request, request.name, partial(validation.validate_update, resource, obj, old, subresource))
         if not subresource:
             admission.warnings += strategy.warnings(resource, obj, old)
         admission.object, admission.old = obj, old
@@ -326,21 +313,17 @@ class Registry:
             version = await self._commits.write(admission, current.key, obj, expected=current.revision, value=value)
         return Answer(version=version, warnings=admission.warnings)
 
-    async def _waited_for(
-        self, request: Request, judge: Callable[[validation.Context], list[FieldError]]
-    ) -> list[FieldError]:
-        """What validation finds wrong where that takes waiting: an object is large, or expressions were not known yet."""
-        checks, known, is_large = self._validators, NOTHING, request.is_large
-        if is_large:
-            checks = checks.apart()
-        else:
-            known = await checks.find_out(known)
-        validated, validate = checks.validated, partial(judge, checks.context(request))
-        while True:
-            errors = await _beside(request, validated, validate, known) if is_large else validated(validate, known)
-            if errors is not None:
-                return errors
-            known = await checks.find_out(known)
+    async def _check(
+        self, request: Request, name: str, judge: Callable[[validation.Context], list[FieldError]]
+    ) -> None:
+        """Raises Invalid if validation finds something wrong."""
+        errors = await self._run(request, self._validators.errors, request, Known(), judge)
+        if errors:
+            raise Invalid(request.resource, name, errors)
+
+    def _run(self, request: Request, step: Callable[..., T], *arguments: Any) -> Awaitable[T]:
+        """The result of a step of a write."""
+        return self._resolver.run(request.user.name, request.is_large, step, *arguments)
 
     def _found(self, request: Request) -> KeyVersion | None:
         return self._storage.cache.get(request.resource.key(request.namespace, request.name))
@@ -352,26 +335,15 @@ class Registry:
             return found
         return await self._conversions.state(request.resource, found)
 
-    # Where versions differ, a computation may need more of them than the one that the writer works in.
-
-    async def _applied(self, request: Request, current: KeyVersion | None, original: bytes) -> Applied:
-        def apply() -> Applied:
-            return managers.apply(msgspec.structs.replace(request, body=msgspec.json.decode(original)), current)
-
-        if request.resource.converts:
-            return await self._conversions.settled(apply)
-        return await _beside(request, apply) if request.is_large else apply()
-
     async def _changed(
         self, request: Request, tree: Tree, current: KeyVersion, entries: Entries | None, warnings: list[str]
     ) -> Wire:
         changed = self._finish.changed
         if not request.resource.converts:
-            arguments = (request, tree, current, entries, warnings)
-            return await _beside(request, changed, *arguments) if request.is_large else changed(*arguments)
-        original = encode(tree)
-        return await self._conversions.settled(
-            lambda: changed(request, msgspec.json.decode(original), current, entries, warnings)
+            return await self._run(request, changed, request, tree, current, entries, warnings)
+        original = encode(tree)  # the step may run several times, and changes what it is given
+        return await self._run(
+            request, lambda: changed(request, msgspec.json.decode(original), current, entries, warnings)
         )
 
     async def _stored_form(self, request: Request, obj: Wire, current: KeyVersion) -> tuple[Wire, KeyVersion]:
@@ -423,9 +395,8 @@ def _check_mutated(request: Request, metadata: Tree, current: KeyVersion) -> Non
         raise Invalid(request.resource, request.name, errors)
 
 
-async def _beside(request: Request, work: Callable[..., T], *arguments: object) -> T:
-    """A step of a write that is large, beside the event loop: some time later."""
-    return await beside(request.user.name, work, *arguments)
+def _applied(request: Request, current: KeyVersion | None, original: bytes) -> Applied:
+    return managers.apply(msgspec.structs.replace(request, body=msgspec.json.decode(original)), current)
 
 
 def _asked(request: Request, operation: Operation, name: str, tree: Tree | None = None) -> AdmissionRequest:

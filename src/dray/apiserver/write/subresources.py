@@ -20,7 +20,6 @@ from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.request import JSON_PATCH, Answer, Request, RequestOptions
-from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import Deletion
@@ -29,6 +28,7 @@ from dray.apiserver.write.identity import now
 from dray.apiserver.write.patches import json_patch, merge_patch
 from dray.apiserver.write.registry import Registry
 from dray.apiserver.write.scales import check_replicas, read_scale, scale_of, scale_patch
+from dray.background.thread import in_thread
 from dray.store import KeyVersion, RevisionConflict
 
 PLAIN = ("approval", "status", "finalize", "ephemeralcontainers", "resize")
@@ -174,7 +174,7 @@ class Subresources:
         body = request.body
         if request.verb == "patch":
             apply = json_patch if request.options.patch_type == JSON_PATCH else merge_patch
-            body = await beside(request.user.name, apply, tree, body)
+            body = await in_thread(request.user.name, apply, tree, body)
         scale, warnings = await self._admit_scale(request, read_scale(body, request.name), current)
         uid = current.metadata.uid
         if scale.metadata.uid not in ("", uid):

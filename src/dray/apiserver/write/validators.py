@@ -1,76 +1,161 @@
-"""What validation needs to know of this server: its gates, and checkers of expressions. Left out: the rules themselves."""
+"""What validation needs to know of this server: its gates, and checkers of expressions and schemas.
+
+Checking never holds up the event loop, however many and long the expressions are. Short selectors are checked at once, up
+to a limit for each write; custom resources are judged on the loop for 10 ms. All else is a need of the validation, which
+the worker process computes; then the validation runs again. Left out: the rules themselves (`dray.api.validation`),
+compiling (`dray.cel`), schemas (`dray.api.custom`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from dray.api import validation
+from dray.api.custom import SchemaNode
+from dray.api.custom.judgement import judged
 from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
+from dray.api.needs import Known, Lacking
+from dray.api.wire import Tree
 from dray.apiserver.request import Request
-from dray.apiserver.write.rule_checks import RuleChecks
-from dray.apiserver.write.selector_checks import SelectorChecks, Verdicts
+from dray.apiserver.steps import quickly
+from dray.background.resolver import Computing
+from dray.cel.errors import TooSlow
+from dray.cel.limits import Interrupt
 
-Validate = Callable[[], list[FieldError]]
+if TYPE_CHECKING:
+    from dray.cel import Features
+    from dray.cel.checking import Checked
 
+AT_ONCE = 512  # characters of selectors, or of the rules of a schema, that a write may have checked on the loop: 20 ms
+KEPT = 1024  # answers about short selectors: most objects are made from a few templates
 
-class Known(NamedTuple):
-    """What was found out about expressions for one validation."""
+Judge = Callable[[validation.Context], list[FieldError]]
 
-    rules: Mapping[Hashable, Any]
-    selectors: Verdicts
-
-
-NOTHING = Known({}, {})
+_encode = msgspec.json.Encoder().encode
 
 
 class Validators:
-    """The contexts of validation, one for each version that clients speak."""
+    """Makes the contexts of validations."""
 
-    def __init__(self, gates: FeatureGates, selectors: SelectorChecks | None = None, rules: RuleChecks | None = None):
-        self._gates = gates
-        self._selectors = selectors or SelectorChecks(gates)
-        self._rules = rules or RuleChecks()
-        self._contexts: dict[str, validation.Context] = {}
+    def __init__(self, gates: FeatureGates) -> None:
+        self.gates = gates
+        self._kept: dict[tuple[str, bool], Checked] = {}
 
-    def apart(self) -> Validators:
-        """The same for one validation in another thread: it shares nothing that a validation writes to."""
-        return Validators(self._gates, self._selectors.apart(), self._rules.apart())
-
-    def validated(self, validate: Validate, known: Known = NOTHING) -> list[FieldError] | None:
-        """What validation finds wrong; None where it takes waiting to know (`find_out`), which is rare."""
-        rules, selectors = self._rules, self._selectors
-        rules.start(known.rules)
-        selectors.start(known.selectors)
-        errors = validate()
-        return None if rules.missing or selectors.missing else errors
-
-    async def find_out(self, known: Known) -> Known:
-        """What the validation that has just been done knew and lacked."""
-        if self._rules.missing:
-            return known._replace(rules=await self._rules.find_out())
-        return known._replace(selectors=await self._selectors.find_out())
-
-    async def close(self) -> None:
-        await self._selectors.close()
-        await self._rules.close()
-
-    def context(self, request: Request) -> validation.Context:
-        version = request.version or request.resource.stored
-        context = self._contexts.get(version)
-        if context is None:
-            context = validation.Context(
-                self._gates,
-                self._selectors.check,
-                version,
+    def errors(self, request: Request, known: Known, judge: Judge) -> list[FieldError]:
+        """What validation finds wrong: a step, which may run in another thread. Raises Lacking."""
+        checks = _ValidationChecks(self, known)
+        errors = judge(
+            validation.Context(
+                self.gates,
+                checks.selector,
+                request.version or request.resource.stored,
                 _policy_expressions,
-                check_derived=self._selectors.check_derived,
-                rule_faults=self._rules.faults,
-                object_errors=self._rules.errors,
+                checks.derived,
+                checks.rule_faults,
+                checks.object_errors,
             )
-            self._contexts[version] = context
-        return context
+        )
+        if checks.lacking:
+            raise Lacking(known, *checks.lacking.values())
+        return errors
+
+    def known(self, asked: tuple[str, bool]) -> Checked | None:
+        return self._kept.get(asked)
+
+    def check(self, expression: str, is_derived: bool) -> Checked:
+        """Check a short expression, and keep the answer."""
+        from dray.cel import checking  # late: most servers start without a selector to check
+
+        checked = self._kept[expression, is_derived] = checking.check(expression, is_derived, self.features)
+        if len(self._kept) > KEPT:
+            self._kept.pop(next(iter(self._kept.copy())), None)  # another thread may add one meanwhile
+        return checked
+
+    @property
+    def features(self) -> Features:
+        from dray.cel import Features
+
+        return Features(self.gates.served("DRAConsumableCapacity"), self.gates.served("DRAListTypeAttributes"))
+
+
+class _ValidationChecks:
+    """The checkers of one validation. They answer as if all were well where they lack something."""
+
+    def __init__(self, validators: Validators, known: Known) -> None:
+        self._validators = validators
+        self._known = known
+        self._room = AT_ONCE
+        self.lacking: dict[Any, Computing] = {}
+
+    def selector(self, expression: str) -> validation.Complaint | None:
+        """What is wrong with a selector."""
+        return self.derived(expression, False)[0]
+
+    def derived(self, expression: str, is_derived: bool = True) -> tuple[validation.Complaint | None, int]:
+        """What is wrong with a derived attribute, and what it costs at most."""
+        key, validators = (expression, is_derived), self._validators
+        checked: Checked | None = validators.known(key) or self._known.get(key)
+        if checked is None and len(expression) > self._room:
+            from dray.cel import checking
+
+            compute = partial(checking.check, expression, is_derived, validators.features)
+            self.lacking[key] = Computing(key, "selectors", compute)
+            return None, 0
+        if checked is None:
+            self._room -= len(expression)
+            checked = validators.check(*key)
+        refusal = checked.refusal
+        return validation.Complaint(refusal.reason, refusal.detail) if refusal is not None else None, checked.cost
+
+    def rule_faults(self, node: SchemaNode) -> Iterable[FieldError]:
+        """What is wrong with the rules of a schema."""
+        if not node.has_rules:
+            return ()
+        from dray.apiserver.custom import rule_checking  # late: most servers have no custom resources
+
+        schema = _encode(node.schema)
+        if _length(node) <= AT_ONCE and schema not in self._known:
+            try:
+                return list(rule_checking.faults(node, quickly()))
+            except TooSlow:  # rules are asked about defaults, which may be long
+                pass
+        return self._answer(schema, partial(rule_checking.faults_of, schema))
+
+    def object_errors(self, node: SchemaNode, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
+        """What a schema and its rules say against an object."""
+        if not self._known:
+            try:
+                return judged(node, tree, old, _rules, quickly())
+            except TooSlow:
+                pass
+        from dray.apiserver.custom import rule_checking
+
+        key = id(node), _encode(tree), _encode(old)
+        return self._answer(key, partial(rule_checking.object_errors, _encode(node.schema), tree, old))
+
+    def _answer(self, key: Any, compute: Callable[[Interrupt], list[FieldError]]) -> Iterable[FieldError]:
+        if key in self._known:
+            return cast(Iterable[FieldError], self._known[key])
+        self.lacking[key] = Computing(key, "schemas", compute)
+        return ()
+
+
+def _rules(node: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrupt) -> Iterable[FieldError]:
+    from dray.apiserver.custom.rules import errors  # late: most schemas have no rules
+
+    return errors(node, tree, old, interrupt)
+
+
+def _length(node: SchemaNode) -> int:
+    """How many characters the rules of a schema have."""
+    own = sum(len(rule.rule) + len(rule.message_expression) for rule in node.rules)
+    below = [*node.properties.values(), *filter(None, (node.additional, node.items))]
+    return own + sum(_length(part) for part in below if part.has_rules)
 
 
 def _policy_expressions(params: bool, composed: bool) -> validation.PolicyCheck:

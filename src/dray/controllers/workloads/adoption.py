@@ -15,9 +15,10 @@ from dray.api.errors import Conflict, Invalid, NotFound
 from dray.api.selectors import LabelRequirements
 from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.api.wire import Tree
+from dray.background.thread import beside
+from dray.background.turns import WRITE, take
 from dray.client import Client, Informer, Object, PatchKind
 from dray.client.interface import T
-from dray.client.turns import WRITE, beside, take
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.pods import is_deleting
 from dray.controllers.workloads.writes import OwnWrites

@@ -12,8 +12,8 @@ from dray.api.errors import ApiError
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ControllerRevision, DaemonSet
 from dray.api.types.core import Node, Pod
+from dray.background.thread import beside
 from dray.client import Deltas, key_of
-from dray.client.turns import beside
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import daemons
 from dray.controllers.workloads.adoption import Adoption

@@ -15,8 +15,9 @@ from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.selectors import label_selector
 from dray.api.types.batch import Job, JobStatus
 from dray.api.types.core import Pod
+from dray.background.thread import beside
+from dray.background.turns import in_turns
 from dray.client import Controller, Deltas, Key, PatchKind, key_of
-from dray.client.turns import beside, in_turns
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controller_of
 from dray.controllers.workloads.completion import (

@@ -1,7 +1,7 @@
 """Creates and deletes pods for their owners: in growing batches, with an event for each, remembered until the copy shows it.
 
 A batch is twice the size of the one before as long as all goes well, so an owner whose pods are refused costs one
-request and not a thousand. Each request waits for its share of the event loop (`dray.client.turns`), so other requests go
+request and not a thousand. Each request waits for its share of the event loop (`dray.background.turns`), so other requests go
 first. Left out: how many pods there should be.
 """
 
@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from dray.api.errors import ApiError, Forbidden, NotFound
 from dray.api.types.core import Pod
+from dray.background.turns import WRITE, take
 from dray.client import Client, EventRecorder, Object, Tree
-from dray.client.turns import WRITE, take
 from dray.controllers.workloads.writes import OwnWrites
 
 # So many in one sync and no more: an owner with a great wish lets the others have their turn. Kubernetes' figure.

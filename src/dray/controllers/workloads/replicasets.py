@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod, ReplicationController
-from dray.client.turns import beside
+from dray.background.thread import beside
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controlled, controller_of, index_by_controller
 from dray.controllers.workloads.loop import WorkloadLoop

@@ -12,7 +12,8 @@ from dray.api.errors import AlreadyExists, ApiError, NotFound
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ControllerRevision, StatefulSet
 from dray.api.types.core import PersistentVolumeClaim, Pod
-from dray.client.turns import WRITE, beside, take
+from dray.background.thread import beside
+from dray.background.turns import WRITE, take
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import stateful
 from dray.controllers.workloads.adoption import Adoption

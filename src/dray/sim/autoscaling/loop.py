@@ -22,6 +22,7 @@ from dray.api.reasons import wording
 from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node, Pod
 from dray.api.wire import Wire
+from dray.background.thread import in_thread
 from dray.client import Client, SharedInformers
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
@@ -141,7 +142,7 @@ class Autoscaler:
         seen = versions, view.groups, view.ordered, view.closed, view.leaving
         if self._last is None or self._last[0] != seen or self._last[1].is_waiting:
             self._last = None
-            decision = await asyncio.to_thread(decide, view)
+            decision = await in_thread("autoscaling", decide, view)
             self._last = seen, decision
         return self._last[1]
 

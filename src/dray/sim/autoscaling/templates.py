@@ -18,7 +18,7 @@ from dray.api.types.core import Node, Taint
 from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Tree, Wire
-from dray.cel.checking import ExpressionToCheck, check
+from dray.cel.checking import check
 from dray.sim import hardware, profiles
 from dray.sim.copies import node_like, slice_like
 from dray.sim.profiles import NodeProfile, ProfileError
@@ -62,7 +62,7 @@ def faults(template: Template, gates: FeatureGates) -> Iterator[str]:
 
 
 def _complaint(expression: str) -> Complaint | None:
-    refusal = check(ExpressionToCheck(expression)).refusal
+    refusal = check(expression, is_derived=False).refusal
     return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
 
 

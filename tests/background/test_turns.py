@@ -6,7 +6,8 @@ import asyncio
 import threading
 from collections import Counter
 
-from dray.client.turns import ALLOWANCE, ON_THE_LOOP, WRITE, beside, in_turns, take
+from dray.background.thread import ON_THE_LOOP, beside
+from dray.background.turns import ALLOWANCE, WRITE, in_turns, take
 from tests.waiting import within
 
 

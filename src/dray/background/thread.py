@@ -1,4 +1,4 @@
-"""Work that cannot be cut into slices and takes long, on large bodies above all: done beside the event loop, by one thread.
+"""The one worker thread of a process, for pure steps that cannot be cut into slices, on large bodies above all.
 
 More threads would not do more, since only one runs at a time, but would take the event loop's turns as often as they are.
 Users take turns at the thread as they do on the loop (`turns`).
@@ -12,11 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from dray.apiserver.turns import UsersInTurn
+from dray.background.turns import UsersInTurn
 
 T = TypeVar("T")
 
-_THREAD = ThreadPoolExecutor(1, "beside")
+# Objects that a computation may look at on the loop itself; for more it takes the thread.
+ON_THE_LOOP = 500
+
+_THREAD = ThreadPoolExecutor(1, "beside the event loop")
 
 
 class _WaitingUsers:
@@ -48,10 +51,17 @@ class _WaitingUsers:
 _QUEUES: WeakKeyDictionary[asyncio.AbstractEventLoop, _WaitingUsers] = WeakKeyDictionary()
 
 
-async def beside(user: str, work: Callable[..., T], *arguments: object) -> T:
-    """What the work comes to, some time later; `user` says whose turn it takes."""
+async def in_thread(user: str, work: Callable[..., T], *arguments: object) -> T:
+    """The result of a step, computed by the worker thread in the turn of a user."""
     loop = asyncio.get_running_loop()
     queue = _QUEUES.get(loop)
     if queue is None:
         queue = _QUEUES[loop] = _WaitingUsers()
     return await queue.run(user, work, *arguments)
+
+
+async def beside(size: int, compute: Callable[..., T], *arguments: object) -> T:
+    """The result of a pure computation of a controller that looks at `size` objects: in the thread if they are many."""
+    if size <= ON_THE_LOOP:
+        return compute(*arguments)
+    return await in_thread("controllers", compute, *arguments)

@@ -1,0 +1,91 @@
+"""Runs pure steps until they lack nothing.
+
+A step that needs something that takes waiting raises `Lacking` with its needs as data. The resolver obtains them and runs
+the step again: from a cache or on the event loop, as whoever makes the resolver says for each type of need, or in the
+worker process, which is how a `Computing` is met. A step that takes long itself and cannot be cut runs in the worker thread.
+Which of these it is depends on cost alone; the results are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from dray.api.needs import Lacking, StepNeed
+from dray.background.background import Background, Computation
+from dray.background.thread import in_thread
+
+T = TypeVar("T")
+Obtain = Callable[[Any], Awaitable[Any]]
+
+
+class UnansweredQuestion(NamedTuple):
+    """What a computation returns that lacks an answer which only the process that asked for it can give."""
+
+    asked: Hashable
+
+
+class Computing(StepNeed):
+    """The result of a computation of the worker process. With `answer`, the computation gets answers as its first argument."""
+
+    def __init__(
+        self,
+        key: Hashable,
+        kind: str,
+        compute: Callable[..., Any],
+        answer: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.key = key
+        self.kind = kind
+        self.compute = compute
+        self.answer = answer
+
+
+class Resolver:
+    """Obtains what steps lack. `obtaining` says how, by type of need."""
+
+    def __init__(self, background: Background, obtaining: Mapping[type[StepNeed], Obtain] | None = None) -> None:
+        self.background = background
+        self._obtaining = obtaining or {}
+
+    async def run(self, user: str, is_large: bool, step: Callable[..., T], *arguments: Any) -> T:
+        """The result of a step. One that is large runs in the worker thread, in the turn of its user."""
+        while True:
+            try:
+                return await in_thread(user, step, *arguments) if is_large else step(*arguments)
+            except Lacking as lacking:
+                await self.obtain(user, lacking)
+
+    async def go_on(self, lacking: Lacking, user: str, is_large: bool, step: Callable[..., T], *arguments: Any) -> T:
+        """The same for a step that has run once; most steps lack nothing, and need no coroutine."""
+        await self.obtain(user, lacking)
+        return await self.run(user, is_large, step, *arguments)
+
+    async def obtain(self, user: str, lacking: Lacking) -> None:
+        """Put what a step lacks where it looks for it."""
+        needs = [need for need in lacking.needs if need.key not in lacking.known]
+        assert needs, f"a step does not find what it asks for: {lacking}"
+        tasks = [asyncio.ensure_future(self._met(user, need)) for need in needs]
+        try:
+            found = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        lacking.known.update(zip((need.key for need in needs), found, strict=True))
+
+    async def _met(self, user: str, need: StepNeed) -> Any:
+        if isinstance(need, Computing):
+            return await self.computed(user, need)
+        return await self._obtaining[type(need)](need)
+
+    async def computed(self, user: str, need: Computing) -> Any:
+        """The result of a computation. Raises ComputationFailed."""
+        if need.answer is None:
+            return await self.background.compute(need.compute, need.kind, user)
+        answers: dict[Hashable, Any] = {}
+        compute: Computation[Any] = partial(need.compute, answers)
+        while isinstance(found := await self.background.compute(compute, need.kind, user), UnansweredQuestion):
+            answers[found.asked] = need.answer(found.asked)
+        return found
