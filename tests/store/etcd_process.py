@@ -70,6 +70,11 @@ class Etcd:
 
         wait_until(healthy)
 
+    def control(self, *arguments: str) -> None:
+        """Run etcdctl."""
+        command = [ETCD.with_name("etcdctl"), f"--endpoints=http://{self.endpoint}", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

@@ -376,6 +376,46 @@ async def test_keys_with_the_same_ttl_share_leases(logs: list[EtcdLog]) -> None:
     assert len(logs[0]._leases) == 1
 
 
+async def test_a_user_with_a_password_is_let_in_and_stays(tmp_path: Path, open_cache: OpenCache) -> None:
+    """Tokens live for two seconds here: reads, writes and the watch go on with new ones."""
+    server = Etcd(tmp_path, "--auth-token-ttl=1")
+    server.start()
+    for command in ("user add root:secret", "user grant-role root root", "user add dray:open", "role add writer"):
+        server.control(*command.split())
+    server.control("role", "grant-permission", "writer", "--prefix=true", "readwrite", "/dray/")
+    server.control("user", "grant-role", "dray", "writer")
+    server.control("auth", "enable")
+    password = tmp_path / "password"
+    password.write_text("open\n")
+    url = f"etcd://{server.endpoint}?user=dray&password-file={password}"
+    with pytest.raises(Unavailable, match="user name is empty"):
+        await open_log(f"etcd://{server.endpoint}")
+    log = await open_log(url)
+    cache = await open_cache(log)
+    watch = cache.watch("pods/", cache.revision)
+    first = await cache.commit([Op("pods/a", b"1", 0)])
+    assert [event.revision for event in await watch.next(timeout=SECONDS)] == [first]
+    server.kill()  # its tokens are gone with it
+    server.start(wait=False)
+    second = await eventually_committed(cache, [Op("pods/a", b"2", first)])
+    assert [event.revision for event in await watch.next(timeout=SECONDS)] == [second]
+    password.write_text("wrong")
+    with pytest.raises(Unavailable, match="authentication failed"):
+        await open_log(url)
+    await log.close()
+    server.kill()
+
+
+async def eventually_committed(cache: Cache, ops: list[Op]) -> int:
+    """Commit as soon as etcd answers again."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                return await cache.commit(ops)
+            except Unavailable:
+                await asyncio.sleep(0.1)
+
+
 async def test_prefixes_separate_clusters(etcd: Etcd, prefix: str) -> None:
     one, two = [await EtcdLog.open([etcd.endpoint], prefix=f"{prefix}{name}/") for name in ("one", "two")]
     await one.commit([Op("pods/a", b"1", 0)])

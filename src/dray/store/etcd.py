@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Self
 
 import grpc
@@ -21,7 +21,18 @@ from msgspec import Struct
 from dray.store import etcd_pb2 as pb
 from dray.store.errors import Closed, CommitTooLarge, Compacted, RevisionConflict, StoreError, Unavailable
 from dray.store.etcd_batches import CommitBatches, CommitOutcome
-from dray.store.etcd_client import COMPACT, LEASE_GRANT, PATIENCE, PUT, RANGE, TXN, EtcdClient, EtcdRefused, EtcdTls
+from dray.store.etcd_client import (
+    COMPACT,
+    LEASE_GRANT,
+    PATIENCE,
+    PUT,
+    RANGE,
+    TXN,
+    EtcdClient,
+    EtcdRefused,
+    EtcdTls,
+    EtcdUser,
+)
 from dray.store.etcd_revisions import changes, complete_at, end_of, revision_of, state
 from dray.store.log import REPLAYED, Batch, Op, RangePage
 from dray.store.shared_call import SharedCall
@@ -68,10 +79,16 @@ class EtcdLog:
 
     @classmethod
     async def open(
-        cls, endpoints: Sequence[str], *, prefix: str = "/dray/", tls: EtcdTls | None = None, patience: float = PATIENCE
+        cls,
+        endpoints: Sequence[str],
+        *,
+        prefix: str = "/dray/",
+        tls: EtcdTls | None = None,
+        patience: float = PATIENCE,
+        user: EtcdUser | None = None,
     ) -> Self:
         """Connect to the first endpoint that answers. Raises Unavailable, as every call, after `patience` seconds."""
-        log = cls(EtcdClient(endpoints, tls, patience), prefix)
+        log = cls(EtcdClient(endpoints, tls, patience, user), prefix)
         try:
             await log.head()
         except BaseException:
@@ -187,6 +204,8 @@ class EtcdLog:
                     if answer.compact_revision:
                         raise Compacted(after, end_of(answer.compact_revision))
                     logger.warning("etcd ended the watch: %s", answer.cancel_reason)
+                    with suppress(StoreError):
+                        await self._current_revision()  # gets a new token where the watch had an expired one
                     return
                 batch = self._batch(answer, after)
                 if batch.revision > after and not answer.created:

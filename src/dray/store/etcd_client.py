@@ -1,6 +1,6 @@
-"""Talking to etcd: channels to several endpoints, fail-over between them, TLS, and errors in our own terms.
+"""Talking to etcd: channels to several endpoints, fail-over between them, TLS, users, and errors in our own terms.
 
-Left out: etcd's user names and passwords (client certificates name a user too), and everything that a log does not need.
+Left out: everything that a log does not need.
 """
 
 import asyncio
@@ -47,7 +47,9 @@ PUT = ("/etcdserverpb.KV/Put", pb.PutResponse)
 TXN = ("/etcdserverpb.KV/Txn", pb.TxnResponse)
 COMPACT = ("/etcdserverpb.KV/Compact", pb.CompactionResponse)
 LEASE_GRANT = ("/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantResponse)
+_AUTHENTICATE = ("/etcdserverpb.Auth/Authenticate", pb.AuthenticateResponse)
 _WATCH = "/etcdserverpb.Watch/Watch"
+_TOKEN_MISSING = ("user name is empty", "revision of auth store is old")  # etcd has no code of its own for these
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,20 @@ class EtcdTls:
         return grpc.ssl_channel_credentials(ca, key, cert)
 
 
+@dataclass(frozen=True)
+class EtcdUser:
+    """A user of etcd, and the file that has the password in its first line."""
+
+    name: str
+    password_file: Path
+
+    def password(self) -> str:
+        try:
+            return read_regular(self.password_file).decode().split("\n", 1)[0].rstrip("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"etcd: cannot read the password of {self.name}: {error}") from error
+
+
 class EtcdRefused(Unavailable):
     """etcd answered with an error that another endpoint would repeat."""
 
@@ -78,11 +94,19 @@ class EtcdRefused(Unavailable):
 
 
 class EtcdClient:
-    def __init__(self, endpoints: Sequence[str], tls: EtcdTls | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        tls: EtcdTls | None = None,
+        patience: float = PATIENCE,
+        user: EtcdUser | None = None,
+    ) -> None:
         credentials = tls.credentials() if tls is not None else None
         self._endpoints = list(endpoints)
         self._channels = [_channel(endpoint, credentials) for endpoint in endpoints]
         self._patience = patience
+        self._user = user
+        self._token = ""  # proves to etcd who we are; it expires
         self._current = 0
 
     async def call(self, method: tuple[str, type[Answer]], request: ProtobufMessage) -> tuple[Answer, bool]:
@@ -99,13 +123,37 @@ class EtcdClient:
             attempts += 1
             chosen = self._current
             try:
-                return await self._attempt(chosen, method, request), failure is not None
+                return await self._attempt_as_user(chosen, method, request), failure is not None
             except grpc.aio.AioRpcError as error:
                 if error.code() not in _TRANSIENT:
                     raise EtcdRefused(error.code(), error.details() or "no details") from error
                 failure = error
                 self.leave(chosen, error)
         raise Unavailable(f"etcd does not answer at {', '.join(self._endpoints)}: {failure.details()}") from failure
+
+    async def _attempt_as_user(self, chosen: int, method: tuple[str, type[Answer]], request: ProtobufMessage) -> Answer:
+        """Make one attempt, and a second one with a new token if etcd does not accept the one that we have."""
+        used = self._token
+        try:
+            return await self._attempt(chosen, method, request)
+        except grpc.aio.AioRpcError as error:
+            if self._user is None or not _is_about_token(error):
+                raise
+        if self._token == used:  # else somebody has renewed it meanwhile
+            await self.authenticate(chosen)
+        return await self._attempt(chosen, method, request)
+
+    async def authenticate(self, chosen: int | None = None) -> None:
+        """Get a token for our user. Raises EtcdRefused if name or password is wrong."""
+        assert self._user is not None
+        request = pb.AuthenticateRequest(name=self._user.name, password=self._user.password())
+        self._token = ""
+        answer = await self._attempt(self._current if chosen is None else chosen, _AUTHENTICATE, request)
+        self._token = answer.token
+
+    @property
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (*_HAS_LEADER, ("token", self._token)) if self._token else _HAS_LEADER
 
     async def _attempt(self, chosen: int, method: tuple[str, type[Answer]], request: ProtobufMessage) -> Answer:
         path, answer = method
@@ -114,7 +162,7 @@ class EtcdClient:
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,  # type: ignore[attr-defined]  # every message has it
         )
-        result: Answer = await call(request, timeout=_ATTEMPT_SECONDS, metadata=_HAS_LEADER)
+        result: Answer = await call(request, timeout=_ATTEMPT_SECONDS, metadata=self._metadata)
         return result
 
     def watch(self) -> tuple[int, Any]:
@@ -124,7 +172,7 @@ class EtcdClient:
             request_serializer=pb.WatchRequest.SerializeToString,
             response_deserializer=pb.WatchResponse.FromString,
         )
-        return self._current, call(metadata=_HAS_LEADER)
+        return self._current, call(metadata=self._metadata)
 
     def leave(self, chosen: int, error: Any) -> None:
         """Use the next endpoint from now on, unless somebody else has moved on already."""
@@ -137,6 +185,12 @@ class EtcdClient:
     async def close(self) -> None:
         for channel in self._channels:
             await channel.close()
+
+
+def _is_about_token(error: grpc.aio.AioRpcError) -> bool:
+    """Whether etcd wants a token, or another one than it got."""
+    details = error.details() or ""
+    return error.code() == grpc.StatusCode.UNAUTHENTICATED or any(text in details for text in _TOKEN_MISSING)
 
 
 def _channel(endpoint: str, credentials: Any) -> Any:

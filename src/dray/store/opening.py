@@ -11,9 +11,13 @@ from dray.store.memory import MemoryLog
 from dray.store.sqlite import SqliteLog
 
 if TYPE_CHECKING:
-    from dray.store.etcd_client import EtcdTls
+    from dray.store.etcd_client import EtcdTls, EtcdUser
 
-_EXPECTED = "expected memory, sqlite:PATH or etcd://HOST:PORT,…[?prefix=…&ca=FILE&cert=FILE&key=FILE]"
+_EXPECTED = (
+    "expected memory, sqlite:PATH or "
+    "etcd://HOST:PORT,…[?prefix=…&ca=FILE&cert=FILE&key=FILE&user=NAME&password-file=FILE]"
+)
+_PARAMETERS = {"prefix", "ca", "cert", "key", "user", "password-file"}
 
 
 async def open_log(url: str) -> Log:
@@ -36,12 +40,12 @@ async def _open_etcd(url: str) -> Log:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if not endpoints or any(not _is_endpoint(endpoint) for endpoint in endpoints):
         raise StoreError(f"store {url!r}: {_EXPECTED}")
-    if unknown := options.keys() - {"prefix", "ca", "cert", "key"}:
+    if unknown := options.keys() - _PARAMETERS:
         raise StoreError(f"store {url!r}: unknown parameter {sorted(unknown)[0]}; {_EXPECTED}")
     prefix = options.get("prefix", "/dray/")
     if not prefix.endswith("/"):
         raise StoreError(f"store {url!r}: prefix must end with a slash")
-    return await EtcdLog.open(endpoints, prefix=prefix, tls=_tls(url, options))
+    return await EtcdLog.open(endpoints, prefix=prefix, tls=_tls(url, options), user=_user(url, options))
 
 
 def _is_endpoint(endpoint: str) -> bool:
@@ -60,3 +64,16 @@ def _tls(url: str, options: dict[str, str]) -> "EtcdTls | None":
             f"store {url!r}: cert and key need ca, the file of the authority that signed etcd's certificate"
         )
     return None
+
+
+def _user(url: str, options: dict[str, str]) -> "EtcdUser | None":
+    from dray.store.etcd_client import EtcdUser  # as above
+
+    name, password_file = options.get("user"), options.get("password-file")
+    if not name and not password_file:
+        return None
+    if not name or not password_file:
+        raise StoreError(f"store {url!r}: user and password-file belong together")
+    user = EtcdUser(name, Path(password_file))
+    user.password()  # a file that cannot be read is reported at once
+    return user
