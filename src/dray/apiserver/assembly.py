@@ -149,6 +149,5 @@ class Running:
         await self._logs.aclose()
         await self.api.close()
         await self._admission.aclose()
-        await self.background.close()
         await self._cache.close()
         await self._log.close()

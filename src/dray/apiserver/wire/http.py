@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -45,6 +45,8 @@ from dray.background.thread import in_thread
 from dray.background.turns import pause, turns
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -257,10 +259,12 @@ class HttpCall:
         """Put body and what it says about the options into the request."""
         reading, content_type = self._api._reading, self._header(b"content-type")
         if request.verb == "patch":
-            patch_type, request.body, request.repeated = await _apart(request, read_patch, content_type, data, reading)
+            patch_type, request.body, request.repeated = await self._run(
+                request, read_patch, content_type, data, reading
+            )
             request.options = options_of("patch", self._query, patch_type)
         elif request.verb in _WITH_BODY:
-            request.body, request.repeated = await _apart(
+            request.body, request.repeated = await self._run(
                 request, read_body, content_type, data, request.resource, request.version, reading
             )
             if request.subresource != "scale":
@@ -268,10 +272,14 @@ class HttpCall:
             if "get" not in request.resource.verbs or request.subresource in (*_NO_METADATA, "scale"):
                 self._complain(request)
         elif data:
-            tree, _ = await _apart(request, read_body, content_type, data, request.resource, "v1", reading)
+            tree, _ = await self._run(request, read_body, content_type, data, request.resource, "v1", reading)
             request.options = delete_options(request.options, tree)
         if request.is_large:
             await pause(request.user.name)
+
+    def _run(self, request: Request, read: Callable[..., T], *arguments: Any) -> Awaitable[T]:
+        """Read a body: a step of a write."""
+        return self._api._server.resolver.run(request.user.name, request.is_large, read, *arguments)
 
     def _complain(self, request: Request) -> None:
         """Say what a body that is no object says twice. Of an object, it is said with its unknown fields."""
@@ -455,11 +463,6 @@ class HttpCall:
             return accepted(self._header(b"accept")).media
         except NotAcceptable:
             return JSON
-
-
-async def _apart(request: Request, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Read a body, a large one beside the event loop: it takes long, and others should not wait."""
-    return await in_thread(request.user.name, read, *arguments) if request.is_large else read(*arguments)
 
 
 def _has_protobuf(target: RequestTarget) -> bool:
