@@ -85,6 +85,13 @@ def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> 
         kind = float if isinstance(default, float) else int
         parser.add_argument(f"--pool-status-{name}", type=kind, default=default, metavar="N", help=help_)
     parser.add_argument("--token-auth-file", type=Path, metavar="FILE", help="more users: token,user,uid,groups a line")
+    parser.add_argument(
+        "--keys-from",
+        type=Path,
+        metavar="DIR",
+        help="directory of another API server of this cluster, whose authority, admin token and service account key are "
+        "copied to --dir at the first start",
+    )
     parser.add_argument("--insecure", action="store_true", help="no TLS and no users; for tests on this machine only")
 
 
@@ -231,7 +238,11 @@ def _keys(args: argparse.Namespace) -> Keys:
     from dray.apiserver.security.certificates import Keys
 
     try:
-        return Keys.open(args.dir, () if args.host in ("0.0.0.0", "::") else (args.host,))
+        return Keys.open(args.dir, () if args.host in ("0.0.0.0", "::") else (args.host,), shared=args.keys_from)
+    except FileNotFoundError as error:
+        if args.keys_from is None:
+            raise
+        raise ServerStartError(f"--keys-from: {error.filename} does not exist; start the other server first") from error
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.EFBIG, errno.EISDIR):
             file = error.filename2 or error.filename  # a file that cannot be replaced is named second

@@ -66,14 +66,23 @@ class Keys:
         self._checked_file = directory / "keys.sha256"  # fingerprints of what was checked
 
     @classmethod
-    def open(cls, directory: Path | str, hosts: Sequence[str] = (), now: datetime | None = None) -> Keys:
+    def open(
+        cls,
+        directory: Path | str,
+        hosts: Sequence[str] = (),
+        now: datetime | None = None,
+        shared: Path | None = None,
+    ) -> Keys:
         """Read the keys of a directory, and make what is missing. Raises ValueError for a file that cannot be used.
 
         `hosts` are names or addresses by which clients reach the server, beside the local and the usual ones. The
-        server's certificate is renewed when it lacks one of them or nears its end.
+        server's certificate is renewed when it lacks one of them or nears its end. `shared` is the directory of another
+        server of the same cluster: its authority, signing key and token are copied.
         """
         keys = cls(Path(directory))
         _make_private(keys.directory)
+        if shared is not None:
+            keys._copy_shared(shared)
         keys._check_owner()
         keys._ensure_authority()
         _ensure(keys.signing_key_file, lambda: _pem(_new_key()))
@@ -104,6 +113,17 @@ class Keys:
         subject = [(NameOID.ORGANIZATION_NAME, group) for group in groups] + [(NameOID.COMMON_NAME, name)]
         certificate = self._issue(subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, (), datetime.now(UTC) + lifetime)
         return KeyPair(certificate, _pem(key))
+
+    def _copy_shared(self, source: Path) -> None:
+        """Copy what all servers of a cluster have in common. Raises ValueError where this directory has other keys."""
+        files = (self.authority_file, self._authority_key_file, self.signing_key_file, self.token_file)
+        contents = {file: read_regular(source / file.name) for file in files}
+        for file, content in contents.items():
+            if file.exists() and read_regular(file) != content:
+                raise ValueError(f"{file} differs from {source / file.name}; start with an empty directory")
+        for file, content in contents.items():
+            if not file.exists():
+                write_private(file, content)
 
     def _check_owner(self) -> None:
         """Whoever could write in the directory before may have put keys of their own there."""
