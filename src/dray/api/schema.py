@@ -38,6 +38,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
     map_type: str = msgspec.field(name="mt", default="")
     patch_strategy: str = msgspec.field(name="ps", default="")
     patch_key: str = msgspec.field(name="pk", default="")
+    constraints: tuple[str, ...] = msgspec.field(name="c", default=())  # read by `dray.api.constraints`
 
     @property
     def is_list(self) -> bool:

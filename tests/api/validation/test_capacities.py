@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from dray.api.paths import Path
 from dray.api.types.resource import DeviceCapacity
 from dray.api.validation.capacities import request_policy
-from dray.api.validation.paths import Path
 from tests.api.asking import faults
 
 

@@ -338,10 +338,10 @@ def test_good_statuses(status: Tree) -> None:
             [
                 ("status.devices[0].conditions[0].status", "NotSupported"),
                 ("status.devices[0].conditions[0].reason", "Required"),
-                ("status.devices[0].networkData.interfaceName", "TooLong"),
-                ("status.devices[0].networkData.hardwareAddress", "TooLong"),
                 ("status.devices[0].networkData.ips[0]", "Invalid"),
                 ("status.devices[0].networkData.ips[1]", "Invalid"),
+                ("status.devices[0].networkData.interfaceName", "TooLong"),
+                ("status.devices[0].networkData.hardwareAddress", "TooLong"),
             ],
         ),
     ],

@@ -130,8 +130,8 @@ def _pool(**fields: Any) -> Tree:
         (
             {"poolCount": 1, "pools": [{**POOL, "totalDevices": -1, "nodeName": "A"}]},
             [
-                ("status.pools[0].totalDevices", "Invalid"),
                 ("status.pools[0].nodeName", "Invalid"),
+                ("status.pools[0].totalDevices", "Invalid"),
             ],
         ),
         (

@@ -161,7 +161,7 @@ CAUSES: list[tuple[str, str, str, Any, list[str]]] = [
     ("node.k8s.io", "RuntimeClass", "overhead", {"podFixed": {"cpu": "-1"}}, ["overhead.limits[cpu] Invalid"]),
     (STORAGE, "CSIDriver", "spec.volumeLifecycleModes", ["Sometimes"], ["spec.volumeLifecycleModes NotSupported"]),
     (STORAGE, "CSIStorageCapacity", "storageClassName", "", ["storageClassName Invalid"]),
-    (STORAGE, "VolumeAttachment", "spec.attacher", "", ["spec.attacher Required"] * 2),
+    (STORAGE, "VolumeAttachment", "spec.attacher", "", ["spec.attacher Required"]),
     (STORAGE, "StorageClass", "allowedTopologies", [{"matchLabelExpressions": [{"key": "z", "values": []}]}],
         ["allowedTopologies[0].matchLabelExpressions[0].values Required"]),
     ("discovery.k8s.io", "EndpointSlice", "endpoints[0].hints", {"forZones": [{"name": "a"}, {"name": "a"}]},

@@ -84,8 +84,8 @@ def test_statuses_of_groups_are_about_their_claims() -> None:
     assert GROUPS.update(group, {"status": good}, "status") == []
     bad = {"resourceClaimStatuses": [{"name": "d", "resourceClaimName": "X"}]}
     assert faults(GROUPS.update(group, {"status": bad}, "status")) == [
-        ("status.resourceClaimStatuses[0].resourceClaimName", "Invalid"),
         ("status.resourceClaimStatuses[0].name", "Invalid"),
+        ("status.resourceClaimStatuses[0].resourceClaimName", "Invalid"),
     ]
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dray.api.paths import Path
 from dray.api.types.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dray.api.validation.nodes import node_selector
-from dray.api.validation.paths import Path
 from tests.api.asking import faults
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dray.api.paths import Path
 from dray.api.types.core import Volume
-from dray.api.validation.paths import Path
 from dray.api.validation.volumes import volumes
 from tests.api.asking import faults
 

@@ -68,7 +68,7 @@ def test_deployments(fields: Tree, expected: list[tuple[str, str]]) -> None:
     [
         ({}, []),
         ({"selector": {"a": "c"}}, [("spec.template.metadata.labels", "Invalid")]),
-        ({"replicas": -1, "minReadySeconds": -1}, [("spec.minReadySeconds", "Invalid"), ("spec.replicas", "Invalid")]),
+        ({"replicas": -1, "minReadySeconds": -1}, [("spec.replicas", "Invalid"), ("spec.minReadySeconds", "Invalid")]),
         ({"template": {"spec": TEMPLATE["spec"]}}, [("spec.selector", "Required")]),
     ],
 )

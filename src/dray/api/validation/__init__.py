@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from dray.api import names
+from dray.api.constraints import judged
 from dray.api.errors import MOST_ERRORS, FieldError
 from dray.api.resources import (
     ADMISSION,
@@ -124,9 +125,9 @@ _RULES: Mapping[tuple[str, str], KindRules] = {
         certificates.create_request, _nothing, names.path_segment
     ),
     ("coordination.k8s.io", "Lease"): KindRules(core.check_lease),
-    ("discovery.k8s.io", "EndpointSlice"): KindRules(network.create_slice, network.update_slice),
+    ("discovery.k8s.io", "EndpointSlice"): KindRules(network.create_slice),
     ("events.k8s.io", "Event"): KindRules(core.create_new_event, _nothing, names.path_segment),
-    ("node.k8s.io", "RuntimeClass"): KindRules(cluster.create_runtime, cluster.update_runtime),
+    ("node.k8s.io", "RuntimeClass"): KindRules(cluster.create_runtime, _nothing),
     ("policy", "PodDisruptionBudget"): KindRules(stateful.check_budget),
     (ADMISSION, "MutatingAdmissionPolicy"): KindRules(
         policies.create_mutating_policy, policies.update_mutating_policy, own_metadata=True
@@ -147,7 +148,7 @@ _RULES: Mapping[tuple[str, str], KindRules] = {
     (DRA, "DeviceTaintRule"): KindRules(device_kinds.create_rule, device_kinds.update_rule),
     (DRA, "ResourceClaim"): KindRules(claims.create_claim, claims.update_claim, own_metadata=True),
     (DRA, "ResourceClaimTemplate"): KindRules(claims.create_template, claims.update_template),
-    (DRA, "ResourcePoolStatusRequest"): KindRules(device_kinds.create_request, device_kinds.update_request),
+    (DRA, "ResourcePoolStatusRequest"): KindRules(device_kinds.create_request, _nothing),
     (DRA, "ResourceSlice"): KindRules(slices.create, slices.update),
     (EXTENSIONS, "CustomResourceDefinition"): KindRules(
         definitions.create_definition, definitions.update_definition, own_metadata=True, any_finalizer=True
@@ -158,7 +159,7 @@ _RULES: Mapping[tuple[str, str], KindRules] = {
     (FLOWCONTROL, "PriorityLevelConfiguration"): KindRules(
         flowcontrol.create_priority_level, flowcontrol.update_priority_level, own_metadata=True
     ),
-    (NETWORKING, "IPAddress"): KindRules(network.create_address, network.update_address, network.ip_name),
+    (NETWORKING, "IPAddress"): KindRules(network.create_address, _nothing, network.ip_name),
     (NETWORKING, "Ingress"): KindRules(ingress.create_ingress, ingress.update_ingress),
     (NETWORKING, "IngressClass"): KindRules(ingress.create_ingress_class, ingress.update_ingress_class),
     (NETWORKING, "NetworkPolicy"): KindRules(network.check_policy),
@@ -168,13 +169,13 @@ _RULES: Mapping[tuple[str, str], KindRules] = {
     (RBAC, "Role"): _ROLE,
     (RBAC, "RoleBinding"): _ROLE_BINDING,
     (REGISTRATION, "APIService"): KindRules(cluster.create_api_service, cluster.update_api_service, own_metadata=True),
-    (SCHEDULING, "PodGroup"): KindRules(groups.create_group, groups.update_group),
+    (SCHEDULING, "PodGroup"): KindRules(groups.create_group, _nothing),
     (SCHEDULING, "PriorityClass"): KindRules(groups.create_priority_class, groups.update_priority_class),
-    (SCHEDULING, "Workload"): KindRules(groups.create_workload, groups.update_workload),
+    (SCHEDULING, "Workload"): KindRules(groups.create_workload, _nothing),
     (STORAGE, "CSIDriver"): KindRules(csi.create_driver, csi.update_driver),
     (STORAGE, "CSINode"): KindRules(csi.create_node, csi.update_node),
     (STORAGE, "CSIStorageCapacity"): KindRules(csi.create_capacity, csi.update_capacity),
-    (STORAGE, "StorageClass"): KindRules(csi.create_class, csi.update_class),
+    (STORAGE, "StorageClass"): KindRules(csi.create_class, _nothing),
     (STORAGE, "VolumeAttachment"): KindRules(csi.create_attachment, csi.update_attachment),
     (STORAGE, "VolumeAttributesClass"): KindRules(
         csi.create_attributes_class, csi.update_attributes_class, own_metadata=True
@@ -241,7 +242,7 @@ def validate_create(resource: Resource, object_: Wire, context: Context) -> list
     found = rules.create(object_, context)
     if not rules.own_metadata:
         found = chain(_metadata_of(resource, object_, rules.name), found)
-    return _in_version(resource, context, found)
+    return _in_version(resource, context, chain(found, _constraints(resource, object_, None)))
 
 
 def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
@@ -264,7 +265,12 @@ def validate_update(
     found = rules.create(object_, context) if update is None else update(object_, old, context)
     if subresource or not rules.own_metadata:
         found = chain(metadata_update(object_.metadata, old.metadata, rules.any_finalizer), found)  # type: ignore[attr-defined]  # every kind has metadata
-    return _in_version(resource, context, found)
+    return _in_version(resource, context, chain(found, _constraints(resource, object_, old)))
+
+
+def _constraints(resource: Resource, object_: Wire, old: Wire | None) -> Iterable[FieldError]:
+    """What the schema says, which Kubernetes tells after everything else."""
+    yield from judged(resource.home.message(), object_, old)
 
 
 def _metadata_of(resource: Resource, object_: Any, name: names.Check = names.subdomain) -> Iterable[FieldError]:

@@ -7,13 +7,14 @@ from urllib.parse import urlsplit
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.paths import SPEC, Path
 from dray.api.types import admissionregistration, apiextensions, authentication, authorization, rbac
 from dray.api.validation.context import Context
 from dray.api.validation.expressions import Expressions, match_conditions, texts
-from dray.api.validation.lists import Errors, as_go, each, named, one_of, unchanged
+from dray.api.validation.lists import Errors, each, named, one_of, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
+from dray.api.written import as_go
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 MOST_PERMISSIONS = 10_000  # of a role: each verb on each resource of each group, and on each object that is named
@@ -63,9 +64,6 @@ def _rules(role: Role, namespaced: bool) -> Errors:
             yield required(path / "resources", "resource rules must supply at least one resource")
 
     yield from each(role.rules or (), Path("rules"), rule)
-    for index, item in enumerate(role.rules or ()):
-        if not item.verbs:
-            yield required(Path("rules") / index / "verbs")
     if (count := sum(map(_permissions, role.rules or ()))) > MOST_PERMISSIONS:
         text = f"the rules come to {count} permissions (verbs times groups times resources times names)"
         yield forbidden(Path("rules"), f"{text}, at most {MOST_PERMISSIONS} are allowed; split the role or use '*'")
@@ -97,11 +95,6 @@ def create_binding(binding: Binding, context: Context) -> Errors:
         yield from _subject(item, namespaced, here)
 
     yield from each(binding.subjects, Path("subjects"), subject)
-    for index, item in enumerate(binding.subjects):
-        if not item.name:
-            yield required(Path("subjects") / index / "name")
-    if not reference.name:
-        yield required(path / "name")
 
 
 def update_binding(binding: Binding, old: Binding, context: Context) -> Errors:

@@ -6,12 +6,12 @@ from typing import Any
 
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.paths import SPEC, STATUS, Path
 from dray.api.quantity import Quantity
 from dray.api.types import autoscaling
 from dray.api.validation.containers import resource_name
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, each, one_of, required_name
-from dray.api.validation.paths import SPEC, STATUS, Path
+from dray.api.validation.lists import Errors, at_least, each, named, one_of, required_name
 
 _METRICS = {
     "ContainerResource": "containerResource",
@@ -47,17 +47,11 @@ def check_autoscaler(autoscaler: autoscaling.HorizontalPodAutoscaler, context: C
             rules = getattr(spec.behavior, direction)
             if rules is not None:
                 yield from _rules(rules, SPEC / "behavior" / direction)
-    for field in ("minReplicas", "maxReplicas"):
-        value = getattr(spec, field)
-        if value == 0 and field == "maxReplicas":
-            yield required(SPEC / field)
-        elif value is not None and value < 1:
-            yield invalid(SPEC / field, value, "must be greater than or equal to 1")
 
 
 def _reference(reference: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
     for field in ("kind", "name"):
-        yield from required_name(getattr(reference, field), path / field, names.path_segment)
+        yield from named(getattr(reference, field), path / field, names.path_segment)
 
 
 def _api_version(text: str, path: Path) -> Errors:

@@ -7,10 +7,10 @@ from fractions import Fraction
 from itertools import pairwise
 
 from dray.api.errors import duplicate, forbidden, invalid, required, too_many
+from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.types import resource
 from dray.api.validation.lists import Errors
-from dray.api.validation.paths import Path
 
 OPTIONS_MAX = 10
 LARGEST = 2**63 - 1

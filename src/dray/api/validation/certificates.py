@@ -7,11 +7,11 @@ import re
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_long
+from dray.api.paths import SPEC, STATUS, Path
 from dray.api.types import certificates
 from dray.api.validation.conditions import STATUSES
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, one_of, required_one_of
-from dray.api.validation.paths import SPEC, STATUS, Path
 
 Request = certificates.CertificateSigningRequest
 

@@ -7,24 +7,14 @@ from collections.abc import Mapping
 
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, too_many, unsupported
+from dray.api.paths import SPEC, STATUS, Path
 from dray.api.types import resource
 from dray.api.validation import devices
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import (
-    Errors,
-    at_most_bytes,
-    bounded,
-    each,
-    named,
-    required_name,
-    required_one_of,
-    unchanged,
-    unique,
-)
+from dray.api.validation.lists import Errors, at_most_bytes, each, named, required_name, unchanged, unique, within
 from dray.api.validation.metadata import claim_template_metadata, metadata, metadata_update
 from dray.api.validation.nodes import node_selector
-from dray.api.validation.paths import SPEC, STATUS, Path
 
 ALTERNATIVES_MAX = 8
 RESERVATIONS_MAX = 256
@@ -53,7 +43,6 @@ def update_claim(claim: resource.ResourceClaim, old: resource.ResourceClaim, con
     """A claim's spec never changes, so it is not checked again."""
     yield from metadata(claim.metadata, namespaced=True)
     yield from metadata_update(claim.metadata, old.metadata)
-    yield from unchanged(claim.spec, old.spec, SPEC)
 
 
 def create_template(template: resource.ResourceClaimTemplate, context: Context) -> Errors:
@@ -87,10 +76,9 @@ def claim_spec(spec: resource.ResourceClaimSpec, path: Path, context: Context) -
     def request(item: resource.DeviceRequest, here: Path) -> Errors:
         yield from _request(item, here, claim, context)
 
-    requests = claim.requests or ()
-    yield from bounded(requests, devices.LIST_MAX, path_devices / "requests", request, lambda item: item.name)
-    yield from bounded(claim.constraints, devices.LIST_MAX, path_devices / "constraints", constraint)
-    yield from bounded(claim.config, devices.LIST_MAX, path_devices / "config", config)
+    yield from each(within(claim.requests, devices.LIST_MAX), path_devices / "requests", request)
+    yield from each(within(claim.constraints, devices.LIST_MAX), path_devices / "constraints", constraint)
+    yield from each(within(claim.config, devices.LIST_MAX), path_devices / "config", config)
     if spec.reservedFor is not None:
         yield from _reservation(spec.reservedFor, path / "reservedFor")
 
@@ -120,7 +108,7 @@ def _alternatives(request: resource.DeviceRequest, path: Path, claim: resource.D
         yield from named(item.name, here / "name", names.label)
         yield from _demand(item, here, f"{request.name}/{item.name}", claim, context)
 
-    yield from bounded(request.firstAvailable, ALTERNATIVES_MAX, path, alternative, lambda item: item.name)
+    yield from each(within(request.firstAvailable, ALTERNATIVES_MAX), path, alternative)
 
 
 def _demand(
@@ -131,7 +119,8 @@ def _demand(
     context: Context,
 ) -> Errors:
     """What a request and an alternative have in common."""
-    yield from required_name(demand.deviceClassName, path / "deviceClassName", names.subdomain)
+    if isinstance(demand, resource.ExactDeviceRequest):  # of an alternative it is a constraint
+        yield from required_name(demand.deviceClassName, path / "deviceClassName", names.subdomain)
     yield from devices.selectors(demand.selectors, path / "selectors", context)
     yield from _derived(demand.derivedAttributes, path / "derivedAttributes", name, claim, context)
     yield from _mode(demand.allocationMode, demand.count, path)
@@ -145,7 +134,7 @@ def _mode(mode: str, count: int, path: Path) -> Errors:
     elif mode == "ExactCount":
         if count <= 0:
             yield invalid(path / "count", count, "must be greater than zero")
-    else:
+    elif not mode:
         yield unsupported(path / "allocationMode", mode, MODES)
 
 
@@ -157,10 +146,7 @@ def _derived(
     context: Context,
 ) -> Errors:
     """Attributes computed for a request exist for the sake of a constraint."""
-    if not items:
-        return
-    if len(items) > devices.LIST_MAX:
-        yield too_many(path, len(items), devices.LIST_MAX)
+    if not within(items, devices.LIST_MAX):
         return
     used = {
         attribute
@@ -170,9 +156,7 @@ def _derived(
     }
     text = "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
     for index, item in enumerate(items):
-        if not item.name:
-            yield required(path / index / "name")
-        elif item.name not in used:
+        if item.name and item.name not in used:
             yield invalid(path / index / "name", item.name, text)
     yield from unique(items, path, lambda item: item.name)
     yield from _expressions(items, path, context)
@@ -184,7 +168,6 @@ def _expressions(items: tuple[resource.DeviceDerivedAttribute, ...], path: Path,
     for index, item in enumerate(items):
         here = path / index / "expression"
         if not item.expression:
-            yield required(here)
             continue
         too_long = [*at_most_bytes(item.expression, devices.SELECTOR_MAX, here)]
         yield from too_long
@@ -200,17 +183,13 @@ def _constraint_attribute(constraint: resource.DeviceConstraint, path: Path) -> 
     """At least one attribute; that both are refused is said in the text only, as in Kubernetes."""
     if constraint.matchAttribute is None and constraint.distinctAttribute is None:
         yield required(path, _ONE_ATTRIBUTE)
-    for field in ("matchAttribute", "distinctAttribute"):
-        name = getattr(constraint, field)
-        if name is not None:
-            yield from devices.fully_qualified_name(name, path / field)
 
 
 def _references(items: tuple[str, ...], path: Path, known: Requests) -> Errors:
     def reference(name: str, here: Path) -> Errors:
         yield from _reference(name, here, known)
 
-    yield from bounded(items, devices.LIST_MAX, path, reference, str)
+    yield from each(within(items, devices.LIST_MAX), path, reference)
 
 
 def _reference(name: str, path: Path, known: Requests) -> Errors:
@@ -240,13 +219,11 @@ def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceCla
         return
     if before.allocation is None:
         yield from _allocation(status.allocation, STATUS / "allocation", request_names(claim.spec.devices))
-    elif status.allocation != before.allocation:
-        yield invalid(STATUS / "allocation", None, "field cannot be modified once set")
 
 
 def _reservations(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, deleting: bool) -> Errors:
     path = STATUS / "reservedFor"
-    yield from bounded(status.reservedFor, RESERVATIONS_MAX, path, _reservation, lambda item: item.uid)
+    yield from each(within(status.reservedFor, RESERVATIONS_MAX), path, _reservation)
     if (
         deleting
         and status.allocation is not None
@@ -269,28 +246,22 @@ def _allocation(allocation: resource.AllocationResult, path: Path, known: Reques
         yield from _result(item, here, known)
 
     def config(item: resource.DeviceAllocationConfiguration, here: Path) -> Errors:
-        yield from required_one_of(item.source, SOURCES, here / "source")
         yield from _references(item.requests, here / "requests", known)
         yield from devices.opaque(item.opaque, here)
 
-    yield from bounded(allocation.devices.results, devices.LIST_MAX, path / "devices" / "results", result)
-    if allocation.devices.config:
-        yield from bounded(allocation.devices.config, 2 * devices.LIST_MAX, path / "devices" / "config", config)
+    yield from each(within(allocation.devices.results, devices.LIST_MAX), path / "devices" / "results", result)
+    yield from each(within(allocation.devices.config, 2 * devices.LIST_MAX), path / "devices" / "config", config)
     if allocation.nodeSelector is not None:
         yield from node_selector(allocation.nodeSelector, path / "nodeSelector")
 
 
 def _result(item: resource.DeviceRequestAllocationResult, path: Path, known: Requests) -> Errors:
     yield from _reference(item.request, path / "request", known)
-    yield from devices.driver_reference(item.driver, path / "driver")
-    yield from devices.pool_reference(item.pool, path / "pool")
     yield from named(item.device, path / "device", names.label)
     if item.bindingConditions or item.bindingFailureConditions:
         yield from devices.binding_conditions(item.bindingConditions, item.bindingFailureConditions, path)
     if item.tolerations:
         yield from devices.tolerations(item.tolerations, path / "tolerations")
-    if item.shareID is not None:
-        yield from devices.share_id(item.shareID, path / "shareID")
     if item.skipNodeOperations:
         yield from devices.skipped_operations(item.skipNodeOperations, path / "skipNodeOperations")
 
@@ -305,7 +276,6 @@ def _device_statuses(status: resource.ResourceClaimStatus) -> Errors:
             yield invalid(here, "/".join(filter(None, _device_key(item))), "must be an allocated device in the claim")
 
     yield from each(status.devices, STATUS / "devices", check)
-    yield from unique(status.devices, STATUS / "devices", _device_key)
 
 
 def _device_key(item: resource.DeviceRequestAllocationResult | resource.AllocatedDeviceStatus) -> tuple[str, ...]:
@@ -316,7 +286,6 @@ def _device_status(item: resource.AllocatedDeviceStatus, path: Path) -> Errors:
     yield from devices.driver_name(item.driver, path / "driver")
     yield from devices.pool_name(item.pool, path / "pool")
     yield from named(item.device, path / "device", names.label)
-    yield from devices.share_id(item.shareID, path / "shareID")
     stated = item.conditions or ()
     if len(stated) > DEVICE_CONDITIONS_MAX:
         yield too_many(path / "conditions", len(stated), DEVICE_CONDITIONS_MAX)
@@ -328,9 +297,7 @@ def _device_status(item: resource.AllocatedDeviceStatus, path: Path) -> Errors:
 
 
 def _network(data: resource.NetworkDeviceData, path: Path) -> Errors:
-    yield from at_most_bytes(data.interfaceName, INTERFACE_NAME_MAX, path / "interfaceName")
-    yield from at_most_bytes(data.hardwareAddress, HARDWARE_ADDRESS_MAX, path / "hardwareAddress")
-    yield from bounded(data.ips, IPS_MAX, path / "ips", _interface_address, str)
+    yield from each(within(data.ips, IPS_MAX), path / "ips", _interface_address)
 
 
 def _interface_address(address: str, path: Path) -> Errors:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required
+from dray.api.paths import METADATA, SPEC, Path
 from dray.api.quantity import Quantity
 from dray.api.types import apiregistration, core, node
 from dray.api.validation.containers import any_resource_name, is_whole, resource, resource_name
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, as_go, each, named, required_name, unchanged
+from dray.api.validation.lists import Errors, each, named, required_name
 from dray.api.validation.metadata import check_labels, metadata, metadata_update
-from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import toleration
+from dray.api.written import as_go
 
 _LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
 _WORDS = {"min": "min", "defaultRequest": "default request", "default": "default", "max": "max"}
@@ -104,7 +105,6 @@ def _ratio(amounts: Mapping[str, Quantity], name: str, path: Path) -> Errors:
 
 
 def create_runtime(runtime: node.RuntimeClass, context: Context) -> Errors:
-    yield from named(runtime.handler, Path("handler"), names.label)
     if runtime.overhead is not None:
         for name, amount in runtime.overhead.podFixed.items():
             yield from resource(name, amount, Path("overhead") / "limits" % name)
@@ -117,10 +117,6 @@ def create_runtime(runtime: node.RuntimeClass, context: Context) -> Errors:
             if (key := (one.key, one.operator, one.value, one.effect)) in seen:
                 yield duplicate(path / index, as_go(one))
             seen.add(key)
-
-
-def update_runtime(runtime: node.RuntimeClass, old: node.RuntimeClass, context: Context) -> Errors:
-    yield from unchanged(runtime.handler, old.handler, Path("handler"), runtime.handler)
 
 
 # APIService

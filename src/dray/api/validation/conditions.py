@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, invalid, required
+from dray.api.paths import Path
 from dray.api.types import meta
 from dray.api.validation.lists import Errors, one_of, required_name
-from dray.api.validation.paths import Path
 
 STATUSES = ("False", "True", "Unknown")
 REASON_MAX = 1024

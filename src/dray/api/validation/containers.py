@@ -10,12 +10,12 @@ from collections.abc import Container, Mapping
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, too_many, unsupported
+from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation.downward import ENV_FIELDS, container_resource, pod_field
 from dray.api.validation.filepaths import descending
 from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of
-from dray.api.validation.paths import Path
 from dray.api.validation.probes import PROBES, handler, probe
 from dray.api.validation.security import container_security, propagation
 

@@ -9,6 +9,7 @@ import msgspec
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
+from dray.api.paths import METADATA, SPEC, Path
 from dray.api.quantity import Quantity
 from dray.api.types import coordination, core
 from dray.api.validation.addresses import BAD_CIDR, is_network
@@ -16,7 +17,6 @@ from dray.api.validation.containers import PROTOCOLS, is_whole
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, each, named, one_of, required_name, required_one_of, unchanged
 from dray.api.validation.metadata import check_labels, finalizer_name
-from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import TAINT_EFFECTS
 from dray.api.validation.probes import target_port
 from dray.api.validation.quotas import quota_scopes
@@ -149,7 +149,6 @@ def create_secret(secret: core.Secret, context: Context) -> Errors:
 
 
 def update_secret(secret: core.Secret, old: core.Secret, context: Context) -> Errors:
-    yield from unchanged(secret.type, old.type, Path("type"), secret.type)
     if old.immutable:
         yield from _still_immutable(secret.immutable)
         if secret.data != old.data:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
+from dray.api.paths import SPEC, Path
 from dray.api.quantity import Quantity
 from dray.api.types import core, storage
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, one_of, required_name, unchanged, unique
 from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.storage import driver_name, inline_spec
 
@@ -30,21 +30,14 @@ _SHORTEST_PERIOD = 10
 
 
 def create_class(class_: storage.StorageClass, context: Context) -> Errors:
-    yield from _provisioner(class_.provisioner, Path("provisioner"))
+    if class_.provisioner:
+        yield from _provisioner(class_.provisioner, Path("provisioner"))
     yield from _parameters(class_.parameters)
     if class_.reclaimPolicy not in ("Delete", "Retain"):
         yield unsupported("reclaimPolicy", class_.reclaimPolicy, ("Delete", "Retain"))
     if class_.volumeBindingMode not in _BINDING_MODES:
         yield unsupported("volumeBindingMode", class_.volumeBindingMode, _BINDING_MODES)
     yield from _topologies(class_.allowedTopologies)
-
-
-def update_class(class_: storage.StorageClass, old: storage.StorageClass, context: Context) -> Errors:
-    for field in ("parameters", "provisioner", "reclaimPolicy"):
-        now = getattr(class_, field)
-        yield from unchanged(now, getattr(old, field), Path(field), None if field == "parameters" else now)
-    mode = class_.volumeBindingMode
-    yield from unchanged(mode, old.volumeBindingMode, Path("volumeBindingMode"), mode)
 
 
 def _topologies(terms: Sequence[core.TopologySelectorTerm]) -> Errors:
@@ -126,8 +119,6 @@ def update_driver(driver: storage.CSIDriver, old: storage.CSIDriver, context: Co
     yield from create_driver(driver, context)
     now, before = driver.spec, old.spec
     yield from unchanged(now.attachRequired, before.attachRequired, SPEC / "attachedRequired", now.attachRequired)
-    modes, path = now.volumeLifecycleModes, SPEC / "volumeLifecycleModes"
-    yield from unchanged(modes, before.volumeLifecycleModes, path, list(modes))
 
 
 # What is known about nodes and volumes
@@ -181,7 +172,6 @@ def update_capacity(capacity: storage.CSIStorageCapacity, old: storage.CSIStorag
 
 def create_attachment(attachment: storage.VolumeAttachment, context: Context) -> Errors:
     yield from _attachment_spec(attachment.spec)
-    yield from driver_name(attachment.spec.attacher, SPEC / "attacher")
     if attachment.spec.source.persistentVolumeName is not None:
         path = SPEC / "source" / "persistentVolumeName"
         yield from named(attachment.spec.source.persistentVolumeName, path, names.subdomain)
@@ -189,12 +179,9 @@ def create_attachment(attachment: storage.VolumeAttachment, context: Context) ->
 
 def update_attachment(attachment: storage.VolumeAttachment, old: storage.VolumeAttachment, context: Context) -> Errors:
     yield from _attachment_spec(attachment.spec)
-    yield from unchanged(attachment.spec, old.spec, SPEC, attachment.spec)
 
 
 def _attachment_spec(spec: storage.VolumeAttachmentSpec) -> Errors:
-    if not spec.attacher:
-        yield required(SPEC / "attacher")
     inline, volume, path = spec.source.inlineVolumeSpec, spec.source.persistentVolumeName, SPEC / "source"
     if inline is None and volume is None:
         yield required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName")

@@ -13,13 +13,14 @@ from dray.api.custom import jsonpath
 from dray.api.custom.kinds import schema_of
 from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many
+from dray.api.paths import METADATA, SPEC, STATUS, Path
 from dray.api.types import apiextensions
 from dray.api.validation.access import webhook_client
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, as_go, named, one_of, required_one_of, unchanged
+from dray.api.validation.lists import Errors, named, one_of, required_one_of, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.paths import METADATA, SPEC, STATUS, Path
 from dray.api.validation.schemas import DEEPEST, depth, schema
+from dray.api.written import as_go
 
 Definition = apiextensions.CustomResourceDefinition
 Version = apiextensions.CustomResourceDefinitionVersion

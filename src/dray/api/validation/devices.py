@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_long, unsupported
+from dray.api.constraints.formats import DRIVER_MAX, POOL_MAX, at_most_bytes, identifier
+from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_long
+from dray.api.paths import Path
 from dray.api.remembered import remembered
 from dray.api.types import resource
 from dray.api.validation.context import Complaint, Context
-from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, one_of, required_one_of, unique
-from dray.api.validation.paths import Path
+from dray.api.validation.lists import Errors, each, named, unique, within
 
-DRIVER_MAX = 63
-POOL_MAX = 253
-IDENTIFIER_MAX = 32
 LIST_MAX = 32  # requests, constraints, configurations, selectors, results
 SELECTOR_MAX = 10 * 1024
 DERIVED_COST_MAX = 1_000_000  # of all derived attributes of a request together, estimated
 PARAMETERS_MAX = 10 * 1024
 BINDING_CONDITIONS_MAX = 4
-EFFECTS = ("NoExecute", "NoSchedule", "None")
-OPERATORS = ("Equal", "Exists")
-_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_DOMAIN_AND_NAME = "a fully qualified name must be a domain and a name separated by a slash"
 
 
 # Names
@@ -42,16 +35,6 @@ def driver_name(name: str, path: Path) -> Errors:
         yield invalid(path, name, text)
 
 
-def driver_reference(name: str, path: Path) -> Errors:
-    """The name of a driver where others refer to it; the words of the refusal differ."""
-    if not name:
-        yield required(path)
-        return
-    yield from named(name, path, names.caseless_subdomain)
-    if len(name) > DRIVER_MAX:
-        yield too_long(path, DRIVER_MAX, "characters")
-
-
 def pool_name(name: str, path: Path) -> Errors:
     """The name of a pool in a slice: subdomains, separated by slashes."""
     if not name:
@@ -60,28 +43,6 @@ def pool_name(name: str, path: Path) -> Errors:
     yield from at_most_bytes(name, POOL_MAX, path)
     for part in name.split("/"):
         yield from named(part, path, names.subdomain)
-
-
-def pool_reference(name: str, path: Path) -> Errors:
-    """The name of a pool where others must refer to it."""
-    if not name:
-        yield required(path)
-    else:
-        yield from pool_filter(name, path)
-
-
-def pool_filter(name: str, path: Path) -> Errors:
-    """The name of a pool where others may refer to it; the words of the refusal say which part is wrong."""
-    yield from at_most_bytes(name, POOL_MAX, path)
-    for index, part in enumerate(name.split("/")):
-        complaints = names.subdomain_reference(part) if part else ["must not be empty"]
-        for text in complaints:
-            yield invalid(path, part or name, f"segment {index}: {text}")
-
-
-def share_id(value: str | None, path: Path) -> Errors:
-    if value is not None and not _UUID.fullmatch(value):
-        yield invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")
 
 
 @remembered(4096)
@@ -104,34 +65,7 @@ def qualified_name(name: str, path: Path) -> Errors:
         if not parts[1]:
             yield invalid(path, "", "the name must not be empty")
             return
-    yield from _identifier(parts[-1], path)
-
-
-def fully_qualified_name(name: str, path: Path) -> Errors:
-    """An attribute that a constraint or a partition type refers to: always with its domain."""
-    parts = name.split("/")
-    if len(parts) > 2:
-        yield invalid(path, name, "must not contain more than one slash")
-        return
-    if len(parts) == 1:
-        yield from _identifier(name, path)
-        yield invalid(path, name, _DOMAIN_AND_NAME)
-        return
-    if parts[0]:
-        yield from at_most_bytes(parts[0], DRIVER_MAX, path)
-        for text in names.subdomain(parts[0]):
-            yield invalid(path, parts[0], f"prefix: {text}")
-    else:
-        yield invalid(path, "", "prefix must not be empty")
-    if parts[1]:
-        yield from _identifier(parts[1], path)
-    else:
-        yield invalid(path, "", "name must not be empty")
-
-
-def _identifier(name: str, path: Path) -> Errors:
-    yield from at_most_bytes(name, IDENTIFIER_MAX, path)
-    yield from named(name, path, names.c_identifier)
+    yield from identifier(parts[-1], path)
 
 
 # Selectors and configuration
@@ -146,7 +80,7 @@ def selectors(items: Sequence[resource.DeviceSelector], path: Path, context: Con
         elif not stored:
             yield from expression(selector.cel.expression, here / "cel" / "expression", context)
 
-    yield from bounded(items, LIST_MAX, path, check)
+    yield from each(within(items, LIST_MAX), path, check)
 
 
 def expression(text: str, path: Path, context: Context) -> Errors:
@@ -173,9 +107,7 @@ def opaque(config: resource.OpaqueDeviceConfiguration | None, path: Path, stored
     if config is None:
         yield required(path / "opaque")
         return
-    path = path / "opaque"
-    yield from driver_reference(config.driver, path / "driver")
-    yield from raw_object(config.parameters, path / "parameters", PARAMETERS_MAX, stored)
+    yield from raw_object(config.parameters, path / "opaque" / "parameters", PARAMETERS_MAX, stored)
 
 
 def raw_object(value: object, path: Path, limit: int, stored: bool = False) -> Errors:
@@ -190,28 +122,20 @@ def raw_object(value: object, path: Path, limit: int, stored: bool = False) -> E
 # Taints and tolerations
 
 
-def taint(value: resource.DeviceTaint, path: Path, old: resource.DeviceTaint | None = None) -> Errors:
+def taint(value: resource.DeviceTaint, path: Path) -> Errors:
     yield from named(value.key, path / "key", names.qualified_name)
     if value.value:
         yield from named(value.value, path / "value", names.label_value)
-    if old is None or old.effect != value.effect:
-        yield from required_one_of(value.effect, EFFECTS, path / "effect")
 
 
 def toleration(value: resource.DeviceToleration, path: Path) -> Errors:
-    if value.key:
-        yield from named(value.key, path / "key", names.qualified_name)
     if value.operator == "Exists":
         if value.value:
             yield invalid(path / "value", value.value, "must be empty for operator `Exists`")
     elif value.operator == "Equal":
         yield from named(value.value, path / "value", names.label_value)
-    elif value.operator:
-        yield unsupported(path / "operator", value.operator, OPERATORS)
-    else:
+    elif not value.operator:
         yield required(path / "operator")
-    if value.effect and value.effect not in EFFECTS:
-        yield unsupported(path / "effect", value.effect, EFFECTS)
 
 
 def tolerations(items: Sequence[resource.DeviceToleration], path: Path) -> Errors:
@@ -228,8 +152,8 @@ def binding_conditions(ready: tuple[str, ...], failed: tuple[str, ...], path: Pa
     def label_name(name: str, here: Path) -> Errors:
         yield from named(name, here, names.qualified_name)
 
-    yield from bounded(ready, BINDING_CONDITIONS_MAX, ready_path, label_name)
-    yield from bounded(failed, BINDING_CONDITIONS_MAX, failed_path, label_name)
+    yield from each(within(ready, BINDING_CONDITIONS_MAX), ready_path, label_name)
+    yield from each(within(failed, BINDING_CONDITIONS_MAX), failed_path, label_name)
     yield from unique(ready, ready_path, str)
     seen: set[str] = set()
     for index, name in enumerate(failed):
@@ -248,10 +172,6 @@ def binding_conditions(ready: tuple[str, ...], failed: tuple[str, ...], path: Pa
 
 
 def skipped_operations(items: tuple[str, ...], path: Path) -> Errors:
-    allowed = ("*", "NodePrepareResources", "NodeUnprepareResources")
-    for index, item in enumerate(items):
-        yield from one_of(item, allowed, path / index)
-    yield from unique(items, path, str)
     if "NodePrepareResources" in items and not {"NodeUnprepareResources", "*"} & set(items):
         text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
         yield invalid(path, list(items), text)

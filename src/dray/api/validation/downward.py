@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from dray.api.errors import invalid, required, unsupported
+from dray.api.paths import Path
 from dray.api.types import core
 from dray.api.validation.filepaths import file_mode, unreserved
 from dray.api.validation.lists import Errors
-from dray.api.validation.paths import Path
 
 _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['[^']*'\]")
 ENV_FIELDS = (

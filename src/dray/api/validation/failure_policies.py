@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dray.api import names
 from dray.api.errors import duplicate, invalid, required, too_many, unsupported, wrong
+from dray.api.paths import Path
 from dray.api.types import batch
 from dray.api.validation.lists import Errors, each, named
-from dray.api.validation.paths import Path
 
 _RULES_MAX = 20
 _PATTERNS_MAX = 20

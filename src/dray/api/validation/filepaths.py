@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dray.api.errors import invalid
+from dray.api.paths import Path
 from dray.api.validation.lists import Errors
-from dray.api.validation.paths import Path
 
 _MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.paths import SPEC, STATUS, Path
 from dray.api.types import flowcontrol
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, as_go, each, required_name
+from dray.api.validation.lists import Errors, each, required_name
 from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.paths import SPEC, STATUS, Path
+from dray.api.written import as_go
 
 EXEMPT = "exempt"  # the name of the one schema and the one level that nothing limits
 _PRECEDENCE_MAX = 10000

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
-import msgspec
-
-from dray.api import schema
 from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
 from dray.api.names import Check, Complaints
-from dray.api.validation.paths import Path
-from dray.api.wire import Wire
+from dray.api.paths import Path
+from dray.api.written import as_written
 
 Errors = Iterator[FieldError]
 T = TypeVar("T")
@@ -39,6 +34,11 @@ def bounded(
     yield from each(items, path, check)
     if key is not None:
         yield from unique(items, path, key)
+
+
+def within(items: Sequence[T] | None, limit: int) -> Sequence[T]:
+    """The elements of a list of limited length, or none if it is too long, which its constraint tells."""
+    return items if items and len(items) <= limit else ()
 
 
 def unique(items: Sequence[T] | None, path: Path, key: Callable[[T], Hashable], whole: bool = True) -> Errors:
@@ -120,45 +120,3 @@ def kept_items(new: Sequence[Any] | None, old: Sequence[Any] | None, path: Path)
     for item in old or ():
         if item.name not in now:
             yield forbidden(path, "item may not be removed")
-
-
-_INITIALS = {"api": "API", "cel": "CEL", "ip": "IP", "uid": "UID", "url": "URL", "x": "X"}
-
-
-def as_go(value: Any) -> Any:
-    """A struct as Kubernetes' internal types are printed: all fields, by their Go names, in the order of their numbers."""
-    if not isinstance(value, Wire):
-        return [as_go(item) for item in value] if isinstance(value, tuple) else value
-    module = type(value).__module__.rpartition(".")[2]
-    fields = schema.message(_message_of(module, type(value).__name__)).fields
-    tree = {}
-    for name in sorted(fields, key=lambda name: fields[name].number):
-        first = re.match("[a-z]+", name).group()  # type: ignore[union-attr]  # every name begins so
-        go_name = (_INITIALS.get(first) or first.capitalize()) + name[len(first) :]
-        found = as_go(getattr(value, name))
-        tree[go_name] = None if found in ([], {}) else found
-    return msgspec.Raw(msgspec.json.encode(tree))
-
-
-def as_written(value: Any) -> Any:
-    """A struct as a tree in the order of its protobuf numbers, which is how Kubernetes writes it."""
-    if not isinstance(value, Wire):
-        return value
-    module = type(value).__module__.rpartition(".")[2]
-    tree = _ordered(_message_of(module, type(value).__name__), msgspec.to_builtins(value))
-    return msgspec.Raw(msgspec.json.encode(tree))
-
-
-def _ordered(message: str, tree: Any) -> Any:
-    if not isinstance(tree, dict) or not message:
-        return [_ordered(message, item) for item in tree] if isinstance(tree, (list, tuple)) else tree
-    fields = schema.message(message).fields
-    names = sorted(tree, key=lambda name: fields[name].number if name in fields else 0)
-    return {name: _ordered(fields[name].reference if name in fields else "", tree[name]) for name in names}
-
-
-@cache
-def _message_of(module: str, name: str) -> str:
-    """The message of a generated class: the first version that has one of that name."""
-    groups = [f"io.k8s.api.{module}.{version}." for version in ("v1", "v1beta1", "v1alpha3")]
-    return next((group + name for group in (*groups, schema.EXTENSIONS) if group + name in schema.table()), "")

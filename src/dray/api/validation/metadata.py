@@ -8,9 +8,9 @@ from operator import attrgetter
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, too_long
 from dray.api.names import Check
+from dray.api.paths import METADATA, Path
 from dray.api.types import meta
 from dray.api.validation.lists import IMMUTABLE, Errors, named
-from dray.api.validation.paths import METADATA, Path
 
 ANNOTATIONS_MAX = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_many
+from dray.api.paths import SPEC, Path
 from dray.api.types import core, discovery, networking
 from dray.api.validation.addresses import BAD_CIDR, is_network
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of, unchanged
+from dray.api.validation.lists import Errors, each, named, one_of, required_one_of, unchanged
 from dray.api.validation.metadata import check_labels
-from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
@@ -100,18 +100,6 @@ def create_slice(slice_: discovery.EndpointSlice, context: Context) -> Errors:
     else:
         for index, endpoint in enumerate(endpoints):
             yield from _endpoint(endpoint, slice_.addressType, Path("endpoints") / index)
-    yield from required_one_of(slice_.addressType, _ADDRESS_TYPES, "addressType")
-    for index, endpoint in enumerate(endpoints):
-        path = Path("endpoints") / index / "addresses"
-        if not endpoint.addresses:
-            yield required(path)
-        elif len(endpoint.addresses) > _ADDRESSES_MAX:
-            yield too_many(path, len(endpoint.addresses), _ADDRESSES_MAX)
-
-
-def update_slice(slice_: discovery.EndpointSlice, old: discovery.EndpointSlice, context: Context) -> Errors:
-    yield from create_slice(slice_, context)
-    yield from unchanged(slice_.addressType, old.addressType, Path("addressType"), slice_.addressType)
 
 
 def _endpoint(endpoint: discovery.Endpoint, kind: str, path: Path) -> Errors:
@@ -215,8 +203,8 @@ def _peer(peer: networking.NetworkPolicyPeer, path: Path) -> Errors:
 
 def _block(block: networking.IPBlock, path: Path) -> Errors:
     if not block.cidr:
-        yield required(path / "cidr")
-    elif not is_network(block.cidr):
+        return  # which its constraint tells
+    if not is_network(block.cidr):
         yield invalid(path / "cidr", block.cidr, BAD_CIDR)
     else:
         for index, text in enumerate(block.except_):
@@ -251,18 +239,13 @@ def update_service_range(range_: networking.ServiceCIDR, old: networking.Service
 def create_address(address: networking.IPAddress, context: Context) -> Errors:
     parent, path = address.spec.parentRef, SPEC / "parentRef"
     if parent is None:
-        yield required(path)
-        return
+        return  # which its constraint tells
     if parent.group:
         yield from named(parent.group, path / "group", names.subdomain)
     for field in ("resource", "name"):
-        yield from required_name(getattr(parent, field), path / field, names.path_segment)
+        yield from named(getattr(parent, field), path / field, names.path_segment)
     if parent.namespace:
         yield from named(parent.namespace, path / "namespace", names.path_segment)
-
-
-def update_address(address: networking.IPAddress, old: networking.IPAddress, context: Context) -> Errors:
-    yield from unchanged(address.spec.parentRef, old.spec.parentRef, SPEC / "parentRef", address.spec.parentRef)
 
 
 def ip_name(text: str) -> Sequence[str]:

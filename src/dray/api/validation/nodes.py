@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required
+from dray.api.paths import Path
 from dray.api.types import core
 from dray.api.validation.lists import Errors, each, named
-from dray.api.validation.paths import Path
 
 _SETS = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.paths import Path
 from dray.api.types import core, meta
 from dray.api.validation.lists import Errors, each, named, required_name
 from dray.api.validation.metadata import check_labels
 from dray.api.validation.nodes import node_selector, node_selector_term
-from dray.api.validation.paths import Path
 
 MOST_NEIGHBOUR_RULES = 100  # of a pod; the scheduler compares each with every pod that is placed
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -99,9 +99,7 @@ def _weight(weight: int, path: Path) -> Errors:
 
 
 def toleration(item: core.Toleration, path: Path) -> Errors:
-    if item.key:
-        yield from named(item.key, path / "key", names.qualified_name)
-    elif item.operator != "Exists":
+    if not item.key and item.operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid(path / "operator", item.operator, text)
     if item.tolerationSeconds is not None and item.effect != "NoExecute":

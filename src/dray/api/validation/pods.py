@@ -8,13 +8,13 @@ import msgspec
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.paths import SPEC, STATUS, Path
 from dray.api.types import core, meta
 from dray.api.validation.containers import container, ephemeral_container, init_container, resources, restarts
 from dray.api.validation.context import Context
 from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
 from dray.api.validation.metadata import check_labels, template_metadata
-from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import affinity, neighbour_rules, spread_constraints, toleration
 from dray.api.validation.security import pod_security
 from dray.api.validation.volumes import volumes

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.names import CEL_RESERVED
+from dray.api.paths import SPEC, Path
 from dray.api.types.admissionregistration import (
     AuditAnnotation,
     MatchResources,
@@ -26,9 +27,8 @@ from dray.api.types.admissionregistration import (
 from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, operation_rule
 from dray.api.validation.context import Context, ExpressionUse
 from dray.api.validation.expressions import Expressions, Stored, match_conditions, texts
-from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of, unique
+from dray.api.validation.lists import Errors, each, named, one_of, required_one_of, unique
 from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
 
 MAX_ANNOTATIONS = 20
@@ -69,7 +69,10 @@ def update_mutating_policy(policy: MutatingAdmissionPolicy, old: MutatingAdmissi
 def create_policy_binding(binding: Binding, context: Context) -> Errors:
     yield from metadata(binding.metadata, namespaced=False, any_finalizer=True)
     spec = binding.spec
-    yield from required_name(spec.policyName, SPEC / "policyName", names.subdomain)
+    if spec.policyName:
+        yield from named(spec.policyName, SPEC / "policyName", names.subdomain)
+    elif isinstance(binding, MutatingAdmissionPolicyBinding):  # of the other kind it is a constraint
+        yield required(SPEC / "policyName")
     yield from _param_ref(spec.paramRef, SPEC / "paramRef")
     yield from _match(spec.matchResources, SPEC / "matchResources")
     if isinstance(binding, ValidatingAdmissionPolicyBinding):
@@ -279,5 +282,3 @@ def _actions(actions: Sequence[str], path: Path) -> Errors:
     if {"Deny", "Warn"} <= set(actions):
         text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
         yield invalid(path, list(actions), f"{text}response and headers serves no purpose)")
-    if not actions:
-        yield required(path, "at least one validation action is required")

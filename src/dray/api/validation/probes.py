@@ -6,9 +6,9 @@ import re
 
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required
+from dray.api.paths import Path
 from dray.api.types import core
 from dray.api.validation.lists import Errors, at_least, named, one_of
-from dray.api.validation.paths import Path
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 SCHEMES = ("HTTP", "HTTPS")

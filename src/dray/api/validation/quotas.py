@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dray.api.errors import invalid, required
+from dray.api.paths import SPEC, Path
 from dray.api.types import core
 from dray.api.validation.lists import Errors
-from dray.api.validation.paths import SPEC, Path
 
 _BY_PRESENCE = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
 _SCOPES = frozenset({*_BY_PRESENCE, "PriorityClass", "VolumeAttributesClass"})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dray.api.errors import forbidden, invalid, unsupported
+from dray.api.paths import Path
 from dray.api.types import core
 from dray.api.validation.lists import Errors, one_of
-from dray.api.validation.paths import Path
 
 _LARGEST_ID = 2**31 - 1
 _ID = f"must be between 0 and {_LARGEST_ID}, inclusive"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from typing import TypeVar
 
 from dray.api import names
-from dray.api.errors import FieldError, forbidden, invalid, not_found_value, required, too_long, too_many
+from dray.api.constraints.formats import DRIVER_MAX, IDENTIFIER_MAX, fully_qualified
+from dray.api.errors import forbidden, invalid, not_found_value, required, too_long, too_many
+from dray.api.paths import SPEC, Path
 from dray.api.quantity import Quantity
 from dray.api.semver import Semver
 from dray.api.types import resource
 from dray.api.validation import capacities, devices
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, bounded, each, named, one_member, required_name, unchanged, unique
+from dray.api.validation.lists import Errors, bounded, each, named, unchanged, unique, within
 from dray.api.validation.nodes import node_selector
-from dray.api.validation.paths import SPEC, Path
 
 DEVICES_MAX = 128
 ADVANCED_DEVICES_MAX = 64  # once devices carry taints, counters or lists of values
@@ -36,10 +36,8 @@ _NO_DEVICE_PLACE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
-_VALUE_FIELDS = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
-_values = attrgetter(*_VALUE_FIELDS)
 _TRUE_OR_UNSET = "must be either unset or set to true"
-_SHOWN_KEY_MAX = devices.DRIVER_MAX + 1 + devices.IDENTIFIER_MAX
+_SHOWN_KEY_MAX = DRIVER_MAX + 1 + IDENTIFIER_MAX
 _NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 V = TypeVar("V")
 
@@ -63,8 +61,7 @@ def _spec(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | No
     if spec.sharedCounters and spec.devices:
         yield invalid(SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
     yield from _devices(spec, old)
-    path = SPEC / "sharedCounters"
-    yield from bounded(spec.sharedCounters, COUNTER_SETS_MAX, path, _counter_set, lambda item: item.name)
+    yield from each(within(spec.sharedCounters, COUNTER_SETS_MAX), SPEC / "sharedCounters", _counter_set)
     yield from _partition_type(spec)
     yield from devices.skipped_operations(spec.skipNodeOperations, SPEC / "skipNodeOperations")
 
@@ -138,7 +135,7 @@ def _device(device: resource.Device, old: resource.Device | None, path: Path, ow
         yield from bounded(device.taints, TAINTS_MAX, path / "taints", devices.taint)
     if device.consumesCounters:
         here = path / "consumesCounters"
-        yield from bounded(device.consumesCounters, CONSUMPTIONS_MAX, here, _consumption, lambda item: item.counterSet)
+        yield from each(within(device.consumesCounters, CONSUMPTIONS_MAX), here, _consumption)
     yield from _device_place(device, path, own_place)
     if device.bindingConditions or device.bindingFailureConditions:
         yield from devices.binding_conditions(device.bindingConditions, device.bindingFailureConditions, path)
@@ -171,13 +168,8 @@ def _attribute(attribute: resource.DeviceAttribute, path: Path) -> Errors:
         yield from _text(attribute.string, path / "string")
     if attribute.version is not None:
         yield from _version(attribute.version, path / "version")
-    if attribute.strings:
-        yield from each(attribute.strings, path / "strings", _text)
     if attribute.versions:
         yield from each(attribute.versions, path / "versions", _version)
-    values = _values(attribute)
-    if values.count(None) + values.count(()) != len(values) - 1:
-        yield from one_member(dict(zip(_VALUE_FIELDS, values, strict=True)), path)
 
 
 def _text(text: str, path: Path) -> Errors:
@@ -206,23 +198,16 @@ def _capacity_of(device: resource.Device) -> Callable[[resource.DeviceCapacity, 
 
 
 def _counter_set(item: resource.CounterSet, path: Path) -> Errors:
-    yield from required_name(item.name, path / "name", names.label)
     yield from _counters(item.counters, path / "counters")
 
 
 def _consumption(item: resource.DeviceCounterConsumption, path: Path) -> Errors:
-    yield from required_name(item.counterSet, path / "counterSet", names.label)
     yield from _counters(item.counters, path / "counters")
 
 
 def _counters(counters: Mapping[str, resource.Counter], path: Path) -> Errors:
-    if not counters:
-        yield required(path)
-    elif len(counters) > COUNTERS_MAX:
+    if len(counters) > COUNTERS_MAX:
         yield too_many(path, len(counters), COUNTERS_MAX)
-    else:
-        for name in counters:
-            yield from named(name, path, names.label)
 
 
 def _device_place(device: resource.Device, path: Path, own_place: bool) -> Errors:
@@ -295,10 +280,8 @@ def _partition_type(spec: resource.ResourceSliceSpec) -> Errors:
         text = "may only be set on a slice which declares devices that consume counters"
         yield invalid(path, name, text)
         return
-    malformed: list[FieldError] = list(devices.fully_qualified_name(name, path))
-    yield from malformed
-    if malformed:
-        return
+    if any(fully_qualified(name, path)):
+        return  # which its constraint tells
     bare = name.removeprefix(f"{spec.driver}/")
     for index, device in enumerate(spec.devices):
         if not device.consumesCounters:

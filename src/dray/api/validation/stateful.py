@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dray.api.errors import invalid, required
+from dray.api.paths import SPEC, STATUS, Path
 from dray.api.types import apps, core, policy
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, as_go, at_least, one_of, unchanged
-from dray.api.validation.paths import SPEC, STATUS, Path
+from dray.api.validation.lists import Errors, at_least, one_of, unchanged
 from dray.api.validation.placement import label_selector
 from dray.api.validation.workloads import scaled, selected_template
+from dray.api.written import as_go
 
 _RETENTION = ("Retain", "Delete")
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")

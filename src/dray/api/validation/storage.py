@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.paths import SPEC, STATUS, Path
 from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, one_of, required_name, unchanged
 from dray.api.validation.nodes import node_selector
-from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.volumes import host_path
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dray.api.errors import FieldError, forbidden, invalid, required
+from dray.api.paths import Path
 from dray.api.validation.lists import Errors
-from dray.api.validation.paths import Path
 from dray.api.wire import Tree
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]

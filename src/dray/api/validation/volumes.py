@@ -8,12 +8,12 @@ from typing import Any
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required
+from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation import downward
 from dray.api.validation.filepaths import file_mode, unreserved, without_backsteps
 from dray.api.validation.lists import Errors, each, named, one_of, required_name
-from dray.api.validation.paths import Path
 
 _SOURCES = tuple(name for name in core.Volume.__struct_fields__ if name != "name")
 HOST_PATH_TYPES = (

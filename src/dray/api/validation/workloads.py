@@ -7,15 +7,16 @@ from zoneinfo import ZoneInfo
 
 from dray.api import cron
 from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.paths import METADATA, SPEC, Path
 from dray.api.selectors import label_selector as matcher
 from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta
 from dray.api.validation.context import Context
 from dray.api.validation.failure_policies import failure_policy
-from dray.api.validation.lists import Errors, as_go, at_least, required_one_of, unchanged
-from dray.api.validation.paths import METADATA, SPEC, Path
+from dray.api.validation.lists import Errors, at_least, required_one_of, unchanged
 from dray.api.validation.placement import label_selector
 from dray.api.validation.pods import pod_template
+from dray.api.written import as_go
 
 _NO_MATCH = "`selector` does not match template `labels`"
 _JOB_RESTARTS = ("OnFailure", "Never")
@@ -137,8 +138,6 @@ def update_replica_set(replica_set: apps.ReplicaSet, old: apps.ReplicaSet, conte
 
 def check_replication_controller(controller: core.ReplicationController, context: Context) -> Errors:
     spec = controller.spec
-    yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
-    yield from at_least(spec.replicas, 0, SPEC / "replicas")
     chosen = spelled_out(spec.selector) if spec.selector else None
     yield from selected_template(chosen, spec.template, "replicationcontroller", ("Always",))
 

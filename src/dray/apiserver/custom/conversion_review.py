@@ -16,9 +16,9 @@ import msgspec
 from dray.api import conversion
 from dray.api.custom.objects import unfit_name
 from dray.api.errors import ApiError, InternalError
+from dray.api.paths import METADATA
 from dray.api.resources import Resource
 from dray.api.validation.metadata import check_annotations, check_labels
-from dray.api.validation.paths import METADATA
 from dray.api.wire import Tree
 from dray.apiserver.wire.bodies import ORDINARY
 

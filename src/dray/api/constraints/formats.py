@@ -1,0 +1,104 @@
+"""Formats of texts by the names that Kubernetes' schema has for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+from dray.api import names
+from dray.api.errors import FieldError, invalid, too_long
+from dray.api.paths import Path
+from dray.api.remembered import remembered
+
+Format = Callable[[str, Path], Iterator[FieldError]]
+
+DRIVER_MAX = 63
+POOL_MAX = 253
+IDENTIFIER_MAX = 32
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DOMAIN_AND_NAME = "a fully qualified name must be a domain and a name separated by a slash"
+
+
+def _named(check: names.Check) -> Format:
+    def faults(text: str, path: Path) -> Iterator[FieldError]:
+        for complaint in check(text):
+            yield invalid(path, text, complaint)
+
+    return faults
+
+
+def uuid(text: str, path: Path) -> Iterator[FieldError]:
+    if not _UUID.fullmatch(text):
+        yield invalid(path, text, "must be a lowercase UUID in 8-4-4-4-12 format")
+
+
+def pool(text: str, path: Path) -> Iterator[FieldError]:
+    """The name of a pool where others refer to it: subdomains, separated by slashes."""
+    yield from at_most_bytes(text, POOL_MAX, path)
+    for index, part in enumerate(text.split("/")):
+        for complaint in names.subdomain_reference(part) if part else ["must not be empty"]:
+            yield invalid(path, part or text, f"segment {index}: {complaint}")
+
+
+def identifier(text: str, path: Path) -> Iterator[FieldError]:
+    yield from at_most_bytes(text, IDENTIFIER_MAX, path)
+    for complaint in names.c_identifier(text):
+        yield invalid(path, text, complaint)
+
+
+def fully_qualified(text: str, path: Path) -> Iterator[FieldError]:
+    """The name of an attribute, with the domain of its driver."""
+    domain, slash, name = text.partition("/")
+    if "/" in name:
+        yield invalid(path, text, "must not contain more than one slash")
+    elif not slash:
+        yield from identifier(text, path)
+        yield invalid(path, text, _DOMAIN_AND_NAME)
+    else:
+        if domain:
+            yield from at_most_bytes(domain, DRIVER_MAX, path)
+            for complaint in names.subdomain(domain):
+                yield invalid(path, domain, f"prefix: {complaint}")
+        else:
+            yield invalid(path, "", "prefix must not be empty")
+        if name:
+            yield from identifier(name, path)
+        else:
+            yield invalid(path, "", "name must not be empty")
+
+
+def extended_resource(text: str, path: Path) -> Iterator[FieldError]:
+    if "/" not in text:
+        yield invalid(path, text, "a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+    elif "kubernetes.io/" in text:
+        yield invalid(path, text, 'must not have "kubernetes.io/" domain')
+    if text.startswith("requests."):
+        yield invalid(path, text, 'must not have "requests." prefix')
+    for complaint in names.qualified_name(f"requests.{text}"):
+        yield invalid(path, text, complaint)
+
+
+def at_most_bytes(text: str, limit: int, path: Path) -> Iterator[FieldError]:
+    if len(text.encode()) > limit:
+        yield too_long(path, limit)
+
+
+FORMATS: Mapping[str, Format] = {
+    "k8s-extended-resource-name": extended_resource,
+    "k8s-label-key": _named(names.qualified_name),
+    "k8s-long-name": _named(names.long_name),
+    "k8s-long-name-caseless": _named(names.caseless_subdomain),
+    "k8s-path-segment-name": _named(names.path_segment),
+    "k8s-resource-fully-qualified-name": fully_qualified,
+    "k8s-resource-pool-name": pool,
+    "k8s-short-name": _named(names.short_name),
+    "k8s-uuid": uuid,
+}
+
+
+@cache
+def is_format(name: str) -> Callable[[str], bool]:
+    """The function that tells whether a text has a format; the same few texts are asked about over and over."""
+    check, nowhere = FORMATS[name], Path("")
+    return remembered(1024)(lambda text: next(check(text, nowhere), None) is None)
