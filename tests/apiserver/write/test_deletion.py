@@ -141,6 +141,21 @@ async def test_a_collection_is_deleted_through_its_selectors(ask: Asker) -> None
     assert await ask.names(CLAIMS, namespace="") == ["b", "a"]
 
 
+async def test_others_have_turns_while_a_large_collection_is_deleted(
+    ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        await ask.create(CLASSES, {"metadata": {"name": f"c{number}"}, "spec": {}})
+    monkeypatch.setattr("dray.background.turns.SLICE_SECONDS", 0.0)  # each deletion takes longer than that
+    deleting = asyncio.ensure_future(ask("deletecollection", CLASSES))
+    turns = 0
+    while not deleting.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert await ask.names(CLASSES) == []
+    assert turns > 100
+
+
 async def test_a_dry_run_deletes_nothing(ask: Asker) -> None:
     await ask.create(CLASSES, {"metadata": {"name": "c"}, "spec": {}})
     await ask("delete", CLASSES, "c", dry_run=True)

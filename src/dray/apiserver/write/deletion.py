@@ -28,6 +28,7 @@ from dray.apiserver.wire.queries import OptionsInvalid
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.definitions import CLEANUP, ending
 from dray.apiserver.write.identity import now
+from dray.background.turns import Steps
 from dray.store import KeyVersion, RevisionConflict
 
 ORPHAN = "orphan"
@@ -93,17 +94,29 @@ class Deletion:
         _check(request.options)
         found = await list_objects(self._storage.cache, request)
         deleted = []
-        for version in found.versions or ():
-            metadata = version.object.metadata
-            one = replace(request, verb="delete", namespace=metadata.namespace, name=name_of(version))
-            try:
-                answer = await self.delete(one)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-                continue
-            deleted.append(answer.version or version)
+        steps = Steps(request.user.name)  # a deletion often ends without waiting for anything
+        await steps.begin()
+        try:
+            for version in found.versions or ():
+                if gone := await self._delete_one(request, version):
+                    deleted.append(gone)
+                await steps.step()
+        finally:
+            steps.end()
         return Answer(versions=deleted, revision=self._storage.cache.revision)
+
+    async def _delete_one(self, request: Request, version: KeyVersion) -> KeyVersion | None:
+        """Delete one object of a collection; returns its last state, or nothing where it is gone already."""
+        metadata = version.object.metadata
+        try:
+            answer = await self.delete(
+                replace(request, verb="delete", namespace=metadata.namespace, name=name_of(version))
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+        return answer.version or version
 
     async def _delete(self, request: Request, current: KeyVersion, is_admitted: bool) -> Answer:
         resource, old = request.resource, current.object
