@@ -74,6 +74,23 @@ async def test_a_webhook_is_asked_again_after_others_have_changed_the_object(adm
     assert (code, sorted(body["metadata"]["labels"])) == (201, ["n0", "n1", "n2"])
 
 
+async def test_selectors_see_what_earlier_webhooks_made(admin: HttpAsker, hook: Hook) -> None:
+    hook.answer = lambda request: patching({"op": "add", "path": "/metadata/labels", "value": {"by": "hook"}})
+    await configure(admin, hook, "a.example.com")
+    await configure(admin, hook, "b.example.com", objectSelector={"matchLabels": {"by": "hook"}})
+    assert (await admin("POST", PODS, pod("p")))[0] == 201
+    assert [request["object"]["metadata"].get("labels") for request in hook.requests] == [None, {"by": "hook"}]
+
+
+async def test_a_webhook_that_was_not_asked_is_not_asked_again(admin: HttpAsker, hook: Hook) -> None:
+    hook.answer = lambda request: patching({"op": "add", "path": "/metadata/labels", "value": {"by": "hook"}})
+    selector = {"matchLabels": {"by": "hook"}}
+    await configure(admin, hook, "a.example.com", reinvocationPolicy="IfNeeded", objectSelector=selector)
+    await configure(admin, hook, "b.example.com")
+    assert (await admin("POST", PODS, pod("p")))[0] == 201
+    assert len(hook.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [

@@ -16,7 +16,8 @@ from dray.api.types.core import Binding, ObjectReference, Pod
 from dray.api.users import ADMIN, NODE_NAME, User, service_account_user
 from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest, Chain
-from dray.apiserver.admission.policies import ValidatingPolicies
+from dray.apiserver.admission.judges import JudgingContext
+from dray.apiserver.admission.validating_policies import ValidatingPolicies
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
 from tests.apiserver.admission.writing import create, delete, update
@@ -61,7 +62,7 @@ async def computing(plugin: ValidatingPolicies) -> AsyncIterator[ValidatingPolic
 
 
 def enforcing(objects: Objects) -> ValidatingPolicies:
-    return ValidatingPolicies(objects, Union(Rbac(objects)))
+    return ValidatingPolicies(JudgingContext.alone(objects, Union(Rbac(objects))))
 
 
 async def refusal(attempt: Awaitable[Any]) -> ApiError:

@@ -14,7 +14,8 @@ from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalE
 from dray.api.users import User
 from dray.api.wire import Tree
 from dray.apiserver.admission import Chain
-from dray.apiserver.admission.webhooks import Unprocessable, ValidatingWebhooks
+from dray.apiserver.admission.judges import JudgingContext, Unprocessable
+from dray.apiserver.admission.webhooks import ValidatingWebhooks
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.certificates import Keys
@@ -36,7 +37,7 @@ async def hook(keys: Keys) -> AsyncIterator[Hook]:
 
 
 def asking(objects: Objects) -> ValidatingWebhooks:
-    return ValidatingWebhooks(objects, Union(Rbac(objects)))
+    return ValidatingWebhooks(JudgingContext.alone(objects, Union(Rbac(objects))))
 
 
 Make = Callable[..., ValidatingWebhooks]

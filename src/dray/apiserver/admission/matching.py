@@ -7,12 +7,12 @@ is then shown in the version that the rule names. What is written through some s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from dray.api.conversion import from_stored
 from dray.api.resources import Resource
 from dray.api.selectors import label_selector
-from dray.api.types.admissionregistration import NamedRuleWithOperations, RuleWithOperations
+from dray.api.types.admissionregistration import MatchResources, NamedRuleWithOperations
 from dray.api.types.core import Namespace
 from dray.api.types.meta import LabelSelector, ObjectMeta
 from dray.api.wire import Wire, tree_of
@@ -20,29 +20,47 @@ from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.wire.discovery import SCALE, SUBRESOURCES, Subresource
 
-Rule = RuleWithOperations | NamedRuleWithOperations
 OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-class Selectors(Protocol):
-    """What narrows rules down."""
+class Matcher:
+    """Says which requests a policy, a binding or a webhook is about."""
 
-    @property
-    def namespaceSelector(self) -> LabelSelector | None: ...
-    @property
-    def objectSelector(self) -> LabelSelector | None: ...
+    def __init__(self, match: MatchResources) -> None:
+        self._match = match
+
+    def may_concern(self, request: AdmissionRequest) -> bool:
+        """Whether a rule is about requests like this one in some version, whatever names and labels its object has."""
+        rules, versions = self._match.resourceRules, request.resource.versions
+        return any(_rule_matches(rule, request, version) for version in versions for rule in rules)
+
+    def version(self, request: AdmissionRequest, reader: Reader) -> str | None:
+        """The version in which the request is seen; None if it is not meant. Without rules, all requests are meant."""
+        match = self._match
+        if self._matched(match.excludeResourceRules, request) is not None:
+            return None
+        seen_as = (
+            self._matched(match.resourceRules, request)
+            if match.resourceRules
+            else request.version or request.resource.stored
+        )
+        is_selected = (
+            seen_as is not None
+            and _namespace_selected(match.namespaceSelector, request, reader)
+            and _object_selected(match.objectSelector, request)
+        )
+        return seen_as if is_selected else None
+
+    def _matched(self, rules: Sequence[NamedRuleWithOperations], request: AdmissionRequest) -> str | None:
+        """The version in which one of the rules sees the request, if any does."""
+        versions = [request.version or request.resource.stored]
+        if self._match.matchPolicy != "Exact":
+            versions += [version for version in request.resource.versions if version not in versions]
+        named = [rule for rule in rules if not rule.resourceNames or request.name in rule.resourceNames]
+        return next((v for v in versions if any(_rule_matches(rule, request, v) for rule in named)), None)
 
 
-def matched_version(rules: Sequence[Rule], match_policy: str | None, request: AdmissionRequest) -> str | None:
-    """The version in which one of the rules sees the request, if any does."""
-    versions = [request.version or request.resource.stored]
-    if match_policy != "Exact":
-        versions += [version for version in request.resource.versions if version not in versions]
-    named = [rule for rule in rules if _name_listed(rule, request.name)]
-    return next((v for v in versions if any(rule_matches(rule, request, v) for rule in named)), None)
-
-
-def rule_matches(rule: Rule, request: AdmissionRequest, version: str) -> bool:
+def _rule_matches(rule: NamedRuleWithOperations, request: AdmissionRequest, version: str) -> bool:
     """Whether a rule is about requests like this one, seen in a version of the resource, whatever its object's name."""
     return (
         _listed(rule.operations, request.operation)
@@ -50,13 +68,6 @@ def rule_matches(rule: Rule, request: AdmissionRequest, version: str) -> bool:
         and _listed(rule.apiVersions, version)
         and _in_scope(rule.scope, request.resource)
         and any(_resource_matches(pattern, request) for pattern in rule.resources)
-    )
-
-
-def selected(selectors: Selectors, request: AdmissionRequest, reader: Reader) -> bool:
-    """Whether the labels of namespace and object are those that are asked for."""
-    return _namespace_selected(selectors.namespaceSelector, request, reader) and _object_selected(
-        selectors.objectSelector, request
     )
 
 
@@ -103,10 +114,6 @@ def shown(resource: Resource, version: str, state: Wire) -> dict[str, Any]:
 
 def _listed(values: tuple[str, ...], value: str) -> bool:
     return "*" in values or value in values
-
-
-def _name_listed(rule: Rule, name: str) -> bool:
-    return isinstance(rule, RuleWithOperations) or not rule.resourceNames or name in rule.resourceNames
 
 
 def _in_scope(scope: str | None, resource: Resource) -> bool:

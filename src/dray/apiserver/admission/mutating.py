@@ -1,14 +1,14 @@
-"""What happens to a tree that webhooks and policies change: they see it as an object, and it is checked and defaulted after.
+"""Mutation: in which order policies and webhooks change a tree, how they see it, and how the result is checked.
 
-The options of a connection, a Scale, and what is posted to a subresource are of a kind of their own. They are checked, but
-have no defaults.
-
-Left out: who changes it, and how.
+One that asks for it (`reinvocationPolicy: IfNeeded`) acts once more if another changed the object after it. A changed object
+is checked and defaulted like what a client writes. The options of a connection, a Scale, and what is posted to a subresource
+are of a kind of their own: they are checked, but have no defaults. Left out: what they change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -17,8 +17,8 @@ from dray.api.errors import BadRequest
 from dray.api.gates import FeatureGates
 from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.admission.matching import own_kind
-from dray.apiserver.steps import RequestResolver
+from dray.apiserver.admission.judges import JudgingContext
+from dray.apiserver.admission.matching import own_kind, presented
 from dray.apiserver.wire.bodies import ORDINARY
 from dray.apiserver.write.patches.effort import Effort, TakesLong
 
@@ -46,14 +46,67 @@ def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
     return msgspec.structs.replace(request, object=typed)
 
 
-async def patched(resolver: RequestResolver, request: AdmissionRequest, patch: Callable[[Effort], Tree]) -> Tree:
-    """What a webhook or a policy makes of an object: in the worker thread if it is large, or becomes so."""
+def present(request: AdmissionRequest) -> AdmissionRequest:
+    """The request with the object that its own tree stands for now; a deletion has no tree."""
+    return seen(request, request.tree) if request.tree is not None else request
+
+
+class MutatingJudge(Protocol):
+    """A policy or a webhook that may change objects."""
+
+    @property
+    def is_asked_again(self) -> bool: ...
+
+    async def act(self, request: AdmissionRequest) -> bool | None:
+        """Change the tree of a request; whether there is a difference. None: the request does not concern it."""
+
+
+async def act_all(
+    judges: Iterable[MutatingJudge],
+    request: AdmissionRequest,
+    reinvoke_others: Callable[[], Awaitable[bool]] | None = None,
+) -> None:
+    """Let judges act in their order, and some of them again. `reinvoke_others` is called after a change."""
+    acted: list[MutatingJudge] = []  # those that want to act again if something is changed after them
+    again: list[MutatingJudge] = []
+    has_changed = False
+    for judge in judges:
+        changed = await judge.act(request)
+        if changed:
+            again, has_changed = [*acted], True
+        if changed is not None and judge.is_asked_again:
+            acted.append(judge)
+    if has_changed and reinvoke_others is not None and await reinvoke_others():
+        again = acted
+    for judge in again:
+        await judge.act(request)
+
+
+async def change(
+    context: JudgingContext,
+    request: AdmissionRequest,
+    version: str,
+    make: Callable[[AdmissionRequest, Tree, Effort], Tree],
+) -> bool:
+    """Put what is made of the object of a request into its tree; whether there is a difference.
+
+    `make` gets the request and the object in a version, and returns the object as it is stored; it runs in the worker thread
+    if the object is large, or becomes so.
+    """
+    about, tree, run = present(request), request.tree, context.resolver.run
+    state = about.object
+    assert tree is not None
+    assert state is not None
+
+    def made(effort: Effort) -> Tree:
+        return make(about, presented(about, version, state), effort)
+
     if not request.is_large:
         try:
-            return await resolver.run(request.user.name, False, lambda: patch(Effort.quick()))
+            return put(tree, await run(request.user.name, False, lambda: made(Effort.quick())))
         except TakesLong:
             request.is_large = True
-    return await resolver.run(request.user.name, True, lambda: patch(Effort()))
+    return put(tree, await run(request.user.name, True, lambda: made(Effort())))
 
 
 def finished(

@@ -1,44 +1,115 @@
 """MutatingAdmissionPolicy: what is about to be stored is changed as the cluster's administrators say in expressions.
 
-A policy acts where a binding says so, from the next request on, before mutating webhooks are asked; policies by their
-name, bindings by theirs, mutations in their order, each on what those before it made. One that asks for it
-(`reinvocationPolicy: IfNeeded`) acts once more if another, or a webhook, changed the object after it. Whatever is about
-expressions is imported when there is a binding. Left out: deletions and connections.
+Policies act before mutating webhooks are asked; policies by their name, bindings by theirs, mutations in their order, each
+on what those before it made. Left out: deletions, connections, and what expressions come to (`policy_mutations`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from dray.api.custom import CustomObject
-from dray.api.gates import FeatureGates
-from dray.api.resources import BY_TYPE, RESOURCES
-from dray.api.types.admissionregistration import (
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-)
+from dray.api.errors import ApiError, InternalError
+from dray.api.needs import Known
+from dray.api.resources import RESOURCES
+from dray.api.types.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
-from dray.apiserver.admission.mutating import changeable
-from dray.apiserver.read.reader import Reader, many
-from dray.apiserver.security.authorization import Union
-from dray.apiserver.steps import RequestResolver, resolver_of_its_own
+from dray.apiserver.admission.bound_policies import BoundPolicy, bound, denied
+from dray.apiserver.admission.conditions import ConditionsFailed
+from dray.apiserver.admission.judges import EXEMPT, Configured, JudgingContext
+from dray.apiserver.admission.mutating import act_all, change, changeable, finished, message, present
+from dray.apiserver.admission.policy_mutations import MutatingPolicy, MutationFailed, Patch
+from dray.apiserver.admission.policy_params import Params
+from dray.apiserver.write.patches.effort import Effort
+from dray.apiserver.write.patches.json_patch import json_patch
+from dray.apiserver.write.patches.rejection import PatchRejected, TestFailed
+from dray.apiserver.write.patches.typed import atomics, merged, problems, root
+from dray.cel.admission import Read
 
-if TYPE_CHECKING:
-    from dray.apiserver.admission.policy_acting import Acting, BoundPolicy
-    from dray.apiserver.admission.policy_bindings import BoundPolicies
-    from dray.apiserver.admission.policy_mutations import MutatingPolicy
-    from dray.apiserver.admission.policy_params import FindKind
 
-EXEMPT = (
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-)
-_POLICIES, _BINDINGS = BY_TYPE[MutatingAdmissionPolicy], BY_TYPE[MutatingAdmissionPolicyBinding]
+class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
+    """A mutating policy and what binds it."""
+
+    def __init__(
+        self,
+        policy: MutatingAdmissionPolicy,
+        bindings: list[MutatingAdmissionPolicyBinding],
+        context: JudgingContext,
+    ) -> None:
+        super().__init__(MutatingPolicy(policy), bindings, context)
+        self.is_asked_again = policy.spec.reinvocationPolicy == "IfNeeded"
+
+    async def act(self, request: AdmissionRequest) -> bool | None:
+        """Let the policy act, through all its bindings; whether it changed the object. None: it is not about it."""
+        about = present(request)
+        version = self.matcher.version(about, self.context.reader)
+        if version is None:
+            return None
+        changed = False
+        for use in self.uses(about):
+            try:
+                if use.fault:
+                    raise MutationFailed(use.fault)
+                changed |= await self._act_with(use.params, version, request)
+            except (ConditionsFailed, MutationFailed) as error:
+                if not self.policy.ignores_failures:
+                    name = self.policy.name
+                    named = f"policy '{name}' with binding '{use.binding}'" if use.binding else f'policy "{name}"'
+                    raise denied(request, f"{named} denied request: {error}") from error
+        return changed
+
+    async def _act_with(self, params: Params, version: str, request: AdmissionRequest) -> bool:
+        """Raises ConditionsFailed and MutationFailed."""
+        policy, about, changed = self.policy, present(request), False
+        if not await self.context.hold(policy.conditions, about, lambda: self._reading(about, version, params)):
+            return False
+        for number in range(len(policy.source.spec.mutations)):
+            changed |= await self._mutate(number, params, version, request)
+        return changed
+
+    async def _mutate(self, number: int, params: Params, version: str, request: AdmissionRequest) -> bool:
+        about, known, policy = present(request), Known(), self.policy
+
+        def patch() -> Patch:
+            return policy.patch(number, self._reading(about, version, params), known)
+
+        wanted = await self.context.resolver.run(request.user.name, False, patch)
+        return await change(self.context, request, version, partial(self._changed, version, wanted))
+
+    def _reading(self, about: AdmissionRequest, version: str, params: Params) -> Read:
+        """The values that expressions read; made for each attempt, since the object may have to be converted first."""
+        return partial(self.context.view(about, version).read_with, params)
+
+    def _changed(self, version: str, patch: Patch, about: AdmissionRequest, now: Tree, effort: Effort) -> Tree:
+        """The object with a patch, as it is stored. Raises MutationFailed."""
+        try:
+            changed = (
+                _applied(about, version, now, patch.applied)
+                if patch.applied
+                else json_patch(now, patch.operations, effort)
+            )
+        except TestFailed:
+            changed = now
+        except PatchRejected as error:
+            raise MutationFailed(f"JSON Patch: {error.cause}") from error
+        except ApiError as error:
+            raise MutationFailed(f"JSON Patch: {error}") from error
+        try:
+            return finished(about, version, changed, self.context.gates, strict=True)
+        except ApiError as error:
+            raise InternalError(f"Internal error occurred: {error}") from error
+
+
+def _applied(about: AdmissionRequest, version: str, now: Tree, part: Tree) -> Tree:
+    shape = root(message(about, version))
+    for problem in problems(shape, part):
+        raise MutationFailed(f"error applying patch: failed to convert patch object to typed object: {problem}")
+    if whole := list(atomics(shape, part)):
+        text = f"may not mutate atomic arrays, maps or structs: {', '.join(whole)}"
+        raise MutationFailed(f"error applying patch: invalid ApplyConfiguration: {text}")
+    changed: Tree = merged(shape, now, part)
+    return changed
 
 
 class MutatingPolicies(Admission):
@@ -49,72 +120,15 @@ class MutatingPolicies(Admission):
     configured_by = (MutatingAdmissionPolicyBinding,)
     types = (CustomObject, *(resource.type for resource in RESOURCES if resource.type not in EXEMPT))
 
-    def __init__(
-        self,
-        reader: Reader,
-        authorizer: Union,
-        gates: FeatureGates,
-        resolver: RequestResolver | None = None,
-        find_kind: FindKind | None = None,
-    ) -> None:
-        self._reader = reader
-        self._last_changes = reader.last_change(_BINDINGS), reader.last_change(_POLICIES)
-        self._authorizer = authorizer
-        self._gates = gates
-        self._resolver = resolver or resolver_of_its_own()
-        self._find_kind = find_kind
-        self._seen = (-1, -1)
-        self._bound: BoundPolicies[MutatingPolicy, MutatingAdmissionPolicyBinding] | None = None
-        self._acting: Acting | None = None
+    def __init__(self, context: JudgingContext) -> None:
+        kinds = MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
+        self._policies = Configured(context.reader, kinds, partial(bound, context, *kinds, ActingPolicy))
 
     def admit(self, request: AdmissionRequest) -> Waiting:
-        if not self._about(request):
-            return None
-        tree = changeable(request)
-        return self._act_all(request, tree) if tree is not None else None
+        about = self._policies.about(request)
+        return act_all(about, request) if about and changeable(request) is not None else None
 
-    async def reinvoke(self, request: AdmissionRequest, tree: Tree) -> bool:
+    async def reinvoke(self, request: AdmissionRequest) -> bool:
         """Let policies act once more that want to after webhooks; whether they changed the object."""
-        return await self._act_again(request, tree, {bound.policy.name for bound in self._about(request)})
-
-    async def _act_all(self, request: AdmissionRequest, tree: Tree) -> None:
-        acted: set[str] = set()
-        again: set[str] = set()  # policies after which another changed something
-        for bound in self._about(request):
-            if await self._act(bound, request, tree):
-                again |= acted
-            acted.add(bound.policy.name)
-        await self._act_again(request, tree, again)
-
-    async def _act_again(self, request: AdmissionRequest, tree: Tree, names: set[str]) -> bool:
-        changed = False
-        for bound in self._about(request):
-            if bound.policy.is_asked_again and bound.policy.name in names:
-                changed |= await self._act(bound, request, tree)
-        return changed
-
-    async def _act(self, bound: BoundPolicy, request: AdmissionRequest, tree: Tree) -> bool:
-        assert self._acting is not None
-        return await self._acting.act(bound, request, tree)
-
-    def _about(self, request: AdmissionRequest) -> tuple[BoundPolicy, ...]:
-        bindings, policies = self._last_changes
-        revisions = bindings.revision, policies.revision
-        if revisions != self._seen:
-            self._seen = revisions
-            self._bound = self._compiled()
-        if self._bound is None or request.concerns(*EXEMPT):
-            return ()
-        return self._bound.about(request)
-
-    def _compiled(self) -> BoundPolicies[MutatingPolicy, MutatingAdmissionPolicyBinding] | None:
-        bindings = sorted(many(self._reader, MutatingAdmissionPolicyBinding), key=lambda one: one.metadata.name)
-        if not bindings:
-            return None
-        from dray.apiserver.admission.policy_acting import Acting
-        from dray.apiserver.admission.policy_bindings import BoundPolicies
-        from dray.apiserver.admission.policy_mutations import MutatingPolicy
-
-        self._acting = Acting(self._reader, self._authorizer, self._gates, self._resolver, self._find_kind)
-        policies = sorted(many(self._reader, MutatingAdmissionPolicy), key=lambda one: one.metadata.name)
-        return BoundPolicies(policies, bindings, MutatingPolicy)
+        again = [policy for policy in self._policies.about(request) if policy.is_asked_again]
+        return any([await policy.act(request) for policy in again])

@@ -10,23 +10,19 @@ what is posted to a subresource can be changed.
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable
+from functools import partial
 
 import msgspec
 
 from dray.api.errors import ApiError, InternalError
-from dray.api.gates import FeatureGates
 from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
-from dray.api.wire import Tree, tree_of
-from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.admission.matching import presented
-from dray.apiserver.admission.mutating import changeable, finished, patched, put, seen
+from dray.api.wire import Tree
+from dray.apiserver.admission import AdmissionRequest, Waiting
+from dray.apiserver.admission.judges import JudgingContext
+from dray.apiserver.admission.mutating import act_all, change, changeable, finished, present
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
-from dray.apiserver.admission.webhook_client import ReviewAnswer, WebhookCallFailed
-from dray.apiserver.admission.webhooks import AdmissionWebhook, WebhookCall, Webhooks
-from dray.apiserver.read.reader import Reader
-from dray.apiserver.security.authorization import Union
-from dray.apiserver.steps import RequestResolver
+from dray.apiserver.admission.webhook_client import ReviewAnswer, WebhookCallFailed, WebhookClient
+from dray.apiserver.admission.webhooks import WebhookJudge, Webhooks
 from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.json_patch import json_patch
 from dray.apiserver.write.patches.rejection import PatchRejected
@@ -34,98 +30,61 @@ from dray.apiserver.write.patches.rejection import PatchRejected
 _decode = msgspec.json.Decoder(list[Tree]).decode
 
 
-class MutatingWebhooks(Admission):
-    """Asks the mutating webhooks, and does as they say."""
+class MutatingWebhookJudge(WebhookJudge):
+    """A webhook that may change objects."""
 
-    name = "MutatingAdmissionWebhook"
-    operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-    configured_by = (MutatingWebhookConfiguration,)
+    def __init__(self, webhook: MutatingWebhook, context: JudgingContext, client: WebhookClient) -> None:
+        super().__init__(webhook, context, client)
+        self.is_asked_again = webhook.reinvocationPolicy == "IfNeeded"
 
-    def __init__(
-        self,
-        reader: Reader,
-        authorizer: Union,
-        gates: FeatureGates,
-        resolver: RequestResolver | None = None,
-        policies: MutatingPolicies | None = None,
-    ) -> None:
-        self._policies = policies  # which have acted before, and some of which want to act again
-        self._webhooks = Webhooks(MutatingWebhookConfiguration, reader, authorizer, resolver)
-        self._gates = gates
-
-    def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        if not self._webhooks.configured():
+    async def act(self, request: AdmissionRequest) -> bool | None:
+        """Ask the webhook and do as it says; whether that changed the tree. None: the request does not concern it."""
+        about = present(request)
+        version = await self.version(about)
+        if version is None:
             return None
-        if request.operation == "DELETE":
-            about = self._webhooks.about(request)
-            return self._ask_about_deletion(about, request) if about else None
-        tree = changeable(request)
-        return self._ask_all(request, tree) if tree is not None else None
-
-    async def _ask_about_deletion(self, about: list[tuple[AdmissionWebhook, str]], request: AdmissionRequest) -> None:
-        for call in await self._webhooks.concerned(about, request):
-            answer = await self._webhooks.ask(call, request)
-            if answer is not None and answer.patch:
-                text = f'admission webhook "{call.webhook.name}" attempted to modify the object, which is not supported for this operation'
-                raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}])
-
-    async def _ask_all(self, request: AdmissionRequest, tree: Tree) -> None:
-        before = tree_of(tree)
-        again: list[str] = []  # webhooks that want another look
-        changed_since: set[str] = set()
-        for call in await self._calls(request, tree):
-            if await self._ask(call, request, tree):
-                changed_since.update(again)
-            again += _wanting(call)
-        policies = self._policies if request.operation != "CONNECT" else None
-        if policies is not None and tree != before and await policies.reinvoke(request, tree):
-            changed_since.update(again)
-        for call in await self._calls(request, tree) if changed_since else ():
-            if call.webhook.name in changed_since:
-                await self._ask(call, request, tree)
-
-    async def _calls(self, request: AdmissionRequest, tree: Tree) -> list[WebhookCall]:
-        about = seen(request, tree)
-        return await self._webhooks.concerned(self._webhooks.about(about), about)
-
-    async def _ask(self, call: WebhookCall, request: AdmissionRequest, tree: Tree) -> bool:
-        """Whether the webhook has changed the tree."""
-        about = seen(request, tree)
-        answer = await self._webhooks.ask(call, about)
-        request.warnings[:] = about.warnings
+        answer = await self.ask(about, version)
         if answer is None or not answer.patch:
             return False
+        if request.tree is None:
+            text = f'admission webhook "{self.webhook.name}" attempted to modify the object, which is not supported for this operation'
+            raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}])
         try:
             operations = _operations(answer)
         except WebhookCallFailed as error:
-            self._webhooks.failed(call.webhook, str(error), request)
+            self.failed(str(error), request)
             return False
         try:
-            changed = await patched(
-                self._webhooks.resolver,
-                request,
-                lambda effort: self._patched(request, call, operations, about, effort),
-            )
+            return await change(self.context, request, version, partial(self._changed, version, operations))
         except ApiError as error:  # whatever the failure policy is: the webhook did answer
             why = error.cause if isinstance(error, PatchRejected) else error
-            text = f'admission webhook "{call.webhook.name}": its patch cannot be applied: {why}'
+            text = f'admission webhook "{self.webhook.name}": its patch cannot be applied: {why}'
             raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}]) from error
-        return put(tree, changed)
 
-    def _patched(
-        self,
-        request: AdmissionRequest,
-        call: WebhookCall,
-        operations: list[Tree],
-        about: AdmissionRequest,
-        effort: Effort,
+    def _changed(
+        self, version: str, operations: list[Tree], about: AdmissionRequest, now: Tree, effort: Effort
     ) -> Tree:
-        assert about.object is not None
-        changed = json_patch(presented(about, call.version, about.object), operations, effort)
-        return finished(request, call.version, changed, self._gates)
+        return finished(about, version, json_patch(now, operations, effort), self.context.gates)
 
-    async def aclose(self) -> None:
-        await self._webhooks.aclose()
+
+class MutatingWebhooks(Webhooks[MutatingWebhookJudge]):
+    """Asks the mutating webhooks, and does as they say."""
+
+    name = "MutatingAdmissionWebhook"
+    configured_by = (MutatingWebhookConfiguration,)
+
+    def __init__(self, context: JudgingContext, policies: MutatingPolicies | None = None) -> None:
+        """`policies` have acted before, and some of them want to act again after a change."""
+        super().__init__(context, MutatingWebhookJudge)
+        self._policies = policies
+
+    def admit(self, request: AdmissionRequest) -> Waiting:
+        about, policies = self.judges.about(request), self._policies
+        if not about or (changeable(request) is None and request.operation != "DELETE"):
+            return None
+        if policies is None or request.operation not in policies.operations:
+            return act_all(about, request)
+        return act_all(about, request, partial(policies.reinvoke, request))
 
 
 def _operations(answer: ReviewAnswer) -> list[Tree]:
@@ -136,9 +95,3 @@ def _operations(answer: ReviewAnswer) -> list[Tree]:
         return _decode(base64.b64decode(answer.patch or "", validate=True))
     except (ValueError, RecursionError) as error:  # no base64, no JSON, or nested too deeply
         raise WebhookCallFailed(f"received undecodable patch in webhook response: {error}") from error
-
-
-def _wanting(call: WebhookCall) -> list[str]:
-    webhook = call.webhook
-    wants = isinstance(webhook, MutatingWebhook) and webhook.reinvocationPolicy == "IfNeeded"
-    return [webhook.name] if wants else []

@@ -13,12 +13,12 @@ from dray.api.gates import FeatureGates
 from dray.apiserver.admission import AdmissionPlugin, Chain
 from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.claim_status import ClaimStatusRights
+from dray.apiserver.admission.judges import JudgingContext
 from dray.apiserver.admission.limit_ranges import LimitRanger
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
 from dray.apiserver.admission.mutating_webhooks import MutatingWebhooks
 from dray.apiserver.admission.namespaces import NamespaceDefaults, NamespaceLifecycle
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
-from dray.apiserver.admission.policies import ValidatingPolicies
 from dray.apiserver.admission.policy_params import FindKind
 from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
@@ -29,6 +29,7 @@ from dray.apiserver.admission.service_accounts import ServiceAccountAdmission
 from dray.apiserver.admission.signing_requests import SigningRequests
 from dray.apiserver.admission.storage_classes import DefaultStorageClass
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
+from dray.apiserver.admission.validating_policies import ValidatingPolicies
 from dray.apiserver.admission.webhooks import ValidatingWebhooks
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
@@ -51,8 +52,8 @@ def default_chain(
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
 ) -> Chain:
     """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
-    resolver = resolver or resolver_of_its_own()
-    mutating = MutatingPolicies(reader, authorizer, gates, resolver, find_kind)
+    context = JudgingContext(reader, authorizer, resolver or resolver_of_its_own(), gates, find_kind)
+    mutating = MutatingPolicies(context)
     acting = None if mutating.name in (disabled := tuple(disabled)) else mutating
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(reader),
@@ -64,15 +65,15 @@ def default_chain(
         RuntimeClassAdmission(reader),
         SigningRequests(authorizer),
         mutating,
-        MutatingWebhooks(reader, authorizer, gates, resolver, acting),
+        MutatingWebhooks(context, acting),
         NodeRestriction(reader),
         NodeSlices(authorizer),
         RoleEscalation(authorizer, rbac),
         AdminAccess(reader),
         *([ClaimStatusRights(authorizer)] if gates.served("DRAResourceClaimGranularStatusAuthorization") else []),
-        ValidatingPolicies(reader, authorizer, resolver, find_kind),
+        ValidatingPolicies(context),
         PoolStatusLimit(reader, pool_status),
-        ValidatingWebhooks(reader, authorizer, resolver),
+        ValidatingWebhooks(context),
         NamespaceDefaults(reader, root_ca),
         Quota(reader, serves_extended=gates.served("DRAExtendedResource")),
     ]

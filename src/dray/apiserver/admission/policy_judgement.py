@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Validation
-from dray.apiserver.admission.conditions import Conditions, ConditionsFailed, evaluate
-from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Read
+from dray.apiserver.admission.compiled_policies import CompiledPolicy
+from dray.apiserver.admission.conditions import ConditionsFailed, evaluate
+from dray.cel.admission import Evaluation, OutOfBudget, Read
 from dray.cel.expression import Expression
 from dray.cel.limits import Interrupt
 
@@ -39,19 +40,12 @@ class _Check(NamedTuple):
     message: Expression | None
 
 
-class Policy:
-    """A policy whose expressions are compiled."""
+class Policy(CompiledPolicy):
+    """A validating policy."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy) -> None:
-        self.source = policy
-        spec = self.spec = policy.spec
-        self.name = policy.metadata.name
-        self._ignores_failures = spec.failurePolicy == "Ignore"
-        compiler = Compiler(params=spec.paramKind is not None, composed=bool(spec.variables))
-        self._conditions = Conditions(spec.matchConditions, compiler)
-        for variable in spec.variables:
-            compiler.compile("variable", variable.expression, variable.name)
-        self._variables = compiler.variables
+        super().__init__(policy)
+        self.source, spec, compiler = policy, policy.spec, self.compiler
         self._checks = [
             _Check(
                 validation,
@@ -64,15 +58,15 @@ class Policy:
 
     def failure(self, text: str) -> list[PolicyRefusal]:
         """The refusal that a failure amounts to, if it does."""
-        return [] if self._ignores_failures else [PolicyRefusal(text)]
+        return [] if self.ignores_failures else [PolicyRefusal(text)]
 
     def judge(self, read: Read, interrupt: Interrupt) -> PolicyVerdict:
         """What the policy says; `read` gives the request's values by the names of variables. Raises what interrupts."""
         try:
-            if not self._conditions.hold(read, interrupt):
+            if not self.conditions.hold(read, interrupt):
                 return PolicyVerdict([], [])
-            refusals = list(self._refusals(Evaluation(read, self._variables, BUDGET, interrupt)))
-            faults = list(self._faults(Evaluation(read, self._variables, BUDGET, interrupt)))
+            refusals = list(self._refusals(self.evaluation(read, interrupt)))
+            faults = list(self._faults(self.evaluation(read, interrupt)))
         except (ConditionsFailed, OutOfBudget) as error:
             return PolicyVerdict(self.failure(str(error)), [])
         return PolicyVerdict(refusals, faults)

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from dray.api.needs import Known
 from dray.api.times import timestamp
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
-from dray.apiserver.admission.conditions import Conditions, evaluate
+from dray.apiserver.admission.compiled_policies import CompiledPolicy
+from dray.apiserver.admission.conditions import evaluate
 from dray.apiserver.admission.judging import JudgementFailed, judged
-from dray.cel.admission import BUDGET, OBJECT, Compiler, Evaluation, OutOfBudget, Read, Use
+from dray.cel.admission import OBJECT, OutOfBudget, Read, Use
 from dray.cel.limits import Interrupt
 from dray.cel.values import NANOS, Duration, Made, Timestamp, Value, format_seconds, type_name
 
@@ -36,20 +37,12 @@ class Patch(NamedTuple):
     operations: list[dict[str, Any]] | None = None
 
 
-class MutatingPolicy:
-    """A policy whose expressions are compiled."""
+class MutatingPolicy(CompiledPolicy):
+    """A mutating policy."""
 
     def __init__(self, policy: MutatingAdmissionPolicy) -> None:
-        self.source = policy
-        spec = self.spec = policy.spec
-        self.name = policy.metadata.name
-        self.ignores_failures = spec.failurePolicy == "Ignore"
-        self.is_asked_again = spec.reinvocationPolicy == "IfNeeded"
-        compiler = Compiler(params=spec.paramKind is not None, composed=bool(spec.variables))
-        self.conditions = Conditions(spec.matchConditions, compiler)
-        for variable in spec.variables:
-            compiler.compile("variable", variable.expression, variable.name)
-        self._variables = compiler.variables
+        super().__init__(policy)
+        self.source, spec, compiler = policy, policy.spec, self.compiler
         self._mutations = [compiler.compile(*_expression(mutation)) for mutation in spec.mutations]
 
     def patch(self, number: int, read: Read, known: Known) -> Patch:
@@ -59,7 +52,7 @@ class MutatingPolicy:
 
     def evaluated(self, number: int, read: Read, interrupt: Interrupt) -> Patch:
         """Raises MutationFailed, and what the interrupt raises."""
-        evaluation = Evaluation(read, self._variables, BUDGET, interrupt)
+        evaluation = self.evaluation(read, interrupt)
         try:
             value, error = evaluate(evaluation, self._mutations[number])
         except OutOfBudget as exceeded:

@@ -9,6 +9,7 @@ from dray.api.users import service_account_user
 from dray.api.wire import Tree, Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.matching import described, presented
+from dray.apiserver.admission.policy_params import Params
 from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.cel.library.times import parse_timestamp
@@ -43,6 +44,10 @@ class PolicyView:
             case "authorizer":
                 return CelAuthorizer(self._ask)
         return self._request_check()
+
+    def read_with(self, params: Params, name: str) -> Value:
+        """The value of a variable of a policy that has parameters."""
+        return params if name == "params" else self.read(name)
 
     @cached_property
     def _object(self) -> Tree | None:

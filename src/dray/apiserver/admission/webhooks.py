@@ -2,29 +2,32 @@
 
 All validating webhooks that a request concerns are asked at once; one denial is enough. A webhook that cannot be asked denies or
 not, as its failure policy says. Requests about webhook configurations themselves are not sent, so that a broken webhook
-can always be removed. Whatever is about expressions is imported when a webhook has match conditions. Left out: what
-mutating webhooks change (`mutating_webhooks`).
+can always be removed. Left out: what mutating webhooks change
+(`mutating_webhooks`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
-from dray.api.needs import Known
-from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import (
+    MatchResources,
     MutatingWebhook,
     MutatingWebhookConfiguration,
+    NamedRuleWithOperations,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
-from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.admission.matching import described, matched_version, presented, selected
-from dray.apiserver.admission.mutating_policies import EXEMPT
+from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
+from dray.apiserver.admission.conditions import Conditions, ConditionsFailed
+from dray.apiserver.admission.judges import EXEMPT, Configured, JudgingContext, Unprocessable
+from dray.apiserver.admission.matching import Matcher, described, presented
 from dray.apiserver.admission.webhook_client import (
     API_VERSION,
     ReviewAnswer,
@@ -32,23 +35,13 @@ from dray.apiserver.admission.webhook_client import (
     WebhookCallFailed,
     WebhookClient,
 )
-from dray.apiserver.read.reader import Reader, many
-from dray.apiserver.security.authorization import Union
-from dray.apiserver.steps import RequestResolver, resolver_of_its_own
-
-if TYPE_CHECKING:
-    from dray.apiserver.admission.conditions import Conditions
+from dray.apiserver.read.reader import many
+from dray.cel.admission import Compiler
 
 DEFAULT_SECONDS = 10
 LONGEST_WARNING = 256
 NEVER_SENT = (*EXEMPT, MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 Webhook = ValidatingWebhook | MutatingWebhook
-
-
-class Unprocessable(ApiError):
-    """A denial that the webhook gave code 422; the general Invalid is about fields that the server knows."""
-
-    code, reason = 422, "Invalid"
 
 
 DENIALS: Mapping[int, type[ApiError]] = {
@@ -61,147 +54,101 @@ DENIALS: Mapping[int, type[ApiError]] = {
 }
 
 
-class AdmissionWebhook(NamedTuple):
-    """A webhook, and its conditions if it has any."""
+class WebhookJudge:
+    """A webhook, ready to be asked."""
 
-    webhook: Webhook
-    conditions: Conditions | None
+    def __init__(self, webhook: Webhook, context: JudgingContext, client: WebhookClient) -> None:
+        self.webhook = webhook
+        self.context = context
+        self._client = client
+        self._conditions = Conditions(webhook.matchConditions, Compiler(params=False, composed=False))
+        rules = tuple(NamedRuleWithOperations(**msgspec.structs.asdict(rule)) for rule in webhook.rules)
+        selectors = webhook.namespaceSelector, webhook.objectSelector
+        self.matcher = Matcher(MatchResources((), webhook.matchPolicy, *selectors, rules))
 
+    async def version(self, request: AdmissionRequest) -> str | None:
+        """The version in which the webhook sees the request; None if the request does not concern it.
 
-class WebhookCall(NamedTuple):
-    """A webhook that a request concerns, and the version of the object that it wants to see."""
-
-    webhook: Webhook
-    version: str
-
-
-class Webhooks:
-    """The webhooks that configurations of one type name."""
-
-    def __init__(
-        self,
-        configuration: type[ValidatingWebhookConfiguration] | type[MutatingWebhookConfiguration],
-        reader: Reader,
-        authorizer: Union,
-        resolver: RequestResolver | None = None,
-    ) -> None:
-        self._configuration = configuration
-        self.resolver = resolver or resolver_of_its_own()
-        self._reader = reader
-        self._authorizer = authorizer
-        self._client = WebhookClient(reader)
-        self._last_change = reader.last_change(BY_TYPE[configuration])
-        self._seen = -1
-        self._hooks: tuple[AdmissionWebhook, ...] = ()
-
-    def about(self, request: AdmissionRequest) -> list[tuple[AdmissionWebhook, str]]:
-        """The webhooks that rules and selectors say a request is about, in their order, and the versions they want."""
-        if not self.configured() or request.concerns(*NEVER_SENT):
-            return []
-        found = []
-        for hook in self._hooks:
-            version = matched_version(hook.webhook.rules, hook.webhook.matchPolicy, request)
-            if version is not None and selected(hook.webhook, request, self._reader):
-                found.append((hook, version))
-        return found
-
-    async def concerned(
-        self, about: list[tuple[AdmissionWebhook, str]], request: AdmissionRequest
-    ) -> list[WebhookCall]:
-        """Those of the webhooks whose conditions hold, too."""
-        found = []
-        for hook, version in about:
-            if hook.conditions is None or await self._hold(hook.webhook, hook.conditions, request, version):
-                found.append(WebhookCall(hook.webhook, version))
-        return found
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
-    def configured(self) -> bool:
-        seen = self._last_change.revision
-        if seen != self._seen:
-            self._seen = seen
-            found: list[ValidatingWebhookConfiguration | MutatingWebhookConfiguration] = [
-                *many(self._reader, self._configuration)
-            ]
-            found.sort(key=lambda one: one.metadata.name)
-            self._hooks = tuple(_hook(webhook) for one in found for webhook in one.webhooks)
-        return bool(self._hooks)
-
-    async def _hold(self, webhook: Webhook, conditions: Conditions, request: AdmissionRequest, version: str) -> bool:
-        """Whether a webhook's conditions hold; a failure refuses the request, or lets the webhook be left out."""
-        from dray.apiserver.admission.conditions import ConditionsFailed, held
-        from dray.apiserver.admission.policy_view import PolicyView
-
-        known: Known = {}
-
-        def hold() -> bool:
-            return held(conditions, PolicyView(request, version, self._reader, self._authorizer).read, known)
-
+        Conditions that fail refuse the request, or let the webhook be left out.
+        """
+        version, context = self.matcher.version(request, self.context.reader), self.context
+        if version is None or not self.webhook.matchConditions:
+            return version
         try:
-            return await self.resolver.run(request.user.name, False, hold)
+            holds = await context.hold(self._conditions, request, lambda: context.view(request, version).read)
         except ConditionsFailed as error:
-            if webhook.failurePolicy == "Ignore":
-                return False
+            if self.webhook.failurePolicy == "Ignore":
+                return None
             raise request.forbidden(str(error)) from error
+        return version if holds else None
 
-    async def ask(self, call: WebhookCall, request: AdmissionRequest) -> ReviewAnswer | None:
+    async def ask(self, request: AdmissionRequest, version: str) -> ReviewAnswer | None:
         """What a webhook that lets the request pass says; raises what the request fails with because of it."""
-        webhook = call.webhook
+        webhook = self.webhook
         if request.dry_run and webhook.sideEffects not in ("None", "NoneOnDryRun"):
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
         seconds = webhook.timeoutSeconds or DEFAULT_SECONDS
-        about = await self.resolver.run(request.user.name, False, review, request, call.version)
+        about = await self.context.resolver.run(request.user.name, False, review, request, version)
         try:
             answer = await self._client.call(webhook.clientConfig, about, seconds, request.user.name)
         except WebhookCallFailed as error:
-            self.failed(webhook, str(error), request)
+            self.failed(str(error), request)
             return None
         request.warnings.extend(warning[:LONGEST_WARNING] for warning in answer.warnings or ())
         if not answer.allowed:
             raise _denial(webhook.name, answer)
         return answer
 
-    def failed(self, webhook: Webhook, reason: str, request: AdmissionRequest) -> None:
+    def failed(self, reason: str, request: AdmissionRequest) -> None:
         """A webhook that cannot be asked, or understood: the request fails, or goes on without it."""
-        text = f'failed calling webhook "{webhook.name}": {reason}'
-        if webhook.failurePolicy != "Ignore":
+        text = f'failed calling webhook "{self.webhook.name}": {reason}'
+        if self.webhook.failurePolicy != "Ignore":
             raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}])
         request.warnings.append(text[:LONGEST_WARNING])
 
 
-class ValidatingWebhooks(Admission):
+W = TypeVar("W", bound=WebhookJudge)
+
+
+class Webhooks(Admission, Generic[W]):
+    """The plugin of the webhooks that configurations of one kind name, in the order of their names."""
+
+    operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+
+    def __init__(self, context: JudgingContext, make: Callable[[Any, JudgingContext, WebhookClient], W]) -> None:
+        self._client = WebhookClient(context.reader)
+        (kind,) = self.configured_by
+
+        def judges() -> Iterator[W]:
+            found: Iterable[Any] = many(context.reader, kind)
+            for configuration in sorted(found, key=lambda one: one.metadata.name):
+                yield from (make(webhook, context, self._client) for webhook in configuration.webhooks)
+
+        self.judges = Configured(context.reader, (kind,), judges, NEVER_SENT)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+class ValidatingWebhooks(Webhooks[WebhookJudge]):
     """Asks the validating webhooks."""
 
     name = "ValidatingAdmissionWebhook"
     configured_by = (ValidatingWebhookConfiguration,)
-    operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
-    def __init__(self, reader: Reader, authorizer: Union, resolver: RequestResolver | None = None) -> None:
-        self._webhooks = Webhooks(ValidatingWebhookConfiguration, reader, authorizer, resolver)
+    def __init__(self, context: JudgingContext) -> None:
+        super().__init__(context, WebhookJudge)
 
-    def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        about = self._webhooks.about(request)
+    def validate(self, request: AdmissionRequest) -> Waiting:
+        about = self.judges.about(request)
         return self._ask_all(about, request) if about else None
 
-    async def _ask_all(self, about: list[tuple[AdmissionWebhook, str]], request: AdmissionRequest) -> None:
-        asked = [self._webhooks.ask(call, request) for call in await self._webhooks.concerned(about, request)]
+    async def _ask_all(self, about: Sequence[WebhookJudge], request: AdmissionRequest) -> None:
+        versions = [(judge, await judge.version(request)) for judge in about]
+        asked = [judge.ask(request, version) for judge, version in versions if version is not None]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-
-    async def aclose(self) -> None:
-        await self._webhooks.aclose()
-
-
-def _hook(webhook: Webhook) -> AdmissionWebhook:
-    if not webhook.matchConditions:
-        return AdmissionWebhook(webhook, None)
-    from dray.apiserver.admission.conditions import Conditions
-    from dray.cel.admission import Compiler
-
-    return AdmissionWebhook(webhook, Conditions(webhook.matchConditions, Compiler(params=False, composed=False)))
 
 
 def review(request: AdmissionRequest, version: str) -> dict[str, Any]:

@@ -1,0 +1,27 @@
+"""The part that all admission policies have in common once they are compiled: conditions and variables."""
+
+from __future__ import annotations
+
+from dray.api.types.admissionregistration import MatchResources, MutatingAdmissionPolicy, ValidatingAdmissionPolicy
+from dray.apiserver.admission.conditions import Conditions
+from dray.cel.admission import BUDGET, Compiler, Evaluation, Read
+from dray.cel.limits import Interrupt
+
+
+class CompiledPolicy:
+    """A policy whose expressions are compiled."""
+
+    def __init__(self, policy: ValidatingAdmissionPolicy | MutatingAdmissionPolicy) -> None:
+        spec = policy.spec
+        self.name = policy.metadata.name
+        self.constraints = spec.matchConstraints or MatchResources()
+        self.params = spec.paramKind
+        self.ignores_failures = spec.failurePolicy == "Ignore"
+        self.compiler = Compiler(params=spec.paramKind is not None, composed=bool(spec.variables))
+        self.conditions = Conditions(spec.matchConditions, self.compiler)
+        for variable in spec.variables:
+            self.compiler.compile("variable", variable.expression, variable.name)
+
+    def evaluation(self, read: Read, interrupt: Interrupt) -> Evaluation:
+        """An evaluation with a budget of its own."""
+        return Evaluation(read, self.compiler.variables, BUDGET, interrupt)
