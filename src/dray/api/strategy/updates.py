@@ -94,7 +94,7 @@ def definition(tree: Tree, old: apiextensions.CustomResourceDefinition) -> None:
     stored = list(old.status.storedVersions or ())
     for version in (tree.get("spec") or {}).get("versions") or ():
         if version.get("storage") and version.get("name") not in stored:
-            stored.append(version["name"])
+            stored.append(version.get("name") or "")
     tree.setdefault("status", {})["storedVersions"] = stored
 
 

@@ -223,7 +223,9 @@ def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceCla
 
 def _reservations(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, deleting: bool) -> Errors:
     path = STATUS / "reservedFor"
-    yield from each(within(status.reservedFor, RESERVATIONS_MAX), path, _reservation)
+    for index, item in enumerate(within(status.reservedFor, RESERVATIONS_MAX)):
+        if not (item.resource and item.name and item.uid):
+            yield from _reservation(item, path / index)
     if (
         deleting
         and status.allocation is not None
@@ -249,10 +251,24 @@ def _allocation(allocation: resource.AllocationResult, path: Path, known: Reques
         yield from _references(item.requests, here / "requests", known)
         yield from devices.opaque(item.opaque, here)
 
-    yield from each(within(allocation.devices.results, devices.LIST_MAX), path / "devices" / "results", result)
+    for index, item in enumerate(within(allocation.devices.results, devices.LIST_MAX)):
+        if not _is_plain(item, known):
+            yield from result(item, path / "devices" / "results" / index)
     yield from each(within(allocation.devices.config, 2 * devices.LIST_MAX), path / "devices" / "config", config)
     if allocation.nodeSelector is not None:
         yield from node_selector(allocation.nodeSelector, path / "nodeSelector")
+
+
+def _is_plain(item: resource.DeviceRequestAllocationResult, known: Requests) -> bool:
+    """Whether a result is right at a glance, as most are: a device for a request that has no alternatives."""
+    return item.request in known and not (
+        names.label(item.request)
+        or names.label(item.device)
+        or item.bindingConditions
+        or item.bindingFailureConditions
+        or item.tolerations
+        or item.skipNodeOperations
+    )
 
 
 def _result(item: resource.DeviceRequestAllocationResult, path: Path, known: Requests) -> Errors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TypeVar
 
 from dray.api import names
@@ -36,6 +37,8 @@ _NO_DEVICE_PLACE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
+_lists = attrgetter("bools", "ints", "strings", "versions")
+_NO_LISTS: tuple[tuple[()], ...] = ((), (), (), ())
 _TRUE_OR_UNSET = "must be either unset or set to true"
 _SHOWN_KEY_MAX = DRIVER_MAX + 1 + IDENTIFIER_MAX
 _NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -125,12 +128,13 @@ def _device(device: resource.Device, old: resource.Device | None, path: Path, ow
     count = len(device.attributes) + len(device.capacity)
     if count > ATTRIBUTES_MAX:
         yield invalid(path, count, f"the total number of attributes and capacities must not exceed {ATTRIBUTES_MAX}")
-    values = sum(map(_value_count, device.attributes.values()))
-    if values > ATTRIBUTE_VALUES_MAX:
-        yield invalid(path, values, f"the total number of attribute values must not exceed {ATTRIBUTE_VALUES_MAX}")
-    yield from _entries(device.attributes, path / "attributes", _attribute)
+    if any(_lists(attribute) != _NO_LISTS for attribute in device.attributes.values()):
+        values = sum(map(_value_count, device.attributes.values()))
+        if values > ATTRIBUTE_VALUES_MAX:
+            yield invalid(path, values, f"the total number of attribute values must not exceed {ATTRIBUTE_VALUES_MAX}")
+    yield from _entries(device.attributes, path / "attributes", _attribute, _is_short)
     if old is None or old.capacity != device.capacity:
-        yield from _entries(device.capacity, path / "capacity", _capacity_of(device))
+        yield from _entries(device.capacity, path / "capacity", _capacity_of(device), _is_undivided)
     if device.taints and (old is None or old.taints != device.taints):
         yield from bounded(device.taints, TAINTS_MAX, path / "taints", devices.taint)
     if device.consumesCounters:
@@ -143,12 +147,27 @@ def _device(device: resource.Device, old: resource.Device | None, path: Path, ow
         yield from _node_resources(device, path / "nodeAllocatableResources")
 
 
-def _entries(items: Mapping[str, V], path: Path, check: Callable[[V, Path], Errors]) -> Errors:
-    """Attributes or capacities; a name that is far too long is shown in part."""
+def _entries(
+    items: Mapping[str, V], path: Path, check: Callable[[V, Path], Errors], is_fine: Callable[[V], bool]
+) -> Errors:
+    """Attributes or capacities that are not fine at a glance; a name that is far too long is shown in part."""
     for name, item in items.items():
         if not devices.is_qualified_name(name):
             yield from devices.qualified_name(name, path)
-        yield from check(item, path % _shortened(name))
+        if not is_fine(item):
+            yield from check(item, path % _shortened(name))
+
+
+def _is_short(attribute: resource.DeviceAttribute) -> bool:
+    """Whether an attribute is a number, a boolean, or a text that is short in any encoding."""
+    text = attribute.string
+    return (text is None or len(text) <= ATTRIBUTE_VALUE_MAX // 4) and (
+        attribute.version is None and not attribute.versions
+    )
+
+
+def _is_undivided(capacity: resource.DeviceCapacity) -> bool:
+    return capacity.requestPolicy is None
 
 
 def _shortened(key: str) -> str:
