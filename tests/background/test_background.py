@@ -14,7 +14,7 @@ import pytest
 
 from dray.background import Background, ComputationFailed, Interrupt
 from dray.background.background import TRIES
-from dray.background.rotation import AT_ONCE_OF_USER
+from dray.background.rotation import AT_ONCE, AT_ONCE_OF_USER
 from tests.waiting import eventually
 
 
@@ -66,8 +66,10 @@ async def test_a_short_computation_does_not_wait_for_a_long_one(background: Back
 
 
 async def test_neither_users_nor_kinds_keep_each_other_out(background: Background) -> None:
-    """As many endless computations as one user may have under way, and more, delay neither other users nor other kinds."""
-    tasks = [endless(background, user="greedy") for _ in range(2 * AT_ONCE_OF_USER)]
+    """More endless computations than may be under way delay neither other users nor other kinds."""
+    greedy = ("greedy", "voracious", "insatiable")
+    tasks = [endless(background, user=user) for user in greedy for _ in range(AT_ONCE_OF_USER + 1)]
+    assert len(tasks) > AT_ONCE
     assert (await counted(background, 10, user="modest"))[0] == 10
     assert (await counted(background, 10, kind="others", user="greedy"))[0] == 10
     assert not any(task.done() for task in tasks)

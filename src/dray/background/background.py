@@ -21,7 +21,9 @@ from dray.background.rotation import ComputationOutcome, Interrupt
 log = logging.getLogger(__name__)
 
 TRIES = 3  # times that a computation may be lost with its process before it counts as the cause
-IDLE_SECONDS = 120.0  # after which a worker process without computations ends
+IDLE_SECONDS = (
+    180.0  # after which a worker process without computations ends: longer than it keeps copies for a dashboard
+)
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

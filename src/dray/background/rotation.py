@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 TURN = 0.01  # seconds
 OVERRUN = 0.01  # seconds that a computation may be late with its question before the next one begins beside it
 _SHORT = 0.002  # seconds: the shortest wait for one that is late
-# Computations of a kind, and of one of its users, that may be under way: each keeps in memory what it has found.
+# Computations of a kind, and of one of its users, that may be under way: each keeps in memory what it has found. Where there
+# are that many of a kind, users who have none under way may still begin one.
 AT_ONCE = 32
 AT_ONCE_OF_USER = 16
 
@@ -129,8 +130,8 @@ class Rotation:
 
     def _may_run(self, queued: QueuedComputation) -> bool:
         kind, user, _ = queued.path
-        has_room = self._begun[kind,] < AT_ONCE and self._begun[kind, user] < AT_ONCE_OF_USER
-        return queued.is_begun or queued.is_cancelled or has_room
+        room = AT_ONCE_OF_USER if self._begun[kind,] < AT_ONCE else 1  # one of each user, however many there are
+        return queued.is_begun or queued.is_cancelled or self._begun[kind, user] < room
 
     def _let(self, queued: QueuedComputation) -> None:
         """Let a computation have its turn, and wait until that is over."""

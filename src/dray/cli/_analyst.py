@@ -54,7 +54,10 @@ def _update(
         _known[key] = Answers(begins)
     if key in _known:
         _known[key].take_over(objects, pools, hidden)
-    gc.freeze()  # a pass of the collector over a large copy would hold up what others compute
+    if (
+        len(objects) + len(pools) >= _OBJECTS
+    ):  # a pass of the collector over large copies would hold up other computations
+        gc.freeze()
 
 
 def _forget(key: str, interrupt: Interrupt) -> None:
