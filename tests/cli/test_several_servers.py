@@ -128,7 +128,12 @@ def test_one_device_is_given_out_once_whichever_server_is_asked(servers: list[Se
     servers[0].call("POST", "/api/v1/nodes", node)
     pool = {"name": "node-0", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node-0", "devices": [{"name": "gpu-0"}]}
-    published = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "gpus"}, "spec": spec}
+    published = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "gpus"},
+        "spec": spec,
+    }
     servers[1].call("POST", "/apis/resource.k8s.io/v1/resourceslices", published)
     devices = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}

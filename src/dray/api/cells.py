@@ -86,7 +86,7 @@ def _requirement(requirement: meta.LabelSelectorRequirement) -> str:
     return forms.get(requirement.operator, requirement.key)
 
 
-def names(containers: Iterable[core.Container]) -> str:
+def container_names(containers: Iterable[core.Container]) -> str:
     return ",".join(container.name for container in containers)
 
 

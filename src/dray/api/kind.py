@@ -5,15 +5,19 @@ Left out: which kinds there are (`dray.api.resources`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from dray.api import names
 from dray.api.columns import AGE, NAME, TableColumn
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 
 if TYPE_CHECKING:
+    from dray.api.conversion import WorkloadLookup
     from dray.api.custom.kinds import CustomKind
+    from dray.api.gates import FeatureGates
     from dray.api.needs import Known
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -40,6 +44,16 @@ DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
 GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha1")
 
 NAME_AND_AGE = (NAME, AGE)
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+NOW = object()  # as a default: the time of the request
+
+UpdateHook: TypeAlias = Callable[[Tree, Any], None]
+Renames: TypeAlias = tuple[tuple[str, str], ...]  # patterns of paths, and what replaces them
+# Makes a tree of a version a stored one; gets the stored object that an update replaces, and finds Workloads.
+ToStored: TypeAlias = "Callable[[str, Tree, Wire | None, WorkloadLookup | None], None]"
+
+DRA_DEPRECATED = {"v1beta1": "v1.35+, unavailable in v1.38+", "v1beta2": "v1.36+, unavailable in v1.39+"}
+UNUSED = "is stored, but no part of dray acts on it"
 
 # Where the schema keeps groups that are not part of io.k8s.api.
 _PACKAGES = {
@@ -49,9 +63,23 @@ _PACKAGES = {
 }
 
 
+class KindRules(NamedTuple):
+    """The functions that judge a kind besides its metadata, which is judged first.
+
+    Each is named `module.function` in `dray.api.validation` and loaded with the first object: clients judge nothing.
+    """
+
+    create: str = ""
+    update: str | None = None  # None: what holds for a new object holds for a changed one
+    name: names.Check = names.subdomain
+    own_metadata: bool = False  # these rules judge metadata themselves: Kubernetes has another order there
+    any_finalizer: bool = False  # when a subresource is written, finalizers need not say whose they are
+    subresources: Mapping[str, str] = EMPTY
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)  # asked, and looked up by, several times in every request
 class Resource:
-    """One kind of the API, in one group: its names, versions and stored type."""
+    """One kind of the API, in one group, with everything that is specific to it."""
 
     group: str
     plural: str
@@ -69,6 +97,29 @@ class Resource:
     custom: CustomKind | None = None  # of a custom resource: what its definition says
     singular: str = ""
     inert: bool = False  # nothing here acts on such objects; whoever creates one is told
+    # What an author may leave open: values by place (`dray.api.places`), and what takes a function.
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    more_defaults: Callable[[Tree], None] | None = None
+    # What the server decides (`dray.api.strategy`).
+    generation: tuple[str, ...] | None = None  # it counts the changes of these fields; None: there is no generation
+    is_steered_by_annotations: bool = False  # a change of annotations counts, too
+    has_status_at_creation: bool = False
+    status_writes_metadata: bool = False  # kubelets annotate nodes, controllers mark pods
+    conditional: tuple[str, ...] = ()  # versions through which an update must name the resourceVersion that it changes
+    guards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # places, by the feature gate that guards them
+    on_create: Callable[[Tree], None] | None = None
+    on_update: Mapping[str, UpdateHook] = field(default_factory=dict)  # by subresource; "" is the object itself
+    settles: Callable[[Any, Any, FeatureGates], bool] | None = None  # whether `on_update` leaves a new status alone
+    warnings: Callable[[Any, Any], Iterable[str]] | None = None  # of an object, and of the one that it replaces
+    deprecated: Mapping[str, str] = field(default_factory=dict)  # since when, by version
+    rules: KindRules = KindRules()  # noqa: RUF009  # immutable
+    error_names: Mapping[str, Renames] = field(default_factory=dict)  # of fields, in errors to clients of a version
+    # Conversion, where versions differ in more than their name.
+    to_stored: ToStored | None = None
+    from_stored: Callable[[str, Tree], None] | None = None
+    # What clients see.
+    selectable: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)  # what field selectors may name
+    not_selectable: str = "field label not supported: {field}"
     columns: tuple[TableColumn, ...] = NAME_AND_AGE  # of the tables that `kubectl get` shows
     view: Callable[[Any], Any] | None = None  # what the cells of a row are taken from, where that is not the object
     row_conditions: Callable[[Any], list[dict[str, str]]] | None = None

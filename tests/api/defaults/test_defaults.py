@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.defaults.pods import pull_policy
+from dray.api.podspecs import pull_policy
 from dray.api.resources import RESOURCES
 from tests.api.asking import NOW, Asking
 

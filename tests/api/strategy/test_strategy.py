@@ -6,8 +6,8 @@ import pytest
 
 from dray.api import strategy
 from dray.api.gates import FeatureGates
+from dray.api.kinds.pod import quality_of_service
 from dray.api.resources import BY_KIND, DRA
-from dray.api.strategy.creation import quality_of_service
 from dray.api.wire import Tree
 from tests.api.asking import ALL, NOW, Asking
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from dray.api.cells import UNKNOWN
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import API_EXTENSIONS, REGISTRATION, STATUS, Resource
+from dray.api.kind import API_EXTENSIONS, REGISTRATION, STATUS, KindRules, Resource
+from dray.api.times import timestamp
 from dray.api.types import apiregistration
+from dray.api.wire import Tree
 
 
 def _service(service: apiregistration.APIService) -> str:
@@ -18,6 +22,14 @@ def _available(service: apiregistration.APIService) -> str:
     if state is None:
         return UNKNOWN
     return state.status if state.status == "True" else f"{state.status} ({state.reason})"
+
+
+def _create(tree: Tree) -> None:
+    """Whatever no other server answers for is there."""
+    if not (tree.get("spec") or {}).get("service"):
+        text = "Local APIServices are always available"
+        available = {"type": "Available", "status": "True", "reason": "Local", "message": text}
+        tree["status"] = {"conditions": [{**available, "lastTransitionTime": timestamp(time.time())}]}
 
 
 KIND = Resource(
@@ -35,4 +47,8 @@ KIND = Resource(
         text("Available", _available),
         AGE,
     ),
+    conditional=("v1",),
+    rules=KindRules("cluster.create_api_service", "cluster.update_api_service", own_metadata=True),
+    defaults={"spec.service.port": 443},
+    on_create=_create,
 )

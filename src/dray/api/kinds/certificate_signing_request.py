@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
+import msgspec
+
+from dray.api import names
 from dray.api.cells import NONE, duration
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import Resource
+from dray.api.kind import KindRules, Resource
+from dray.api.trees import tree_of
 from dray.api.types import certificates
+from dray.api.wire import Tree
 
 _STATES = ("Denied", "Approved", "Failed")
 
@@ -19,6 +26,30 @@ def _state(request: certificates.CertificateSigningRequest) -> str:
     held = {c.type for c in request.status.conditions}
     states = [state for state in _STATES if state in held] or ["Pending"]
     return ",".join([*states, "Issued"] if request.status.certificate else states)
+
+
+_JUDGEMENTS = ("Approved", "Denied")
+
+
+def _keep_spec(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
+    """What is to be signed cannot change once somebody may have judged it."""
+    tree["spec"] = tree_of(old.spec)
+
+
+def _keep_certificate(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
+    """An approver does not sign."""
+    status = tree.setdefault("status", {})
+    status.pop("certificate", None)
+    if old.status.certificate:
+        status["certificate"] = msgspec.to_builtins(old.status.certificate)
+
+
+def _keep_judgement(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
+    """A signer does not approve."""
+    status = tree.setdefault("status", {})
+    judged = [tree_of(one) for one in old.status.conditions or () if one.type in _JUDGEMENTS]
+    others = [one for one in status.get("conditions") or () if one.get("type") not in _JUDGEMENTS]
+    status["conditions"] = [*judged, *others]
 
 
 KIND = Resource(
@@ -38,4 +69,12 @@ KIND = Resource(
         text("RequestedDuration", _requested, NONE),
         text("Condition", _state),
     ),
+    rules=KindRules(
+        "certificates.create_request",
+        "",
+        name=names.path_segment,
+        subresources={"approval": "certificates.update_approval", "status": "certificates.update_status"},
+    ),
+    on_update={"": _keep_spec, "approval": _keep_certificate, "status": _keep_judgement},
+    selectable={"spec.signerName": attrgetter("spec.signerName")},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNKNOWN
 from dray.api.columns import NAME, text
-from dray.api.kind import RBAC, Resource
+from dray.api.kind import RBAC, KindRules, Resource
 from dray.api.types import rbac
 
 KIND = Resource(
@@ -17,4 +17,5 @@ KIND = Resource(
         NAME,
         text("Created At", "metadata.creationTimestamp", UNKNOWN),
     ),
+    rules=KindRules("access.create_role", "access.update_role", own_metadata=True),
 )

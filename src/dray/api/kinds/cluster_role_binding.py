@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dray.api.kind import RBAC, Resource
-from dray.api.kinds.role_binding import BINDING_COLUMNS
+from dray.api.kind import RBAC, KindRules, Resource
+from dray.api.kinds.role_binding import BINDING_COLUMNS, BINDING_DEFAULTS, subject_groups
 from dray.api.types import rbac
 
 KIND = Resource(
@@ -13,4 +13,7 @@ KIND = Resource(
     rbac.ClusterRoleBinding,
     namespaced=False,
     columns=BINDING_COLUMNS,
+    rules=KindRules("access.create_binding", "access.update_binding", own_metadata=True),
+    defaults=BINDING_DEFAULTS,
+    more_defaults=subject_groups,
 )

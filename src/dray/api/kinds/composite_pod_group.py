@@ -15,4 +15,6 @@ KIND = Resource(
     subresources=STATUS,
     gate="CompositePodGroup",
     inert=True,
+    conditional=("v1alpha3",),
+    defaults={"spec.disruptionMode": {"single": {}}},
 )

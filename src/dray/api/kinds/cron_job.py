@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, number, since, text
-from dray.api.kind import ALL, STATUS, Resource
+from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.podspecs import template_defaults
 from dray.api.templates import template_columns
 from dray.api.types import batch
+from dray.api.wire import Tree
+
+
+def _defaults(tree: Tree) -> None:
+    """The jobs to come get the defaults of jobs when they are made, their pod template has them now."""
+    template_defaults(tree["spec"].setdefault("jobTemplate", {}).setdefault("spec", {}))
+
 
 KIND = Resource(
     "batch",
@@ -26,4 +34,14 @@ KIND = Resource(
         AGE,
         *template_columns("spec.jobTemplate.spec"),
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    rules=KindRules("workloads.create_cron_job", "workloads.update_cron_job"),
+    defaults={
+        "spec.concurrencyPolicy": "Allow",
+        "spec.suspend": False,
+        "spec.successfulJobsHistoryLimit": 3,
+        "spec.failedJobsHistoryLimit": 1,
+    },
+    more_defaults=_defaults,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, UNSET
 from dray.api.columns import AGE, NAME, flag, text
-from dray.api.kind import STORAGE, Resource
+from dray.api.kind import STORAGE, KindRules, Resource
 from dray.api.types import storage
 
 KIND = Resource(
@@ -24,4 +24,16 @@ KIND = Resource(
         text("Modes", lambda driver: ",".join(driver.spec.volumeLifecycleModes), NONE),
         AGE,
     ),
+    conditional=("v1",),
+    rules=KindRules("csi.create_driver", "csi.update_driver"),
+    defaults={
+        "spec.attachRequired": True,
+        "spec.podInfoOnMount": False,
+        "spec.storageCapacity": False,
+        "spec.fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "spec.requiresRepublish": False,
+        "spec.seLinuxMount": False,
+        "spec.preventPodSchedulingIfMissing": False,
+        "spec.volumeLifecycleModes": ["Persistent"],
+    },
 )

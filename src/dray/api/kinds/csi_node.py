@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number
-from dray.api.kind import STATUS, STORAGE, Resource
+from dray.api.kind import STATUS, STORAGE, KindRules, Resource
 from dray.api.types import storage
 
 KIND = Resource(
@@ -19,4 +19,6 @@ KIND = Resource(
         number("Drivers", lambda node: len(node.spec.drivers or ())),
         AGE,
     ),
+    conditional=("v1",),
+    rules=KindRules("csi.create_node", "csi.update_node"),
 )

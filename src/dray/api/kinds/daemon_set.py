@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from dray.api.cells import labels
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import ALL, STATUS, Resource
-from dray.api.templates import TEMPLATE_COLUMNS
-from dray.api.types import apps
+from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.podspecs import template_defaults
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
+from dray.api.trees import annotations_of
+from dray.api.types import apps, core
+from dray.api.wire import Tree
+
+_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _defaults(tree: Tree) -> None:
+    spec = tree["spec"]
+    if spec["updateStrategy"]["type"] == "RollingUpdate":
+        update = spec["updateStrategy"].setdefault("rollingUpdate", {})
+        update.setdefault("maxUnavailable", 1)
+        update.setdefault("maxSurge", 0)
+    template_defaults(spec)
+
+
+def _create(tree: Tree) -> None:
+    """Templates of daemons are counted in an annotation, as they were before there were revisions."""
+    annotations = annotations_of(tree)
+    said = annotations.get(_GENERATION)
+    annotations[_GENERATION] = said if said is not None and said.isdigit() and int(said) > 0 else "1"
+
+
+def _count_template(tree: Tree, old: apps.DaemonSet) -> None:
+    """Count the templates of daemons, whatever the author says."""
+    before = old.metadata.annotations.get(_GENERATION, "1")
+    template = msgspec.convert((tree.get("spec") or {}).get("template") or {}, core.PodTemplateSpec)
+    number = (int(before) if before.isdigit() else 1) + (template != old.spec.template)
+    annotations_of(tree)[_GENERATION] = str(number)
+
 
 KIND = Resource(
     "apps",
@@ -27,4 +59,12 @@ KIND = Resource(
         AGE,
         *TEMPLATE_COLUMNS,
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    rules=KindRules("workloads.create_daemon_set", "workloads.update_daemon_set"),
+    defaults={"spec.revisionHistoryLimit": 10, "spec.updateStrategy.type": "RollingUpdate"},
+    more_defaults=_defaults,
+    guards=pod_guards("spec.template.spec"),
+    on_create=_create,
+    on_update={"": _count_template},
 )

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, TableColumn, text
-from dray.api.kind import ALL, SCALED, Resource
-from dray.api.templates import TEMPLATE_COLUMNS
+from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.podspecs import template_defaults
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
 from dray.api.types import apps
+from dray.api.wire import Tree
+
+
+def _defaults(tree: Tree) -> None:
+    spec = tree["spec"]
+    if spec["strategy"]["type"] == "RollingUpdate":
+        rolling = spec["strategy"].setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    template_defaults(spec)
+
 
 KIND = Resource(
     "apps",
@@ -23,4 +35,16 @@ KIND = Resource(
         AGE,
         *TEMPLATE_COLUMNS,
     ),
+    generation=("spec",),
+    is_steered_by_annotations=True,
+    status_writes_metadata=True,
+    rules=KindRules("workloads.create_deployment", "workloads.update_deployment"),
+    defaults={
+        "spec.replicas": 1,
+        "spec.revisionHistoryLimit": 10,
+        "spec.progressDeadlineSeconds": 600,
+        "spec.strategy.type": "RollingUpdate",
+    },
+    more_defaults=_defaults,
+    guards=pod_guards("spec.template.spec"),
 )

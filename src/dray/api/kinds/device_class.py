@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.kind import DRA, DRA_VERSIONS, Resource
+from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, KindRules, Resource
 from dray.api.types import resource
 
 KIND = Resource(
@@ -13,4 +13,8 @@ KIND = Resource(
     versions=DRA_VERSIONS,
     namespaced=False,
     gate="DynamicResourceAllocation",
+    generation=("spec",),
+    deprecated=DRA_DEPRECATED,
+    rules=KindRules("device_kinds.create_class", "device_kinds.update_class", own_metadata=True),
+    guards={"DRAExtendedResource": ("spec.extendedResourceName",)},
 )

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 from dray.api.columns import AGE, NAME, since, text
-from dray.api.kind import DRA, STATUS, Resource
+from dray.api.kind import DRA, NOW, STATUS, KindRules, Resource
+from dray.api.times import timestamp
 from dray.api.types import resource
+from dray.api.wire import Tree
+
+
+def _renew(tree: Tree, old: resource.DeviceTaintRule) -> None:
+    """The time of a taint is that of its effect: a new effect gets a new time unless the author says otherwise."""
+    taint = tree.setdefault("spec", {}).setdefault("taint", {})
+    before = old.spec.taint
+    if taint.get("effect", "") != before.effect and taint.get("timeAdded") == before.timeAdded:
+        taint["timeAdded"] = timestamp(time.time())
+
 
 KIND = Resource(
     DRA,
@@ -23,4 +36,14 @@ KIND = Resource(
         since("TimeAdded", "spec.taint.timeAdded"),
         AGE,
     ),
+    generation=("spec",),
+    conditional=("v1",),
+    deprecated={"v1alpha3": "v1.36+, unavailable in v1.39+"},
+    rules=KindRules(
+        "device_kinds.create_rule",
+        "device_kinds.update_rule",
+        subresources={"status": "device_kinds.update_rule_status"},
+    ),
+    defaults={"spec.taint.timeAdded": NOW},
+    on_update={"": _renew},
 )

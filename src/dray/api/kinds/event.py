@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any
+
+from dray.api import names
 from dray.api.cells import age
 from dray.api.columns import TableColumn, since, text, wide
-from dray.api.kind import Resource
+from dray.api.conversion import WorkloadLookup
+from dray.api.kind import KindRules, Resource
+from dray.api.trees import rename
 from dray.api.types import core, events
+from dray.api.wire import Tree, Wire
 
 
 def _object(event: core.Event) -> str:
@@ -31,6 +39,45 @@ def _count(event: core.Event, now: float) -> int:
     return event.series.count if event.series else event.count or 1
 
 
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_CORE_FIELDS: Mapping[str, Callable[[Any], str]] = {
+    **{f"involvedObject.{field}": attrgetter(f"involvedObject.{field}") for field in _INVOLVED},
+    "reason": attrgetter("reason"),
+    "reportingComponent": lambda event: event.reportingComponent or event.source.component,
+    "source": lambda event: event.source.component or event.reportingComponent,
+    "type": attrgetter("type"),
+}
+# Events are stored as core events, whichever group asks.
+_NEW_FIELDS: Mapping[str, Callable[[Any], str]] = {
+    **{f"regarding.{field}": attrgetter(f"involvedObject.{field}") for field in _INVOLVED},
+    "reason": _CORE_FIELDS["reason"],
+    "reportingController": _CORE_FIELDS["reportingComponent"],
+    "type": _CORE_FIELDS["type"],
+}
+_STORED_NAMES = {
+    "deprecatedCount": "count",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedSource": "source",
+    "note": "message",
+    "regarding": "involvedObject",
+    "reportingController": "reportingComponent",
+}
+
+
+def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+    rename(tree, _STORED_NAMES)
+
+
+def _from_stored(version: str, tree: Tree) -> None:
+    rename(tree, {stored: new for new, stored in _STORED_NAMES.items()})
+    for name in ("note", "reason", "reportingController", "reportingInstance", "type", "action"):
+        if tree.get(name) == "":
+            del tree[name]
+    if tree.get("series"):
+        tree["series"].setdefault("count", 0)
+
+
 KIND = Resource(
     "",
     "events",
@@ -49,5 +96,18 @@ KIND = Resource(
         TableColumn("Count", _count, type="integer", priority=1),
         wide("Name", "metadata.name", format="name"),
     ),
+    rules=KindRules("core.create_event", "", name=names.path_segment),
+    selectable=_CORE_FIELDS,
 )
-ALIAS = Resource("events.k8s.io", "events", "Event", events.Event, short_names=("ev",), alias_of=KIND)
+ALIAS = Resource(
+    "events.k8s.io",
+    "events",
+    "Event",
+    events.Event,
+    short_names=("ev",),
+    alias_of=KIND,
+    rules=KindRules("core.create_new_event", "", name=names.path_segment),
+    selectable=_NEW_FIELDS,
+    to_stored=_to_stored,
+    from_stored=_from_stored,
+)

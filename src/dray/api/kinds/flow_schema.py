@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import FLOWCONTROL, STATUS, Resource
+from dray.api.kind import FLOWCONTROL, STATUS, KindRules, Resource
 from dray.api.types import flowcontrol
 
 
@@ -33,4 +33,12 @@ KIND = Resource(
         AGE,
         text("MissingPL", _dangling, "?"),
     ),
+    generation=("spec",),
+    rules=KindRules(
+        "flowcontrol.create_flow_schema",
+        "flowcontrol.update_flow_schema",
+        own_metadata=True,
+        subresources={"status": "flowcontrol.update_status"},
+    ),
+    defaults={"spec.matchingPrecedence": 1000},
 )

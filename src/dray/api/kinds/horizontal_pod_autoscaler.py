@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, UNSET
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import ALL, STATUS, Resource
+from dray.api.conversion import WorkloadLookup
+from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.trees import fill, lend, tree_of
 from dray.api.types import autoscaling
+from dray.api.wire import Tree, Wire
 
 
 def _metric(metric: autoscaling.MetricSpec) -> str:
@@ -18,6 +21,63 @@ def _metric(metric: autoscaling.MetricSpec) -> str:
         name = f"{getattr(source, 'name', '')}: " if metric.resource or metric.containerResource else ""
         return f"{name}<unknown>/{target.averageUtilization}%"
     return f"<unknown>/{target.averageValue or target.value}"
+
+
+_CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+_DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_FOUR_MORE = {"type": "Pods", "value": 4, "periodSeconds": 15}
+
+
+def _defaults(tree: Tree) -> None:
+    spec = tree["spec"]
+    fill(spec, "metrics", [_CPU])
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        behavior.setdefault("scaleUp", {}).setdefault("stabilizationWindowSeconds", 0)
+        for direction, policies in (("scaleUp", [_FOUR_MORE, _DOUBLE]), ("scaleDown", [_DOUBLE])):
+            rules = behavior.setdefault(direction, {})
+            rules.setdefault("selectPolicy", "Max")
+            fill(rules, "policies", policies)
+
+
+def _is_processor(metric: Tree) -> bool:
+    resource = metric.get("resource") or {}
+    target = resource.get("target") or {}
+    return resource.get("name") == "cpu" and target.get("averageUtilization") is not None
+
+
+def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+    if version != "v1":
+        return
+    before = tree_of(old)
+    spec, old_spec = tree.setdefault("spec", {}), before.get("spec") or {}
+    wanted = spec.pop("targetCPUUtilizationPercentage", None)
+    others = [metric for metric in old_spec.get("metrics") or () if not _is_processor(metric)]
+    if wanted is not None:
+        target = {"type": "Utilization", "averageUtilization": wanted}
+        others.insert(0, {"type": "Resource", "resource": {"name": "cpu", "target": target}})
+    if others:
+        spec["metrics"] = others
+    lend(spec, old_spec, ("behavior",))
+    status = tree.get("status")
+    if status is not None:
+        status.pop("currentCPUUtilizationPercentage", None)
+        lend(status, before.get("status") or {}, ("currentMetrics", "conditions"))
+
+
+def _from_stored(version: str, tree: Tree) -> None:
+    if version != "v1":
+        return
+    spec, status = tree.get("spec", {}), tree.get("status", {})
+    spec.pop("behavior", None)
+    for metric in filter(_is_processor, spec.pop("metrics", None) or ()):
+        spec["targetCPUUtilizationPercentage"] = metric["resource"]["target"]["averageUtilization"]
+    for metric in status.pop("currentMetrics", None) or ():
+        found = metric.get("resource") or {}
+        if found.get("name") == "cpu" and "averageUtilization" in (found.get("current") or {}):
+            status["currentCPUUtilizationPercentage"] = found["current"]["averageUtilization"]
+    status.pop("conditions", None)
+    status.setdefault("currentReplicas", 0)
 
 
 KIND = Resource(
@@ -40,4 +100,11 @@ KIND = Resource(
         number("Replicas", "status.currentReplicas"),
         AGE,
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    rules=KindRules("autoscaling.check_autoscaler", subresources={"status": "autoscaling.update_autoscaler_status"}),
+    defaults={"spec.minReplicas": 1},
+    more_defaults=_defaults,
+    to_stored=_to_stored,
+    from_stored=_from_stored,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, Resource
+from dray.api.kind import NETWORKING, KindRules, Resource
 from dray.api.types import networking
 
 
@@ -29,4 +29,7 @@ KIND = Resource(
         text("Parameters", _parameters, NONE),
         AGE,
     ),
+    generation=("spec",),
+    rules=KindRules("ingress.create_ingress_class", "ingress.update_ingress_class"),
+    defaults={"spec.parameters.scope": "Cluster"},
 )

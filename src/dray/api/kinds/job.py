@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dray.api.cells import duration, seconds
 from dray.api.columns import AGE, NAME, TableColumn, text
-from dray.api.kind import ALL, STATUS, Resource
-from dray.api.templates import TEMPLATE_COLUMNS
+from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.podspecs import template_defaults
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
 from dray.api.types import batch
+from dray.api.wire import Tree
 
 _STATES = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
 
@@ -36,6 +38,35 @@ def _duration(job: batch.Job, now: float) -> str:
     return duration(end - seconds(status.startTime))
 
 
+_MOST_RETRIES = 2**31 - 1
+_UID = "batch.kubernetes.io/controller-uid"
+_NAME = "batch.kubernetes.io/job-name"
+
+
+def _defaults(tree: Tree) -> None:
+    spec = tree["spec"]
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", _MOST_RETRIES if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    template_defaults(spec)
+
+
+def _select_own_pods(tree: Tree) -> None:
+    """A job finds its pods by its own uid, unless its author insists on another selector."""
+    spec, metadata = tree.setdefault("spec", {}), tree.get("metadata") or {}
+    if spec.get("manualSelector"):
+        return
+    name, uid = metadata.get("name", ""), metadata.get("uid", "")
+    template = spec.setdefault("template", {}).setdefault("metadata", {})
+    own = {_UID: uid, _NAME: name, "controller-uid": uid, "job-name": name}
+    template["labels"] = {**(template.get("labels") or {}), **own}
+    selector = spec.setdefault("selector", {})
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), _UID: uid}
+    tree["metadata"]["labels"] = metadata.get("labels") or dict(template["labels"])
+
+
 KIND = Resource(
     "batch",
     "jobs",
@@ -51,4 +82,18 @@ KIND = Resource(
         AGE,
         *TEMPLATE_COLUMNS,
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    rules=KindRules("workloads.create_job", "workloads.update_job"),
+    defaults={
+        "spec.completionMode": "NonIndexed",
+        "spec.suspend": False,
+        "spec.manualSelector": False,
+        "spec.podFailurePolicy.rules[].onPodConditions[].status": "True",
+    },
+    more_defaults=_defaults,
+    guards=pod_guards("spec.template.spec"),
+    on_create=_select_own_pods,
+    selectable={"status.successful": lambda job: str(job.status.succeeded)},
+    not_selectable='field label "{field}" not supported for Job',
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.types import coordination
 
 KIND = Resource(
@@ -16,4 +16,6 @@ KIND = Resource(
         text("Holder", "spec.holderIdentity"),
         AGE,
     ),
+    conditional=("v1",),
+    rules=KindRules("core.check_lease"),
 )

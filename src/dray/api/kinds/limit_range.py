@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from dray.api.cells import UNKNOWN
 from dray.api.columns import NAME, text
-from dray.api.kind import Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.types import core
+from dray.api.wire import Tree
+
+
+def _defaults(tree: Tree) -> None:
+    """A container may have what the range allows at most, and asks for what it may have."""
+    for item in tree.setdefault("spec", {}).get("limits") or ():
+        if item.get("type") == "Container":
+            limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+            requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+            item.update({name: value for name, value in (("default", limits), ("defaultRequest", requests)) if value})
+
 
 KIND = Resource(
     "",
@@ -17,4 +28,6 @@ KIND = Resource(
         NAME,
         text("Created At", "metadata.creationTimestamp", UNKNOWN),
     ),
+    rules=KindRules("cluster.create_limits", "cluster.update_limits", own_metadata=True),
+    more_defaults=_defaults,
 )

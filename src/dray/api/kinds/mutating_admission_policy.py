@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
+from dray.api.kind import ADMISSION, API_EXTENSIONS, KindRules, Resource
 from dray.api.kinds.validating_admission_policy import param_kind
+from dray.api.matching import policy_defaults
 from dray.api.types import admissionregistration
 
 KIND = Resource(
@@ -21,4 +22,12 @@ KIND = Resource(
         text("ParamKind", param_kind, UNSET),
         AGE,
     ),
+    generation=("spec",),
+    conditional=("v1",),
+    rules=KindRules("policies.create_mutating_policy", "policies.update_mutating_policy", own_metadata=True),
+    defaults={
+        "spec.failurePolicy": "Fail",
+        "spec.reinvocationPolicy": "Never",
+        **policy_defaults("spec.matchConstraints"),
+    },
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
+from dray.api.kind import ADMISSION, API_EXTENSIONS, KindRules, Resource
 from dray.api.kinds.validating_admission_policy_binding import param_ref
+from dray.api.matching import policy_defaults
 from dray.api.types import admissionregistration
 
 KIND = Resource(
@@ -21,4 +22,8 @@ KIND = Resource(
         text("ParamRef", param_ref, UNSET),
         AGE,
     ),
+    generation=("spec",),
+    conditional=("v1",),
+    rules=KindRules("policies.create_policy_binding", "policies.update_policy_binding", own_metadata=True),
+    defaults=policy_defaults("spec.matchResources"),
 )

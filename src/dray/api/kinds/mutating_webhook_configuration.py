@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number
-from dray.api.kind import ADMISSION, API_EXTENSIONS, Resource
+from dray.api.kind import ADMISSION, API_EXTENSIONS, KindRules, Resource
+from dray.api.matching import webhook_defaults
 from dray.api.types import admissionregistration
 
 KIND = Resource(
@@ -18,4 +19,8 @@ KIND = Resource(
         number("Webhooks", lambda configuration: len(configuration.webhooks)),
         AGE,
     ),
+    generation=("webhooks",),
+    conditional=("v1",),
+    rules=KindRules("access.create_webhooks", "access.update_webhooks", own_metadata=True),
+    defaults={**webhook_defaults(), "webhooks[].reinvocationPolicy": "Never"},
 )

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dray.api.cells import selector
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, Resource
+from dray.api.kind import NETWORKING, KindRules, Resource
+from dray.api.trees import fill
 from dray.api.types import networking
+from dray.api.wire import Tree
+
+
+def _directions(tree: Tree) -> None:
+    """A policy is about ingress, and about egress too where it says something about that."""
+    spec = tree.setdefault("spec", {})
+    fill(spec, "policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+
 
 KIND = Resource(
     NETWORKING,
@@ -19,4 +28,8 @@ KIND = Resource(
         text("Pod-Selector", lambda policy: selector(policy.spec.podSelector)),
         AGE,
     ),
+    generation=("spec",),
+    rules=KindRules("network.check_policy"),
+    defaults={"spec.ingress[].ports[].protocol": "TCP", "spec.egress[].ports[].protocol": "TCP"},
+    more_defaults=_directions,
 )

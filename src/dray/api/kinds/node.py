@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, UNKNOWN
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.types import core
+from dray.api.wire import Tree
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE_LABEL = "kubernetes.io/role"
@@ -28,6 +29,17 @@ def _address(node: core.Node, type_: str) -> str:
     return next((a.address for a in node.status.addresses if a.type == type_), "")
 
 
+def _defaults(tree: Tree) -> None:
+    spec = tree.get("spec") or {}
+    if spec.get("podCIDRs"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
+    elif spec.get("podCIDR"):
+        spec["podCIDRs"] = [spec["podCIDR"]]
+    status = tree.get("status") or {}
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
 KIND = Resource(
     "",
     "nodes",
@@ -48,4 +60,9 @@ KIND = Resource(
         wide("Kernel-Version", "status.nodeInfo.kernelVersion", UNKNOWN),
         wide("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", UNKNOWN),
     ),
+    has_status_at_creation=True,
+    status_writes_metadata=True,
+    rules=KindRules("core.create_node", "core.update_node"),
+    more_defaults=_defaults,
+    selectable={"spec.unschedulable": lambda node: str(node.spec.unschedulable).lower()},
 )

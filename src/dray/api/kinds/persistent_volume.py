@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import STATUS, Resource
+from dray.api.kind import STATUS, KindRules, Resource
 from dray.api.kinds.persistent_volume_claim import access_modes, phase
+from dray.api.trees import add_finalizer
 from dray.api.types import core
+from dray.api.wire import Tree
 
 
 def _claim(volume: core.PersistentVolume) -> str:
     claim = volume.spec.claimRef
     return f"{claim.namespace}/{claim.name}" if claim else ""
+
+
+def _protect(tree: Tree) -> None:
+    """A volume that a claim holds is not deleted under it."""
+    add_finalizer(tree, "kubernetes.io/pv-protection")
+    tree["status"] = {"phase": "Pending", "lastPhaseTransitionTime": tree["metadata"].get("creationTimestamp")}
 
 
 KIND = Resource(
@@ -35,4 +43,17 @@ KIND = Resource(
         AGE,
         wide("VolumeMode", "spec.volumeMode", UNSET),
     ),
+    status_writes_metadata=True,
+    rules=KindRules("storage.create_volume", "storage.update_volume"),
+    defaults={
+        "spec.persistentVolumeReclaimPolicy": "Retain",
+        "spec.volumeMode": "Filesystem",
+        "spec.hostPath.type": "",
+        "spec.iscsi.iscsiInterface": "default",
+        "spec.rbd.pool": "rbd",
+        "spec.rbd.user": "admin",
+        "spec.rbd.keyring": "/etc/ceph/keyring",
+        "status.phase": "Pending",
+    },
+    on_create=_protect,
 )

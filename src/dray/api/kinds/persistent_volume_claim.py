@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import STATUS, Resource
+from dray.api.kind import STATUS, KindRules, Resource
+from dray.api.trees import add_finalizer
 from dray.api.types import core
+from dray.api.wire import Tree
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
@@ -21,6 +23,24 @@ def access_modes(modes: Iterable[str]) -> str:
 def phase(obj: core.PersistentVolume | core.PersistentVolumeClaim) -> str:
     """Returns the phase of a volume or claim, or that it is being deleted."""
     return "Terminating" if obj.metadata.deletionTimestamp else obj.status.phase
+
+
+_DATA_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+
+
+def _create(tree: Tree) -> None:
+    """A claim that a pod uses is not deleted under it. Its source has two fields, which are kept in step."""
+    add_finalizer(tree, "kubernetes.io/pvc-protection")
+    tree["status"] = {"phase": "Pending"}
+    spec = tree.setdefault("spec", {})
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and (source.get("apiGroup") or "", source.get("kind")) not in _DATA_SOURCES:
+        source = None  # older than the other field, and never meant for anything else
+        del spec["dataSource"]
+    if source and not reference:
+        spec["dataSourceRef"] = dict(source)
+    elif reference and not source and not reference.get("namespace"):
+        spec["dataSource"] = {name: reference[name] for name in ("apiGroup", "kind", "name") if name in reference}
 
 
 KIND = Resource(
@@ -41,4 +61,10 @@ KIND = Resource(
         AGE,
         wide("VolumeMode", "spec.volumeMode", UNSET),
     ),
+    status_writes_metadata=True,
+    rules=KindRules(
+        "storage.create_claim", "storage.update_claim", subresources={"status": "storage.update_claim_status"}
+    ),
+    defaults={"spec.volumeMode": "Filesystem", "status.phase": "Pending"},
+    on_create=_create,
 )

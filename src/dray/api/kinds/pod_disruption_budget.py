@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import STATUS, Resource
+from dray.api.kind import STATUS, KindRules, Resource
 from dray.api.types import policy
 
 
@@ -25,4 +25,8 @@ KIND = Resource(
         number("Allowed Disruptions", "status.disruptionsAllowed"),
         AGE,
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    conditional=("v1",),
+    rules=KindRules("stateful.check_budget", subresources={"status": "stateful.update_budget_status"}),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, TableColumn, text
-from dray.api.kind import FLOWCONTROL, STATUS, Resource
+from dray.api.kind import FLOWCONTROL, STATUS, KindRules, Resource
 from dray.api.types import flowcontrol
+from dray.api.wire import Tree
 
 
 def _shares(level: flowcontrol.PriorityLevelConfiguration, now: float) -> int | str:
@@ -16,6 +17,12 @@ def _shares(level: flowcontrol.PriorityLevelConfiguration, now: float) -> int | 
 def _queuing(level: flowcontrol.PriorityLevelConfiguration, field: str) -> int | str:
     queuing = level.spec.limited.limitResponse.queuing if level.spec.limited else None
     return getattr(queuing, field) if queuing else NONE
+
+
+def _exempt(tree: Tree) -> None:
+    spec = tree.setdefault("spec", {})
+    if spec.get("type") == "Exempt":
+        spec["exempt"] = {"nominalConcurrencyShares": 0, "lendablePercent": 0, **(spec.get("exempt") or {})}
 
 
 KIND = Resource(
@@ -35,4 +42,19 @@ KIND = Resource(
         TableColumn("QueueLengthLimit", lambda level, now: _queuing(level, "queueLengthLimit")),
         AGE,
     ),
+    generation=("spec",),
+    rules=KindRules(
+        "flowcontrol.create_priority_level",
+        "flowcontrol.update_priority_level",
+        own_metadata=True,
+        subresources={"status": "flowcontrol.update_status"},
+    ),
+    defaults={
+        "spec.limited.nominalConcurrencyShares": 30,
+        "spec.limited.lendablePercent": 0,
+        "spec.limited.limitResponse.queuing.queues": 64,
+        "spec.limited.limitResponse.queuing.handSize": 8,
+        "spec.limited.limitResponse.queuing.queueLengthLimit": 50,
+    },
+    more_defaults=_exempt,
 )

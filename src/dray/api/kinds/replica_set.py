@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number
-from dray.api.kind import ALL, SCALED, Resource
-from dray.api.templates import TEMPLATE_COLUMNS
+from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.podspecs import template_defaults
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
 from dray.api.types import apps
+from dray.api.wire import Tree
+
+
+def _defaults(tree: Tree) -> None:
+    template_defaults(tree["spec"])
+
 
 KIND = Resource(
     "apps",
@@ -23,4 +30,11 @@ KIND = Resource(
         AGE,
         *TEMPLATE_COLUMNS,
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    rules=KindRules("workloads.create_replica_set", "workloads.update_replica_set"),
+    defaults={"spec.replicas": 1},
+    more_defaults=_defaults,
+    guards=pod_guards("spec.template.spec"),
+    selectable={"status.replicas": lambda set_: str(set_.status.replicas)},
 )

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number
-from dray.api.kind import ALL, SCALED, Resource
-from dray.api.templates import TEMPLATE_COLUMNS
+from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.podspecs import template_defaults
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
+from dray.api.trees import fill
 from dray.api.types import core
+from dray.api.wire import Tree
+
+
+def _defaults(tree: Tree) -> None:
+    """What names no labels or selector has those of its pods."""
+    spec = tree["spec"]
+    template_defaults(spec)
+    if labels := (spec["template"].get("metadata") or {}).get("labels"):
+        for holder, name in ((spec, "selector"), (tree.setdefault("metadata", {}), "labels")):
+            fill(holder, name, dict(labels))
+
 
 KIND = Resource(
     "",
@@ -23,4 +36,11 @@ KIND = Resource(
         AGE,
         *TEMPLATE_COLUMNS,
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    rules=KindRules("workloads.check_replication_controller"),
+    defaults={"spec.replicas": 1},
+    more_defaults=_defaults,
+    guards=pod_guards("spec.template.spec"),
+    selectable={"status.replicas": lambda controller: str(controller.status.replicas)},
 )

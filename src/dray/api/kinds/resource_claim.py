@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dray.api.allocations import node_of
 from dray.api.cells import NONE
+from dray.api.claimspecs import FLAT_NAMES, claim_defaults, claim_guards, flatten, unflatten
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import DRA, DRA_VERSIONS, STATUS, Resource
+from dray.api.conversion import WorkloadLookup
+from dray.api.gates import FeatureGates
+from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, STATUS, KindRules, Resource
+from dray.api.trees import fill
 from dray.api.types import resource
+from dray.api.wire import Tree, Wire
 
 
 def _state(claim: resource.ResourceClaim) -> str:
@@ -27,6 +32,66 @@ def _devices(claim: resource.ResourceClaim) -> str:
     return ",".join(f"{result.driver}/{result.pool}/{result.device}" for result in results)
 
 
+def _defaults(tree: Tree) -> None:
+    claim_defaults(tree.setdefault("spec", {}))
+    allocation = (tree.get("status") or {}).get("allocation") or {}
+    for result in allocation.get("devices", {}).get("results") or ():
+        for toleration in result.get("tolerations") or ():
+            fill(toleration, "operator", "Equal")
+
+
+def _forget_devices(tree: Tree, old: resource.ResourceClaim) -> None:
+    """What drivers said about devices is forgotten when the devices are given back.
+
+    A client that leaves `reservedForAnyPod` out of an allocation does not know the field, and means what is there.
+    """
+    status = tree.setdefault("status", {})
+    if old.status.allocation is None:
+        return
+    allocation = status.get("allocation") or {}
+    if allocation and old.status.allocation.reservedForAnyPod:
+        allocation.setdefault("reservedForAnyPod", True)
+    devices = status.get("devices")
+    if not devices:
+        return
+    before = {(result.driver, result.pool, result.device) for result in old.status.allocation.devices.results}
+    kept = {_device(result) for result in (allocation.get("devices") or {}).get("results") or ()}
+    status["devices"] = [device for device in devices if _device(device) not in before - kept]
+
+
+def _device(item: Tree) -> tuple[str, str, str]:
+    return item.get("driver", ""), item.get("pool", ""), item.get("device", "")
+
+
+def _settles(status: resource.ResourceClaimStatus, old: resource.ResourceClaimStatus, gates: FeatureGates) -> bool:
+    allocation = status.allocation
+    if allocation is old.allocation or allocation == old.allocation:
+        return True
+    if status.devices and old.allocation is not None:
+        return False  # what drivers said about devices goes with the devices
+    return allocation is None or not (_is_guarded(allocation) or (old.allocation and _is_guarded(old.allocation)))
+
+
+def _is_guarded(allocation: resource.AllocationResult) -> bool:
+    """Whether an allocation has a field that depends on a gate."""
+    if allocation.reservedForAnyPod is not None:
+        return True
+    return any(
+        result.adminAccess is not None or result.tolerations or result.skipNodeOperations
+        for result in allocation.devices.results
+    )
+
+
+def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+    if version == "v1beta1":
+        unflatten(tree.get("spec", {}))
+
+
+def _from_stored(version: str, tree: Tree) -> None:
+    if version == "v1beta1":
+        flatten(tree.get("spec", {}))
+
+
 KIND = Resource(
     DRA,
     "resourceclaims",
@@ -42,4 +107,18 @@ KIND = Resource(
         wide("Devices", _devices, NONE),
         wide("Node", lambda claim: node_of(claim.status.allocation), NONE),
     ),
+    deprecated=DRA_DEPRECATED,
+    rules=KindRules(
+        "claims.create_claim",
+        "claims.update_claim",
+        own_metadata=True,
+        subresources={"status": "claims.update_claim_status"},
+    ),
+    error_names={"v1beta1": FLAT_NAMES},
+    more_defaults=_defaults,
+    guards=claim_guards("spec"),
+    on_update={"status": _forget_devices},
+    settles=_settles,
+    to_stored=_to_stored,
+    from_stored=_from_stored,
 )

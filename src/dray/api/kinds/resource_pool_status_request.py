@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import NAME, number, since, text
-from dray.api.kind import DRA, STATUS, Resource
+from dray.api.conversion import WorkloadLookup
+from dray.api.kind import DRA, STATUS, KindRules, Resource
+from dray.api.trees import lend, rename, tree_of
 from dray.api.types import resource
+from dray.api.wire import Tree, Wire
 
 
 def _pools(request: resource.ResourcePoolStatusRequest) -> tuple[resource.PoolStatus, ...]:
@@ -26,6 +29,58 @@ def _state(request: resource.ResourcePoolStatusRequest) -> str:
 def _completed(request: resource.ResourcePoolStatusRequest) -> str | None:
     conditions = request.status.conditions if request.status else ()
     return next((c.lastTransitionTime for c in conditions if c.type == "Complete"), None)
+
+
+_LONGEST_ERROR = 256
+_MOST_ERRORS = 10
+_ONLY_STORED = ("partitionSummary", "shareableSummary", "validationError")
+_COUNTS = ("allocatedDevices", "availableDevices", "totalDevices", "unavailableDevices")
+
+
+def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+    if version != "v1alpha1":
+        return
+    stored = tree_of(old)
+    lend(tree.get("spec", {}), stored.get("spec", {}), ("defaultPartitionTypeAttribute",))
+    status = tree.get("status")
+    if status is None:
+        return
+    truncated = status.pop("truncated", False)
+    pools = status.get("pools") or []
+    count = status.pop("totalMatchingPools", 0)
+    status["poolCount"] = max(count, len(pools) + 1) if truncated else count
+    before = {_pool_key(pool): pool for pool in (stored.get("status") or {}).get("pools") or ()}
+    for pool in pools:
+        rename(pool, {"sliceCount": "resourceSliceCount"})
+        if not pool.get("nodeName", True):
+            del pool["nodeName"]
+        lend(pool, before.get(_pool_key(pool), {}), _ONLY_STORED)
+
+
+def _from_stored(version: str, tree: Tree) -> None:
+    if version != "v1alpha1":
+        return
+    tree.get("spec", {}).pop("defaultPartitionTypeAttribute", None)
+    status = tree.get("status")
+    if not status:
+        return
+    pools = status.get("pools") or []
+    count = status.pop("poolCount", None) or 0
+    status["totalMatchingPools"] = count
+    status["truncated"] = count > len(pools)
+    complaints = [f"pool {p.get('poolName', '')}: {p['validationError']}" for p in pools if p.get("validationError")]
+    if complaints and not status.get("validationErrors"):
+        status["validationErrors"] = [text[:_LONGEST_ERROR] for text in complaints[:_MOST_ERRORS]]
+    for pool in pools:
+        rename(pool, {"resourceSliceCount": "sliceCount"})
+        for name in (*_COUNTS, "sliceCount"):
+            pool[name] = pool.get(name) or 0
+        for name in _ONLY_STORED:
+            pool.pop(name, None)
+
+
+def _pool_key(pool: Tree) -> tuple[str, str]:
+    return pool.get("driver", ""), pool.get("poolName", "")
 
 
 KIND = Resource(
@@ -51,4 +106,20 @@ KIND = Resource(
         text("Status", _state),
         since("Completed", _completed, NONE),
     ),
+    conditional=("v1alpha3",),
+    rules=KindRules(
+        "device_kinds.create_request",
+        "",
+        subresources={"status": "device_kinds.update_request_status"},
+    ),
+    error_names={
+        "v1alpha1": (
+            (r"\bstatus\.poolCount", r"status.totalMatchingPools"),
+            (r"\bresourceSliceCount", r"sliceCount"),
+        )
+    },
+    defaults={"spec.limit": 100},
+    guards={"DRAPartitionableDevicesType": ("spec.defaultPartitionTypeAttribute",)},
+    to_stored=_to_stored,
+    from_stored=_from_stored,
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import RBAC, Resource
+from dray.api.kind import RBAC, KindRules, Resource
 from dray.api.types import rbac
+from dray.api.wire import Tree
 
 
 def _subjects(binding: rbac.RoleBinding | rbac.ClusterRoleBinding, kind: str) -> str:
@@ -22,4 +23,23 @@ BINDING_COLUMNS = (
 )
 
 
-KIND = Resource(RBAC, "rolebindings", "RoleBinding", rbac.RoleBinding, columns=BINDING_COLUMNS)
+BINDING_DEFAULTS = {"roleRef.apiGroup": RBAC}
+
+
+def subject_groups(tree: Tree) -> None:
+    """Users and groups belong to the group of roles."""
+    for subject in tree.get("subjects") or ():
+        if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+            subject["apiGroup"] = RBAC
+
+
+KIND = Resource(
+    RBAC,
+    "rolebindings",
+    "RoleBinding",
+    rbac.RoleBinding,
+    columns=BINDING_COLUMNS,
+    rules=KindRules("access.create_binding", "access.update_binding", own_metadata=True),
+    defaults=BINDING_DEFAULTS,
+    more_defaults=subject_groups,
+)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import Resource
+from dray.api.kind import UNUSED, KindRules, Resource
+from dray.api.quoting import quote
 from dray.api.types import node
+
+
+def _warnings(class_: node.RuntimeClass, old: node.RuntimeClass | None) -> Iterator[str]:
+    """Whoever wants another runtime may want what it keeps containers from."""
+    yield f"handler: {quote(class_.handler)} {UNUSED}"
+
 
 KIND = Resource(
     "node.k8s.io",
@@ -17,4 +26,7 @@ KIND = Resource(
         text("Handler", "handler"),
         AGE,
     ),
+    conditional=("v1",),
+    rules=KindRules("cluster.create_runtime", ""),
+    warnings=_warnings,
 )

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+from operator import attrgetter
+
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.types import core
+from dray.api.wire import Tree
+
+
+def _encode(tree: Tree) -> None:
+    """`stringData` is only ever written: it becomes `data`."""
+    plain = tree.pop("stringData", None)
+    if plain:
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}
+        tree["data"] = {**(tree.get("data") or {}), **encoded}
+
 
 KIND = Resource(
     "",
@@ -17,4 +30,8 @@ KIND = Resource(
         number("Data", lambda secret: len(secret.data)),
         AGE,
     ),
+    rules=KindRules("core.create_secret", "core.update_secret"),
+    defaults={"type": "Opaque"},
+    more_defaults=_encode,
+    selectable={"type": attrgetter("type")},
 )

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from dray.api.cells import images, names
+from dray.api import names
+from dray.api.cells import container_names, images
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import ALL, SCALED, Resource
+from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.podspecs import template_defaults
+from dray.api.trees import fill
 from dray.api.types import apps
+from dray.api.wire import Tree
+
+
+def _defaults(tree: Tree) -> None:
+    spec = tree["spec"]
+    if spec["updateStrategy"]["type"] == "RollingUpdate":
+        update = spec["updateStrategy"].setdefault("rollingUpdate", {})
+        update.setdefault("partition", 0)
+        update.setdefault("maxUnavailable", 1)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    for occasion in ("whenDeleted", "whenScaled"):
+        fill(retention, occasion, "Retain")
+    template_defaults(spec)
+
 
 KIND = Resource(
     "apps",
@@ -19,7 +36,24 @@ KIND = Resource(
         NAME,
         text("Ready", lambda set_: f"{set_.status.readyReplicas}/{set_.spec.replicas or 0}"),
         AGE,
-        wide("Containers", lambda set_: names(set_.spec.template.spec.containers)),
+        wide("Containers", lambda set_: container_names(set_.spec.template.spec.containers)),
         wide("Images", lambda set_: images(set_.spec.template.spec.containers)),
     ),
+    generation=("spec",),
+    status_writes_metadata=True,
+    rules=KindRules(
+        "stateful.create_stateful_set",
+        "stateful.update_stateful_set",
+        name=names.label,
+        subresources={"status": "stateful.update_stateful_set_status"},
+    ),
+    defaults={
+        "spec.replicas": 1,
+        "spec.revisionHistoryLimit": 10,
+        "spec.podManagementPolicy": "OrderedReady",
+        "spec.updateStrategy.type": "RollingUpdate",
+        "spec.volumeClaimTemplates[].spec.volumeMode": "Filesystem",
+        "spec.volumeClaimTemplates[].status.phase": "Pending",
+    },
+    more_defaults=_defaults,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, flag, text
-from dray.api.kind import STORAGE, Resource
+from dray.api.kind import STORAGE, KindRules, Resource
 from dray.api.types import storage
 
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
@@ -30,4 +30,6 @@ KIND = Resource(
         flag("AllowVolumeExpansion", "allowVolumeExpansion"),
         AGE,
     ),
+    rules=KindRules("csi.create_class", ""),
+    defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
 )

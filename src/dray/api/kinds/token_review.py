@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dray.api.kind import AUTHENTICATION, CREATE_ONLY, Resource
+from dray.api.kind import AUTHENTICATION, CREATE_ONLY, KindRules, Resource
 from dray.api.types import authentication
 
 KIND = Resource(
-    AUTHENTICATION, "tokenreviews", "TokenReview", authentication.TokenReview, namespaced=False, verbs=CREATE_ONLY
+    AUTHENTICATION,
+    "tokenreviews",
+    "TokenReview",
+    authentication.TokenReview,
+    namespaced=False,
+    verbs=CREATE_ONLY,
+    rules=KindRules("access.create_token_review"),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import ADMISSION, API_EXTENSIONS, STATUS, Resource
+from dray.api.kind import ADMISSION, API_EXTENSIONS, STATUS, KindRules, Resource
+from dray.api.matching import policy_defaults
 from dray.api.types import admissionregistration
 
 
@@ -30,4 +31,8 @@ KIND = Resource(
         text("ParamKind", param_kind, UNSET),
         AGE,
     ),
+    generation=("spec",),
+    conditional=("v1",),
+    rules=KindRules("policies.create_policy", "policies.update_policy", own_metadata=True),
+    defaults={"spec.failurePolicy": "Fail", **policy_defaults("spec.matchConstraints")},
 )

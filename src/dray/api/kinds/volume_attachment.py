@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, flag, text
-from dray.api.kind import STATUS, STORAGE, Resource
+from dray.api.kind import STATUS, STORAGE, KindRules, Resource
 from dray.api.types import storage
 
 KIND = Resource(
@@ -22,4 +22,6 @@ KIND = Resource(
         flag("Attached", "status.attached"),
         AGE,
     ),
+    conditional=("v1",),
+    rules=KindRules("csi.create_attachment", "csi.update_attachment"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import STORAGE, Resource
+from dray.api.kind import STORAGE, KindRules, Resource
 from dray.api.types import storage
 
 KIND = Resource(
@@ -19,4 +19,5 @@ KIND = Resource(
         text("DriverName", "driverName"),
         AGE,
     ),
+    rules=KindRules("csi.create_attributes_class", "csi.update_attributes_class", own_metadata=True),
 )

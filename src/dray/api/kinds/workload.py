@@ -2,8 +2,33 @@
 
 from __future__ import annotations
 
-from dray.api.kind import GROUP_VERSIONS, SCHEDULING, Resource
+from dray.api.conversion import WorkloadLookup
+from dray.api.group_versions import ONLY_STORED, group_guards, policy_from_stored, policy_to_stored
+from dray.api.kind import GROUP_VERSIONS, SCHEDULING, KindRules, Resource
+from dray.api.trees import lend, tree_of
 from dray.api.types import scheduling
+from dray.api.wire import Tree, Wire
+
+
+def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+    if version != "v1alpha1":
+        return
+    spec, old_spec = tree.get("spec", {}), tree_of(old).get("spec", {})
+    before = {template.get("name"): template for template in old_spec.get("podGroupTemplates") or ()}
+    for template in spec.get("podGroupTemplates") or ():
+        policy_to_stored(template, {"basic": {}})
+        lend(template, before.get(template.get("name"), {}), ONLY_STORED)
+    lend(spec, old_spec, ("compositePodGroupTemplates",))
+
+
+def _from_stored(version: str, tree: Tree) -> None:
+    if version != "v1alpha1":
+        return
+    spec = tree.get("spec", {})
+    for template in spec.get("podGroupTemplates") or ():
+        policy_from_stored(template)
+    spec.pop("compositePodGroupTemplates", None)
+
 
 KIND = Resource(
     SCHEDULING,
@@ -13,4 +38,10 @@ KIND = Resource(
     versions=GROUP_VERSIONS,
     stored="v1beta1",
     gate="GenericWorkload",
+    conditional=("v1beta1", "v1alpha3"),
+    rules=KindRules("groups.create_workload", ""),
+    error_names={"v1alpha1": ((r"\bschedulingPolicy", r"policy"),)},
+    guards=group_guards("spec.podGroupTemplates[]"),
+    to_stored=_to_stored,
+    from_stored=_from_stored,
 )

@@ -246,8 +246,3 @@ def create_address(address: networking.IPAddress, context: Context) -> Errors:
         yield from named(getattr(parent, field), path / field, names.path_segment)
     if parent.namespace:
         yield from named(parent.namespace, path / "namespace", names.path_segment)
-
-
-def ip_name(text: str) -> Sequence[str]:
-    found = address_of(text)
-    return [] if found is not None and str(found) == text else ["must be a canonical format IP address"]

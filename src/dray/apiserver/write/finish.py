@@ -43,7 +43,6 @@ _LIGHT = _CONDITIONS | {"finalizers", "labels", "annotations", "ownerReferences"
 _not_said = attrgetter(
     "resourceVersion", "managedFields", "generation", "deletionTimestamp", "selfLink"
 )  # by a creator
-_STEERED_BY_ANNOTATIONS = frozenset({"Deployment"})  # where metadata changes the generation
 # Kinds whose status has no amounts and only times that are made here: a typed one is in its canonical form.
 _CANONICAL = frozenset({BY_TYPE[Pod], BY_TYPE[ResourceClaim]})
 
@@ -127,7 +126,7 @@ class Finish:
         if not isinstance(said, dict) or not said.keys() <= _LIGHT or not _is_meant(request, said, old, current):
             return None
         patch_type = request.options.patch_type
-        if resource.kind in _STEERED_BY_ANNOTATIONS or not _is_ordinary(request, old):
+        if resource.is_steered_by_annotations or not _is_ordinary(request, old):
             return None
         message, before = _part(resource, "metadata"), msgspec.to_builtins(old.metadata)
         if patch_type == MERGE_PATCH:

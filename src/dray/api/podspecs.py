@@ -1,10 +1,10 @@
-"""Defaults of pods, and of the pod templates inside other kinds."""
+"""Defaults of pod specs: those of pods, and of the templates inside other kinds."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from dray.api.trees import fill
 from dray.api.wire import Tree
 
 _FILE_MODE = 0o644
@@ -17,21 +17,13 @@ _REFERENCE = re.compile(
 )
 
 
-def pod(tree: Tree) -> None:
-    spec = tree.setdefault("spec", {})
-    for name in ("containers", "initContainers"):
-        for container in spec.get(name) or ():
-            _requests_from_limits(container.get("resources"))
-    spec.setdefault("enableServiceLinks", True)  # of pods only: templates leave it open
-    pod_spec(spec)
+def template_defaults(holder: Tree) -> None:
+    """Fill in the `template` of a PodTemplate, or of anything that makes pods."""
+    spec_defaults(holder.setdefault("template", {}).setdefault("spec", {}))
 
 
-def template(tree: Tree) -> None:
-    """A PodTemplate, or the `template` of anything that makes pods."""
-    pod_spec(tree.setdefault("template", {}).setdefault("spec", {}))
-
-
-def pod_spec(spec: Tree) -> None:
+def spec_defaults(spec: Tree) -> None:
+    """Fill in the spec of a pod."""
     fill(spec, "dnsPolicy", "ClusterFirst")
     fill(spec, "restartPolicy", "Always")
     fill(spec, "schedulerName", "default-scheduler")
@@ -45,23 +37,11 @@ def pod_spec(spec: Tree) -> None:
             _container(container, host_network=bool(spec.get("hostNetwork")) and name != "ephemeralContainers")
 
 
-def fill(tree: Tree, name: str, value: Any) -> None:
-    """Set a field that means nothing when empty."""
-    if not tree.get(name):
-        tree[name] = value
-
-
 def _service_account(spec: Tree) -> None:
     """The account has an old name that is kept in step."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
-
-
-def _requests_from_limits(resources: Tree | None) -> None:
-    """A pod that says a limit and no request asks for the limit."""
-    if resources and resources.get("limits"):
-        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
 def _container(container: Tree, host_network: bool) -> None:
