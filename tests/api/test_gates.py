@@ -17,6 +17,7 @@ ALPHA = (
     "DRAReservedForWorkloads",
     "DRAResourcePoolStatus",
     "GenericWorkload",
+    "PodGroupPreemptionPolicy",
     "TopologyAwareWorkloadScheduling",
     "WorkloadPodGroupResourceClaimTemplate",
 )
@@ -68,13 +69,13 @@ def test_bad_choices_are_explained(text: str, complaint: str) -> None:
 
 
 def test_gates_of_kubernetes_without_a_switch_here_are_taken_over_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    text = "DRAResourceClaimDeviceStatus=true,GangScheduling=false,DRAResourcePoolStatus=true"
+    text = "DRAResourceClaimDeviceStatus=true,GangScheduling=true,DRAResourcePoolStatus=true"
     assert FeatureGates.parse(text).enabled("DRAResourcePoolStatus")
     assert caplog.messages == []
-    FeatureGates.parse("DRAResourceClaimDeviceStatus=false,GangScheduling=true")
+    FeatureGates.parse("DRAResourceClaimDeviceStatus=false,GangScheduling=false")
     assert caplog.messages == [
         "feature gate DRAResourceClaimDeviceStatus is always true here",
-        "feature gate GangScheduling is always false here",
+        "feature gate GangScheduling is always true here",
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 from dray.api.errors import Conflict, Forbidden, Invalid
 from dray.api.podclaims import CLAIM_FINALIZER, GROUP_FINALIZER
 from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.groups import GroupCode
 from dray.api.reasons.wording import say
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
@@ -93,7 +94,7 @@ async def test_a_missing_template_is_told_to_the_group_and_waited_for(cluster: C
 async def test_pods_that_come_before_their_group_wait_for_it(cluster: Cluster) -> None:
     await cluster.template()
     await cluster.pod("p", "g", resource="g:claim")
-    await cluster.waits("p", say(ClaimCode.GROUP_MISSING, group="g"))
+    await cluster.waits("p", say(GroupCode.GROUP_UNKNOWN, group="g"))
     await cluster.group(claim="t:t")
     await cluster.running("p")
 
@@ -416,7 +417,7 @@ async def conditions(cluster: Cluster, name: str) -> list[tuple[str, str, str]]:
     return sorted((c.type, c.status, c.reason) for c in group.status.conditions)
 
 
-async def test_a_gang_says_that_it_is_scheduled_as_basic_and_when_enough_pods_have_nodes(cluster: Cluster) -> None:
+async def test_a_gang_waits_for_its_pods_and_says_when_they_have_nodes(cluster: Cluster) -> None:
     tree = {
         "metadata": {"name": "gang"},
         "spec": {
@@ -426,16 +427,22 @@ async def test_a_gang_says_that_it_is_scheduled_as_basic_and_when_enough_pods_ha
     }
     await cluster.client.create(PodGroup, tree, namespace="ns")
     await cluster.pod("one", "gang")
-    await cluster.running("one")
-    gang = ("GangScheduling", "False", "ScheduledAsBasic")
+    await cluster.waits("one", say(GroupCode.BELOW_MIN_COUNT))
 
     async def told(*expected: tuple[str, str, str]) -> bool:
         return await conditions(cluster, "gang") == [*expected]
 
-    await eventually(lambda: told(gang))
-    assert (await cluster.client.get(PodGroup, "gang", "ns")).spec.schedulingPolicy.gang is not None
+    await eventually(lambda: told(("PodGroupInitiallyScheduled", "False", "Unschedulable")))
     await cluster.pod("two", "gang")
-    await eventually(lambda: told(gang, ("PodGroupInitiallyScheduled", "True", "Scheduled")))
+    await cluster.running("one", "two")
+    await eventually(lambda: told(("PodGroupInitiallyScheduled", "True", "Scheduled")))
+
+
+async def test_a_pod_waits_for_its_group(cluster: Cluster) -> None:
+    await cluster.pod("early", "later")
+    await cluster.waits("early", say(GroupCode.GROUP_UNKNOWN, group="later"))
+    await cluster.group("later")
+    await cluster.running("early")
 
 
 async def test_a_group_says_why_its_pods_have_no_node_and_that_they_had_one(cluster: Cluster) -> None:
@@ -536,7 +543,8 @@ async def test_a_group_of_v1alpha3_is_a_group_like_any_other(cluster: Cluster) -
     }
     await created_over_http(cluster, "/apis/scheduling.k8s.io/v1alpha3/namespaces/ns/podgroups", tree)
     await cluster.pod("p", "g", resource="g:claim")
-    await cluster.running("p")
+    await cluster.pod("q", "g", resource="g:claim")
+    await cluster.running("p", "q")
     group = await cluster.client.get(PodGroup, "g", "ns")
     assert group.apiVersion == "scheduling.k8s.io/v1beta1"
     assert group.spec.schedulingPolicy.gang is not None

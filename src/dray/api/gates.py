@@ -136,7 +136,7 @@ GATES: tuple[Gate, ...] = (
         "GenericWorkload",
         "alpha",
         False,
-        "serve Workload and PodGroup, and tell how the pods of a group fare; each pod is still placed by itself",
+        "serve Workload and PodGroup; place gangs completely or not at all, and tell how the pods of a group fare",
     ),
     Gate(
         "WorkloadPodGroupResourceClaimTemplate",
@@ -158,14 +158,27 @@ GATES: tuple[Gate, ...] = (
         "DRAResourcePoolStatus",
         "DRAPartitionableDevices",
     ),
-    _kept("TopologyAwareWorkloadScheduling", "where the pods of a group go (schedulingConstraints)", "GenericWorkload"),
+    Gate(
+        "TopologyAwareWorkloadScheduling",
+        "alpha",
+        False,
+        "place the pods of a group in one topology domain (schedulingConstraints)",
+        needs=("GenericWorkload",),
+    ),
+    Gate(
+        "PodGroupPreemptionPolicy",
+        "alpha",
+        False,
+        "let a PodGroup have a preemption policy, which its pods must have too (preemptionPolicy)",
+        needs=("GenericWorkload",),
+    ),
 )
 
 FIXED: Mapping[str, bool] = {  # gates of Kubernetes that have no switch here: what is always on, and what is not built
     "DRAResourceClaimDeviceStatus": True,
     "DRADeviceTaintRules": True,  # as far as DRADeviceTaints is
     "ResourceHealthStatus": True,
-    "GangScheduling": False,
+    "GangScheduling": True,  # as far as GenericWorkload is
 }
 
 OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"

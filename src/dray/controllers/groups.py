@@ -2,41 +2,33 @@
 
 The API server gives every group a finalizer; it is taken away when the group is being deleted and no pod of it is left
 that may still run, so that the name of a group means the same group for the whole life of a pod. An event tells which
-pods are in the way. A condition tells whether enough pods have found a node; once they have, it stays. The policy `gang`
-is stored but not acted on yet, and another condition tells so. Left out: the claims of groups (`claims`).
+pods are in the way. Left out: the claims of groups (`claims`), and whether a group is placed, which the scheduler says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 
 from dray.api import podclaims
 from dray.api.errors import NotFound
 from dray.api.podclaims import GROUP_FINALIZER
-from dray.api.times import timestamp
 from dray.api.types.core import Pod
-from dray.api.types.meta import Condition
 from dray.api.types.scheduling import PodGroup
-from dray.client import Deltas, Key, key_of, with_conditions
+from dray.client import Deltas, Key, key_of
 from dray.client.consumers import ClaimConsumers
 from dray.controllers.context import ControllerContext
 
 WORKERS = 8
-GANG_CONDITION = "GangScheduling"
-GANG_REASON = "ScheduledAsBasic"
-GANG_MESSAGE = "pods are scheduled one by one, as under the basic policy; minCount is not waited for"
-SCHEDULED_CONDITION = "PodGroupInitiallyScheduled"
 _NAMED = 3  # pods that an event names; a group may have thousands
 
 
 class GroupController:
-    """Protects groups and explains their policy."""
+    """Protects groups."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._clock = context.clock
         self._recorder = context.recorder
         self._told: set[str] = set()  # uids of groups that know which pods are in the way; once is enough
         self._consumers = ClaimConsumers(context.informers, groups=True)
@@ -58,13 +50,8 @@ class GroupController:
             pod = new or old
             assert pod is not None
             group = self._consumers.group_of(pod) if podclaims.group_name(pod) else None
-            if group is None:
-                continue
-            if group.metadata.deletionTimestamp is not None:
-                matters = new is None or podclaims.is_finished(new)
-            else:
-                matters = not _is_scheduled(group)
-            if matters:
+            is_deleted = group is not None and group.metadata.deletionTimestamp is not None
+            if group is not None and is_deleted and (new is None or podclaims.is_finished(new)):
                 self._controller.queue.add(key_of(group))
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -95,31 +82,7 @@ class GroupController:
 
     async def _keep(self, group: PodGroup) -> None:
         if GROUP_FINALIZER not in group.metadata.finalizers:
-            group = await self._set_finalizers(group, [*group.metadata.finalizers, GROUP_FINALIZER])
-        now = timestamp(self._clock.time())
-        told = [
-            Condition(now, message, 0, reason, status, type_)
-            for type_, status, reason, message in self._conditions(group)
-        ]
-        status = with_conditions(group.status, *told)
-        if status != group.status:
-            await self._client.patch_status(group, status)
-
-    def _conditions(self, group: PodGroup) -> Iterator[tuple[str, str, str, str]]:
-        """What there is to say now: type, status, reason and message."""
-        gang = group.spec.schedulingPolicy.gang
-        if gang is not None:
-            yield GANG_CONDITION, "False", GANG_REASON, GANG_MESSAGE
-        if _is_scheduled(group):
-            return
-        pods = self._consumers.members(group.metadata.namespace, group.metadata.name)
-        refusals = (
-            c for pod in pods for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"
-        )
-        if sum(bool(pod.spec.nodeName) for pod in pods) >= (gang.minCount if gang is not None else 1):
-            yield SCHEDULED_CONDITION, "True", "Scheduled", ""
-        elif (refusal := next(refusals, None)) is not None:
-            yield SCHEDULED_CONDITION, "False", refusal.reason or "Unschedulable", refusal.message
+            await self._set_finalizers(group, [*group.metadata.finalizers, GROUP_FINALIZER])
 
     async def _unfinished(self, group: PodGroup) -> Sequence[Pod]:
         """The first pods of the group that may still run; the server is asked before the group may go."""
@@ -137,7 +100,3 @@ class GroupController:
 
 def _first_unfinished(pods: Iterable[Pod]) -> Sequence[Pod]:
     return [*islice((pod for pod in pods if not podclaims.is_finished(pod)), _NAMED + 1)]
-
-
-def _is_scheduled(group: PodGroup) -> bool:
-    return any(c.type == SCHEDULED_CONDITION and c.status == "True" for c in group.status.conditions)

@@ -250,9 +250,10 @@ class Placement:
         if isinstance(taken, NodeReason):
             return taken
         pending = attempt.devices.pending_at(info.position)
-        return Promise(attempt.claims, info.name, answer, pending, self._mappings(attempt, info), taken)
+        return Promise(attempt.claims, info.name, answer, pending, self.mappings(attempt, info), taken)
 
-    def _mappings(self, attempt: Attempt, info: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
+    def mappings(self, attempt: Attempt, info: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
+        """Which requests of the claim for extended resources serve which container on a node."""
         if not attempt.candidate.extended:
             return ()
         resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))

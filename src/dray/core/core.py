@@ -29,12 +29,14 @@ from dray.api.claim_access import PodClaims
 from dray.api.claim_lifecycle import ClaimState, state_of
 from dray.api.extended_resources import is_special
 from dray.api.gates import FeatureGates
+from dray.api.reasons.groups import GroupCode
 from dray.api.reasons.nodes import SchedulingRule, Unschedulable
-from dray.api.types.core import Pod
+from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.core.attempt import Attempt, Decision, Promise, Refused
 from dray.core.configuration import SchedulerProfile
+from dray.core.gang_scheduling import GangScheduling
 from dray.core.objects import ObjectLookup
 from dray.core.queue import FLUSH_AFTER, AlikePods, QueuePlace, SchedulingQueue, Waiting
 from dray.core.state import ANYTHING, CLASSES, DEVICE_RULES, ROOM, ClusterState, Effect, spec_changed
@@ -83,6 +85,7 @@ class SchedulerCore:
         self.state = ClusterState(objects, gates, clock, defers=defers, binding_timeouts=binding_timeouts)
         self._has_device_news = False  # devices changed since the last look at waiting pods began
         self._look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
+        self.gangs = GangScheduling(self)
 
     @property
     def now(self) -> float:
@@ -110,40 +113,74 @@ class SchedulerCore:
             old = None
         effect = self.state.change(old, new)
         if effect.rules or effect.devices:
-            self._wake(effect)
+            self.wake(effect)
         match new if new is not None else old:
             case Pod():
                 self._pod_changed(old, new, has_left_node=effect is ROOM)
             case ResourceClaim() as claim:
                 self._claim_changed(claim, gone=new is None)
-            case PodGroup() as group if old is None or new is None:
-                self._recheck(self.objects.members(group.metadata.namespace, group.metadata.name))
+            case PodGroup() as group if old is None or new is None or old.spec != new.spec:
+                self._group_changed(group, gone=new is None)
+            case Node() if new is None:
+                self.gangs.abandon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None, *, has_left_node: bool) -> None:
         if new is None or podclaims.is_finished(new):
             pod = new or old
             assert pod is not None
-            self.queue.remove(pod.metadata.uid)
+            self._leaves_queue(pod, counts=False)
             if has_left_node:
                 self._left_claims(pod)
         elif new.spec.nodeName:
-            self.queue.remove(new.metadata.uid)
+            self._leaves_queue(new, counts=True)
         elif self.profile_of(new) is not None:
             self._pod_waits(old, new)
 
     def _pod_waits(self, old: Pod | None, new: Pod) -> None:
         """A pod that has no node came or changed, or something that it cannot be without did (`old` is `new`)."""
         if new.metadata.deletionTimestamp is not None:
-            self.queue.remove(new.metadata.uid)
+            self._leaves_queue(new, counts=False)
             return
-        waiting = self.queue.add(new, gated=self._is_gated(new))
+        is_ready = not self._lacks_something(new)
+        if not is_ready:
+            self.gangs.abandon(new)
+        has_turned = self.state.gangs.note(new, is_ready=is_ready)
+        waiting = self.queue.add(new, gated=not is_ready or self.state.gangs.waits(new) is not None)
+        if has_turned:
+            self._recheck_group(new)
         if old is None or old is new:
             waiting.is_reported = False
         elif spec_changed(old, new) or old.metadata.labels != new.metadata.labels:
             self.queue.activate_one(new.metadata.uid)
 
-    def _is_gated(self, pod: Pod) -> bool:
-        """Whether a pod may not be tried yet: it has scheduling gates, is held, or lacks a claim or its group."""
+    def _leaves_queue(self, pod: Pod, *, counts: bool) -> None:
+        """A pod waits no more; `counts` says whether it is still one of its group, with a node."""
+        self.gangs.abandon(pod)
+        self.queue.remove(pod.metadata.uid)
+        if self.state.gangs.note(pod, is_ready=counts):
+            self._recheck_group(pod)
+
+    def _recheck_group(self, pod: Pod) -> None:
+        """Enough pods of a pod's group are there now, or no more."""
+        self.gangs.abandon(pod)
+        self._recheck(one for one in self._members(pod) if one.metadata.uid != pod.metadata.uid)
+
+    def _members(self, pod: Pod) -> Iterable[Pod]:
+        key = self.state.gangs.key_of(pod)
+        return [*self.objects.members(*key)] if key is not None else ()
+
+    def _group_changed(self, group: PodGroup, *, gone: bool) -> None:
+        key = group.metadata.namespace, group.metadata.name
+        self.gangs.abandon()
+        if gone:
+            self.gangs.group_gone(key)
+        members = [*self.objects.members(*key)]
+        for pod in members:
+            self.queue.activate_one(pod.metadata.uid)  # it may ask for less now
+        self._recheck(members)
+
+    def _lacks_something(self, pod: Pod) -> bool:
+        """Whether a pod may not be tried for its own sake: it has scheduling gates, is held, or lacks a claim or its group."""
         if pod.spec.schedulingGates or pod.metadata.uid in self._progress.held:
             return True
         return self.state.devices.missing_for(pod) is not None
@@ -172,7 +209,7 @@ class SchedulerCore:
                 if waiting.refused_by & DEVICE_RULES:
                     self.queue.activate_one(pod.metadata.uid)
 
-    def _wake(self, effect: Effect) -> None:
+    def wake(self, effect: Effect) -> None:
         """Try the pods again that a change may help; whom devices help is looked up by `wake_for_devices`."""
         if effect.rules:
             self.queue.activate_refused(None if effect is ANYTHING else effect.rules)
@@ -190,6 +227,7 @@ class SchedulerCore:
         other. With `most`, so many kinds of pods are looked at, and the next call goes on with the others.
         """
         if self._look is None:
+            self.gangs.wake_for_devices()
             self._has_device_news, self._look = False, iter(self.queue.alike())
         looked = 0
         for pods in islice(self._look, most):
@@ -208,25 +246,35 @@ class SchedulerCore:
         """Let a pod be tried that was held."""
         self._progress.held.discard(uid)
         if (waiting := self.queue.get(uid)) is not None:
-            self.queue.add(waiting.pod, gated=self._is_gated(waiting.pod))
+            self._pod_waits(waiting.pod, waiting.pod)
 
     def unreported(self) -> list[tuple[Pod, Unschedulable]]:
-        """Pods that lack a claim or their group for longer than usual, each with what is missing. Tells each once."""
+        """Pods that lack a claim, their group or other pods of it for longer than usual, each with what is missing. Tells each once."""
         found = []
         for waiting in self.queue.gated():
             if waiting.is_reported or waiting.since + PATIENCE > self.now:
                 continue
             waiting.is_reported = True
-            problem = None if waiting.pod.spec.schedulingGates else self.state.devices.missing_for(waiting.pod)
-            if problem is not None:
-                found.append((waiting.pod, Unschedulable(len(self.state.table), problem=problem)))
+            why = None if waiting.pod.spec.schedulingGates else self._lacking(waiting.pod)
+            if why is not None:
+                found.append((waiting.pod, why))
         return found
+
+    def _lacking(self, pod: Pod) -> Unschedulable | None:
+        """What keeps a pod from being tried: a claim, its group, or other pods of that."""
+        problem, group = self.state.devices.missing_for(pod), self.state.gangs.waits(pod)
+        if group is not None and (problem is None or group.code is GroupCode.GROUP_UNKNOWN):
+            return Unschedulable(len(self.state.table), group=group)
+        return Unschedulable(len(self.state.table), problem=problem) if problem is not None else None
 
     # -- decisions
 
     def next(self) -> Waiting | None:
         """The pod to try next, or None while no pod can be tried."""
-        return self.queue.pop()
+        while (waiting := self.queue.pop()) is not None:
+            if self.gangs.is_next(waiting):
+                return waiting
+        return None
 
     def begin(
         self, waiting: Waiting, *, among: int | None = None, preferred: str = "", is_terse: bool = False
@@ -311,10 +359,10 @@ class SchedulerCore:
         """
         if not is_bound:
             self.state.table.unplace(waiting.key)
-            self._wake(ROOM)
+            self.wake(ROOM)
         self.forget(promise)
         if promise.pending:
-            self._wake(CLASSES)
+            self.wake(CLASSES)
         self.queue.retry(waiting)
         if self.queue.get(waiting.key) is waiting:
             self._pod_waits(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back

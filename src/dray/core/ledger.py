@@ -32,6 +32,7 @@ class DeviceLedger:
         self._kept: dict[str, int] = {}  # promises that were written: the version of the claim
         self._shared: Counter[DeviceId | Share] = Counter()  # further holders of a device, beyond the first
         self._taken: set[DeviceId | Share] = set()
+        self.changes = 0  # of what is held
         self.record: Record | None = None  # is given the inverse of each change while something is tried
 
     def written(self, uid: str, taken: Taken | None, version: int = 0) -> bool:
@@ -94,6 +95,7 @@ class DeviceLedger:
     def _settle(self, before: Taken, after: Taken) -> bool:
         if before == after:
             return False
+        self.changes += 1
         is_freed = before is not NOTHING and self._let_go_of(before.beyond(after))
         if after is not NOTHING:
             taken = after.beyond(before)

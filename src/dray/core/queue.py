@@ -223,6 +223,20 @@ class SchedulingQueue:
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, QueuePlace.ACTIVE)
 
+    def take(self, waiting: Waiting) -> bool:
+        """Take a pod along with another one of its gang. False for a pod that may not be tried, or is being tried."""
+        if waiting.place in (QueuePlace.GATED, QueuePlace.TRYING):
+            return False
+        self._leave(waiting)
+        waiting.place = QueuePlace.TRYING
+        waiting.attempts += 1
+        return True
+
+    def put_back(self, waiting: Waiting) -> None:
+        """Let a pod be tried again whose attempt came to nothing: not even a refusal."""
+        if waiting.place is QueuePlace.TRYING:
+            self.postpone(waiting)
+
     def refused_by(self, plugins: Set[str] | None = None) -> list[Waiting]:
         """The unschedulable pods that one of the plugins refused."""
         if not self._refused:

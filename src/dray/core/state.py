@@ -7,20 +7,21 @@ all apply their changes here. A change answers which verdicts it may turn (`Effe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dray.allocator import Features, Index
 from dray.api.gates import FeatureGates
-from dray.api.podclaims import is_finished
+from dray.api.podclaims import Sharing, is_finished
 from dray.api.reasons.nodes import SchedulingRule
 from dray.api.taints import selects, with_rules
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.core.attempt import Placement
 from dray.core.devices import Devices
+from dray.core.gangs import Gangs
 from dray.core.journal import Journal
 from dray.core.objects import ObjectLookup
 from dray.core.trial import Trial
@@ -68,7 +69,7 @@ class ClusterState:
         self.devices = Devices(
             self.index,
             objects.claim,
-            objects.group_of,
+            objects.group_of if Sharing.of(gates).groups else lambda pod: None,
             self.table,
             gates,
             clock,
@@ -77,7 +78,9 @@ class ClusterState:
             objects.is_in_use,
         )
         self.placement = Placement(self.table, Neighbours(self.table, objects.namespace_labels), self.devices)
-        self.journal = Journal(self.table, self.devices.ledger)
+        self.gangs = Gangs(objects, gates)
+        self.journal = Journal(self.table, self.devices.ledger, self.gangs)
+        self._changed = 0  # changes that may turn a verdict
         self._taint_rules: dict[str, DeviceTaintRule] = {}
         self._changes: dict[type[Any], Callable[[Any, Any], Effect]] = {
             Pod: self._change_pod,
@@ -104,10 +107,18 @@ class ClusterState:
             self.table.place(pod, promise.node, demand)
             self.devices.promise_again(promise)
 
+    @property
+    def stamp(self) -> Hashable:
+        """Differs whenever something changed that a decision looks at, trials that were taken back included."""
+        table = self.table
+        return table.object_changes.end, table.usage_changes.end, self.devices.ledger.changes, self._changed
+
     def change(self, old: Any, new: Any) -> Effect:
         """Take note that an object came (no `old`), changed, or went (no `new`). Both are of one type and name."""
         change = self._changes.get(type(new if new is not None else old))
-        return change(old, new) if change is not None else NOTHING
+        effect = change(old, new) if change is not None else NOTHING
+        self._changed += effect is not NOTHING
+        return effect
 
     def _change_pod(self, old: Pod | None, new: Pod | None) -> Effect:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:

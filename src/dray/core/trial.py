@@ -100,7 +100,7 @@ class Trial:
             if claim is None:
                 raise ValueError(f"claim {key[1]} is gone")
             status, _ = reservation(promise, use, claim, self._devices.sharing)
-            self._suppose(key, replace(claim, status=status))
+            self.suppose(replace(claim, status=status))
             self._journal.set(self._given, key, True)
         self._placed.append((pod, promise, demand))
         self._journal.record(self._placed.pop)
@@ -128,7 +128,7 @@ class Trial:
             status = before.status
         else:
             status = replace(before.status, reservedFor=left) if left else ResourceClaimStatus()
-        self._suppose(key, before if status is before.status else replace(before, status=status))
+        self.suppose(before if status is before.status else replace(before, status=status))
 
     def _is_there(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
         """Whether a consumer of a claim was not taken off, or not completely."""
@@ -137,7 +137,9 @@ class Trial:
             return any(self._table.node_of(pod.metadata.uid) for pod in members)
         return user.uid not in self._off
 
-    def _suppose(self, key: ClaimKey, claim: ResourceClaim) -> None:
+    def suppose(self, claim: ResourceClaim) -> None:
+        """Suppose that a claim has become this one, with what it holds."""
+        key = claim.metadata.namespace, claim.metadata.name
         self._journal.set(self._devices.supposed, key, claim)
         allocation, ledger = claim.status.allocation, self._devices.ledger
         ledger.written(claim.metadata.uid, None if allocation is None else taken_by(allocation))

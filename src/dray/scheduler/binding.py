@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -41,6 +43,19 @@ class Overtaken(Exception):
     """Somebody else changed a claim so that the decision does not stand any more."""
 
 
+PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that somebody else was faster
+
+
+@dataclass
+class Preparation:
+    """What was written for a pod before it gets its node."""
+
+    promise: Promise
+    settled: list[ResourceClaim] = field(default_factory=list)  # its claims as they were written, or needed nothing
+    reserved: list[ResourceClaim] = field(default_factory=list)  # those to which its own reservation was added
+    made: ResourceClaim | None = None  # the claim for its extended resources
+
+
 class Binder:
     """Writes decisions."""
 
@@ -65,35 +80,51 @@ class Binder:
         In between, devices are made ready, where somebody waits for that. Returns the claims as they were written, or
         found to need nothing.
         """
-        pod = promise.claims.pod
-        settled: list[ResourceClaim] = []
-        reserved: list[ResourceClaim] = []
-        made: ResourceClaim | None = None
+        prepared = Preparation(promise)
         try:
-            for use in promise.claims.uses:
-                claim, own = await self._settle(promise, use)
-                settled.append(claim)
-                if own:
-                    reserved.append(claim)
-            if promise.special is not None:
-                made = await self._make(promise.special)
-                settled.append(await self._record(promise, made))
-            if self._ready is not None:
-                await self._ready(promise, settled)
-            if promise.node_claims:
-                await self._tell_node_claims(promise, made)
-            self._check_deleted(pod, settled)
-            await self._assign(pod, promise.node)
+            await self.prepare(prepared)
+            await self.make_ready(prepared)
+            await self.assign(prepared)
         except BaseException:
-            if reserved and not await self._has_node(pod):
-                for claim in reserved:
-                    await self.unreserve(claim, pod)
-            if made is not None:
-                await self.discard(made, pod)
-            if promise.node_claims:
-                await self._forget_node_claims(pod)
+            await self.take_back(prepared)
             raise
-        return settled
+        return prepared.settled
+
+    async def prepare(self, prepared: Preparation, known: Mapping[str, ResourceClaim] = MappingProxyType({})) -> None:
+        """Write the claims of a pod. `known` are newer copies of some, by uid."""
+        promise = prepared.promise
+        for use in promise.claims.uses:
+            claim, own = await self._settle(promise, use, known.get(use.claim.metadata.uid))
+            prepared.settled.append(claim)
+            if own:
+                prepared.reserved.append(claim)
+        if promise.special is not None:
+            prepared.made = await self._make(promise.special)
+            prepared.settled.append(await self._record(promise, prepared.made))
+
+    async def make_ready(self, prepared: Preparation) -> None:
+        """Wait until the devices of a pod are ready, where somebody waits for that."""
+        if self._ready is not None:
+            await self._ready(prepared.promise, prepared.settled)
+        if prepared.promise.node_claims:
+            await self._tell_node_claims(prepared.promise, prepared.made)
+
+    async def assign(self, prepared: Preparation) -> None:
+        """Give a pod its node."""
+        pod = prepared.promise.claims.pod
+        self._check_deleted(pod, prepared.settled)
+        await self._assign(pod, prepared.promise.node)
+
+    async def take_back(self, prepared: Preparation) -> None:
+        """Give back what was written for a pod, unless it has a node nevertheless."""
+        pod = prepared.promise.claims.pod
+        if prepared.reserved and not await self.has_node(pod):
+            for claim in prepared.reserved:
+                await self.unreserve(claim, pod)
+        if prepared.made is not None:
+            await self.discard(prepared.made, pod)
+        if prepared.promise.node_claims:
+            await self._forget_node_claims(pod)
 
     def _check_deleted(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
         """Raise `Overtaken` if a claim was deleted since, and lists the pod's group or workload but not the pod.
@@ -167,7 +198,7 @@ class Binder:
         is_same = current.metadata.uid == pod.metadata.uid and bool(current.spec.nodeName)
         return is_same and known is not None and known.resourceClaimName == claim
 
-    async def _has_node(self, pod: Pod) -> bool:
+    async def has_node(self, pod: Pod) -> bool:
         """Whether a pod that we could not bind is bound: the answer was lost, or somebody else was faster.
 
         Where that cannot be found out, it may be: a reservation too many keeps nobody from running.
@@ -186,9 +217,11 @@ class Binder:
         binding = Binding(metadata=metadata, target=ObjectReference(apiVersion="v1", kind="Node", name=node))
         await self._client.create(Pod, binding, namespace=namespace, name=name, subresource="binding")
 
-    async def _settle(self, promise: Promise, use: ClaimUse) -> tuple[ResourceClaim, bool]:
+    async def _settle(
+        self, promise: Promise, use: ClaimUse, known: ResourceClaim | None = None
+    ) -> tuple[ResourceClaim, bool]:
         """Make one claim allocated and reserved; the claim, and whether the pod's own reservation was added."""
-        claim, own = use.claim, False
+        claim, own = known or use.claim, False
         for _ in range(CONFLICTS_ENDURED):
             try:
                 if self._is_settled(promise, use, claim):
@@ -207,16 +240,20 @@ class Binder:
 
     async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> tuple[ResourceClaim, bool]:
         """Add what is missing; whether the pod's own reservation was in it."""
+        status, own = reservation(promise, use, claim, self._sharing)
+        return await self.write(claim, status), own
+
+    async def write(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
+        """Write the allocation and the reservations of a claim, after its finalizer."""
         if podclaims.CLAIM_FINALIZER not in claim.metadata.finalizers:
             claim = await self._protect(claim)
-        status, own = reservation(promise, use, claim, self._sharing)
         if len(status.reservedFor) > podclaims.RESERVATIONS_LIMIT:
             # The last places went while this was decided. The next attempt sees that, and tells the pod.
             raise Overtaken(f'resourceclaim "{claim.metadata.name}" takes no more consumers')
         if self._ready is not None and claim.status.allocation is None and status.allocation is not None:
             stamped = replace(status.allocation, allocationTimestamp=timestamp(time.time()))
             status = replace(status, allocation=stamped)
-        return await self._client.patch_status(claim, status), own
+        return await self._client.patch_status(claim, status)
 
     async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
         """Add the finalizer."""

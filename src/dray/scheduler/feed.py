@@ -18,6 +18,7 @@ from dray.api.types.scheduling import PodGroup
 from dray.client import Deltas, SharedInformers
 from dray.core.core import SchedulerCore
 from dray.scheduler.conditions import BindingConditions
+from dray.scheduler.group_status import GroupReporter
 from dray.scheduler.telling import Teller
 
 LOOKS_APART = (
@@ -31,8 +32,11 @@ REPORTS_APART = 0.5  # seconds between two looks for pods whose claims are missi
 class InformerFeed:
     """Applies what informers tell to the core of one scheduler."""
 
-    def __init__(self, core: SchedulerCore, teller: Teller, conditions: BindingConditions) -> None:
+    def __init__(
+        self, core: SchedulerCore, teller: Teller, groups: GroupReporter, conditions: BindingConditions
+    ) -> None:
         self._core = core
+        self._groups = groups
         self._teller = teller
         self._conditions = conditions
         self._looked = 0.0  # when waiting pods were last compared with what nodes can give
@@ -44,7 +48,7 @@ class InformerFeed:
             informers.informer(ResourceClaim).add_handler(self._on_claims)
             informers.informer(DeviceClass).add_handler(self._on_changes)
             informers.informer(ResourceSlice).add_handler(self._on_changes)
-        if sharing.groups:
+        if sharing.groups or gates.served("GenericWorkload"):
             informers.informer(PodGroup).add_handler(self._on_changes)
         if gates.enabled("DRADeviceTaints"):
             informers.informer(DeviceTaintRule).add_handler(self._on_changes)
@@ -62,6 +66,7 @@ class InformerFeed:
             self._core.now = time.monotonic()
             for pod, why in self._core.unreported():
                 self._teller.waits(pod, why)
+                self._groups.waits(pod, why)
 
     def _on_changes(self, deltas: Sequence[tuple[Any, Any]]) -> None:
         core = self._core

@@ -17,16 +17,18 @@ SPECIAL_BY_POD = "extended resource claims by pod"
 class InformedObjects:
     """Implements `dray.core.objects.ObjectLookup`."""
 
-    def __init__(self, informers: SharedInformers, *, groups: bool) -> None:
+    def __init__(self, informers: SharedInformers, *, groups: bool, workloads: bool = False) -> None:
+        """`groups`: claims may be those of PodGroups; `workloads`: PodGroups exist."""
         self._consumers = consumers = ClaimConsumers(informers, groups=groups)
+        known = consumers if groups or not workloads else ClaimConsumers(informers, groups=True)
         self._namespaces = informers.informer(Namespace)
         self._claims = informers.informer(ResourceClaim)
         self._claims.add_index(SPECIAL_BY_POD, _owner_of_special)
         self._slices = informers.informer(ResourceSlice)
         # Asked for every pod, so without a call in between.
         self.claim = self._claims.get
-        self.group_of, self.uses, self.consumers = consumers.group_of, consumers.uses, consumers.of
-        self.members, self.is_in_use = consumers.members, consumers.is_in_use
+        self.uses, self.consumers, self.is_in_use = consumers.uses, consumers.of, consumers.is_in_use
+        self.group_of, self.members = known.group_of, known.members
 
     def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
         return next(iter(self._claims.by_index(SPECIAL_BY_POD, pod.metadata.uid)), None)

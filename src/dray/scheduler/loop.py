@@ -11,25 +11,25 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from dray.api.errors import ApiError, Conflict, NotFound
+from dray.api.errors import ApiError
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.client import Informer
 from dray.core.attempt import Attempt, Promise, Refused, Unfinished
 from dray.core.core import SchedulerCore
+from dray.core.gang_attempt import GangAttempt
 from dray.core.queue import Waiting
-from dray.scheduler.binding import Binder, Overtaken
+from dray.scheduler.binding import PASSING, Binder, Overtaken
 from dray.scheduler.conditions import NotReady
 from dray.scheduler.feed import InformerFeed
+from dray.scheduler.gang_loop import GangLoop
+from dray.scheduler.group_status import GroupReporter
 from dray.scheduler.metrics import SchedulerFigures
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
-from dray.scheduler.thinking import Thinker
+from dray.scheduler.thinking import PAUSE_FOR_THOUGHT, Thinker
 
 log = logging.getLogger(__name__)
-
-PAUSE_FOR_THOUGHT = 9  # an attempt that took too long makes its pod wait nine times as long: others want nine tenths
-PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that somebody else was faster
 
 
 GiveWay = Callable[[], Awaitable[float]]
@@ -45,16 +45,18 @@ class SchedulingLoop:
         core: SchedulerCore,
         feed: InformerFeed,
         teller: Teller,
+        groups: GroupReporter,
         tasks: Tasks,
         thinker: Thinker,
         binder: Binder,
+        gangs: GangLoop,
         pods: Informer[Pod],
         give_way: GiveWay | None = None,
     ) -> None:
         self._core = core
         self._feed = feed
         self._teller, self._tasks, self._thinker = teller, tasks, thinker
-        self._binder = binder
+        self._binder, self._groups, self._gangs = binder, groups, gangs
         self._pods = pods
         self._give_way = give_way or _next_turn
         self._wake = asyncio.Event()
@@ -89,6 +91,9 @@ class SchedulingLoop:
         """Make an attempt, or a further part of one, and do what follows from it."""
         started, profile = time.perf_counter(), waiting.pod.spec.schedulerName
         earlier, result = waiting.attempt.seconds if waiting.attempt is not None else 0.0, "error"
+        if (gang := self._gangs.begin(waiting)) is not None:
+            self._try_gang(gang)
+            return
         try:
             attempt = self._core.begin(waiting)
             begun = time.perf_counter()
@@ -112,8 +117,27 @@ class SchedulingLoop:
         self._thinker.forget(waiting.key)
         self._figures.attempted(result, profile, earlier + time.perf_counter() - started)
 
+    def _try_gang(self, gang: GangAttempt) -> None:
+        """Make an attempt to place a gang, or a further part of one."""
+        unfinished = self._gangs.go_on(gang)
+        if unfinished is None:
+            self._thinker.forget(gang.leader.key)
+            return
+
+        def spend(seconds: float) -> None:
+            gang.seconds += seconds
+
+        self._wait_for_work(gang.leader, unfinished, spend)
+
     def _continue_later(self, waiting: Waiting, attempt: Attempt, unfinished: Unfinished) -> None:
         """Let an attempt go on after others had their turn; where it needs work that takes long, when that is done."""
+
+        def spend(seconds: float) -> None:
+            attempt.seconds += seconds
+
+        self._wait_for_work(waiting, unfinished, spend)
+
+    def _wait_for_work(self, waiting: Waiting, unfinished: Unfinished, spend: Callable[[float], None]) -> None:
         works, is_hurried = unfinished.left_over
         self._thinker.need(waiting, works)
         if is_hurried or not works:
@@ -121,7 +145,7 @@ class SchedulingLoop:
             return
 
         def go_on(seconds: float) -> None:
-            attempt.seconds += seconds
+            spend(seconds)
             self._core.now = time.monotonic()
             self._core.queue.postpone(waiting)
 
@@ -139,6 +163,7 @@ class SchedulingLoop:
         log.debug("pod %s/%s waits, refused by %s", pod.metadata.namespace, pod.metadata.name, sorted(refused.rules))
         self._core.refuse(waiting, refused, attempt.seconds * PAUSE_FOR_THOUGHT if refused.is_late else 0.0)
         self._teller.waits(pod, refused.why)
+        self._groups.waits(pod, refused.why)
         claim = self._core.state.devices.expendable(attempt)
         if claim is not None:  # PostFilter; preemption would come here too
             self._tasks.start(self._deallocate(claim))

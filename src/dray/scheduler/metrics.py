@@ -21,6 +21,9 @@ MOST_ALTERNATIVES = 8
 _FAST = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 
 ATTEMPTS = CountFamily("scheduler_schedule_attempts", "Attempts to place a pod, by result", ["result", "profile"])
+GROUP_ATTEMPTS = CountFamily(
+    "scheduler_podgroup_schedule_attempts", "Attempts to place a PodGroup, by result", ["result", "profile"]
+)
 POINT_SECONDS = DurationFamily(
     "scheduler_framework_extension_point_duration_seconds",
     "Time spent at each step of an attempt",

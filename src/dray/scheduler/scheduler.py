@@ -19,6 +19,8 @@ from dray.scheduler import rule_log
 from dray.scheduler.binding import Binder
 from dray.scheduler.conditions import BindingConditions
 from dray.scheduler.feed import InformerFeed
+from dray.scheduler.gang_loop import GangLoop
+from dray.scheduler.group_status import GroupReporter, GroupStatus
 from dray.scheduler.informed import InformedObjects
 from dray.scheduler.loop import GiveWay, SchedulingLoop
 from dray.scheduler.tasks import Tasks
@@ -47,7 +49,8 @@ class Scheduler:
         self._owns_informers = informers is None
         self._informers = informers = informers or SharedInformers(client)
         profiles, sharing = (configuration or Configuration()).profiles, Sharing.of(gates)
-        objects = InformedObjects(informers, groups=sharing.groups)
+        has_groups = gates.served("GenericWorkload")
+        objects = InformedObjects(informers, groups=sharing.groups, workloads=has_groups)
         has_conditions = gates.served("DRADeviceBindingConditions")
         timeouts = {name: profile.binding_timeout for name, profile in profiles.items() if has_conditions}
         self.core = SchedulerCore(objects, gates, profiles, time.time, defers=True, binding_timeouts=timeouts)
@@ -58,12 +61,15 @@ class Scheduler:
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)
         self._teller = Teller(client, self._tasks, time.monotonic)
         conditions = BindingConditions(timeouts, sharing, self._tasks, self._teller, objects.claim, time.time)
-        self._feed = InformerFeed(self.core, self._teller, conditions)
+        groups = GroupStatus(client, informers, self._tasks, profiles) if has_groups else GroupReporter()
+        self._feed = InformerFeed(self.core, self._teller, groups, conditions)
         ready = conditions.ready if has_conditions else None
         binder = Binder(client, sharing, ready, objects.uses, objects.claim)
         pods = informers.informer(Pod)
+        gangs = GangLoop(self.core, client, binder, sharing, self._teller, groups, self._tasks, informers, has_groups)
+        self._gangs = gangs if has_groups else None
         self.loop = SchedulingLoop(
-            self.core, self._feed, self._teller, self._tasks, self._thinker, binder, pods, give_way
+            self.core, self._feed, self._teller, groups, self._tasks, self._thinker, binder, gangs, pods, give_way
         )
         self._feed.listen(informers, gates, sharing)
 
@@ -72,6 +78,8 @@ class Scheduler:
         try:
             await self._informers.start()
             await self._informers.synced()
+            if self._gangs is not None:
+                await self._gangs.recover()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._teller.run(), name="scheduler events")
                 group.create_task(self._feed.report_missing(), name="scheduler reports")

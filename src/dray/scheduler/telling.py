@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dray.api.binding_conditions import DeviceBinding
 from dray.api.errors import ApiError
 from dray.api.reasons import wording
+from dray.api.reasons.groups import WRONG
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.times import timestamp
 from dray.api.types.core import Pod, PodCondition, PodStatus
@@ -48,7 +49,7 @@ class Teller:
         """Say why a pod waits."""
         text = wording.unschedulable(why)
         log.log(WHY, "pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, text)
-        self._tell(pod, UNSCHEDULABLE if why.wrong is None else SCHEDULER_ERROR, text)
+        self._tell(pod, SCHEDULER_ERROR if is_wrong(why) else UNSCHEDULABLE, text)
 
     def not_bound(self, pod: Pod, node: str, error: Exception) -> None:
         """Say that a pod could not be bound."""
@@ -98,6 +99,11 @@ class Teller:
         except ApiError as error:
             log.debug("could not write the condition of %s: %s", pod.metadata.name, error)
         self._recorder.warning(pod, "FailedScheduling", text)
+
+
+def is_wrong(why: Unschedulable) -> bool:
+    """Whether waiting alone will not help."""
+    return why.wrong is not None or (why.group is not None and why.group.code in WRONG)
 
 
 def _with_condition(pod: Pod, told: PodCondition) -> PodStatus:

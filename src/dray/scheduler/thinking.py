@@ -25,6 +25,7 @@ AHEAD = 2  # works of a pod that are with the worker process at a time, so that 
 DEVICE = 2  # units of work on the event loop to write a device down for the worker process
 GATHERED = 0.05  # seconds in which more work may be done before the attempt goes on, which looks at all nodes again
 LOOK_AGAIN = 1.0  # seconds between two looks whether the pod still waits
+PAUSE_FOR_THOUGHT = 9  # an attempt that took too long waits nine times as long: others want nine tenths
 
 
 class Thinker:

@@ -37,6 +37,7 @@ from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree, Wire
 from dray.core.attempt import Decision, Promise, Refused, Unfinished
 from dray.core.configuration import Configuration
+from dray.core.gang_attempt import GangAttempt, GangPromise
 from dray.core.model import ClusterModel
 from dray.core.queue import Waiting
 from dray.core.state import NEIGHBOUR_RULES
@@ -170,6 +171,9 @@ class Cluster:
         """Try the pods that can be tried now, until none is left; how many got a node."""
         placed = 0
         while (waiting := self.model.next()) is not None:
+            if (gang := self.model.gangs.begin(waiting, self.among)) is not None:
+                placed += self._settle_gang(gang)
+                continue
             decision = self._decide(waiting)
             if isinstance(decision, Promise):
                 self._bind(decision)
@@ -178,6 +182,23 @@ class Cluster:
             else:
                 self._refuse(waiting, decision)
         return placed
+
+    def _settle_gang(self, gang: GangAttempt) -> int:
+        """Try a gang; how many of its pods got a node."""
+        decision = self.model.gangs.decide(gang)
+        while isinstance(decision, Unfinished):
+            decision = self.model.gangs.decide(gang)
+        if isinstance(decision, GangPromise):
+            self.model.gangs.place(gang, decision)
+            for member in decision.placed:
+                self._bind(member.promise)
+            for waiting, refused in decision.refused:
+                self._note_refused(waiting, refused.why)
+            return len(decision.placed)
+        self.model.gangs.refuse(gang, decision)
+        for waiting in gang.members:
+            self._note_refused(waiting, decision.why)
+        return 0
 
     def advance(self, seconds: float) -> None:
         """Turn the clock; everything that is due happens, in order."""
@@ -284,9 +305,12 @@ class Cluster:
     def _refuse(self, waiting: Waiting, decision: Decision) -> None:
         assert isinstance(decision, Refused)
         self.model.refuse(waiting, decision)
-        self._why[waiting.key] = decision.why
+        self._note_refused(waiting, decision.why)
+
+    def _note_refused(self, waiting: Waiting, why: Unschedulable) -> None:
+        self._why[waiting.key] = why
         for observer in self.observers:
-            observer.refused(self.now, waiting.pod, decision.why)
+            observer.refused(self.now, waiting.pod, why)
 
     def _bind(self, promise: Promise) -> None:
         pod = promise.claims.pod

@@ -256,8 +256,8 @@ def _without(gate: str) -> FeatureGates:
     if gate == "DynamicResourceAllocation":
         chosen = {gate: False}
     elif gate == "GenericWorkload":
-        needing = ("CompositePodGroup", "TopologyAwareWorkloadScheduling", "WorkloadPodGroupResourceClaimTemplate")
-        chosen |= dict.fromkeys(needing, False)
+        needing = "CompositePodGroup TopologyAwareWorkloadScheduling WorkloadPodGroupResourceClaimTemplate"
+        chosen |= dict.fromkeys((*needing.split(), "PodGroupPreemptionPolicy"), False)
     return FeatureGates.of(chosen)
 
 

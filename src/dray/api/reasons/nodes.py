@@ -13,6 +13,7 @@ import msgspec
 
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.devices import InputProblem, Reasons, TimedOut
+from dray.api.reasons.groups import GroupProblem
 
 
 class SchedulingRule(StrEnum):
@@ -171,7 +172,8 @@ class Unschedulable(msgspec.Struct, frozen=True):
     `reasons` has for each reason the set of nodes, of `nodes` in all, as bits. Where the claims of the pod are in the way
     before any node is looked at, `problem` says so; `wrong` is input that no node makes right. `nearest` is the node
     where the pod came farthest with its devices, `late` one for which there was not enough time. `deallocates` says that a
-    claim in the way loses its devices now, `deletes` that one goes which an earlier attempt has left over.
+    claim in the way loses its devices now, `deletes` that one goes which an earlier attempt has left over. `group` is why
+    the pod's gang is not placed; the rest is then about the pod that found no place in it.
     """
 
     nodes: int
@@ -182,3 +184,4 @@ class Unschedulable(msgspec.Struct, frozen=True):
     late: str = ""
     deallocates: bool = False
     deletes: bool = False
+    group: GroupProblem | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from dray.api.binding_conditions import BindingState, DeviceBinding
 from dray.api.reasons.autoscaling import NoHelp, ScaleUp, Stays
@@ -32,6 +32,7 @@ from dray.api.reasons.devices import (
     TimedOut,
     TimeoutCode,
 )
+from dray.api.reasons.groups import GroupCode, GroupProblem, Proof
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, Unschedulable
 
 
@@ -73,6 +74,7 @@ class Phrase(StrEnum):
     DEVICES_LATE = "devices-late"
     DEALLOCATED = "deallocated"
     DELETED = "deleted"
+    GROUP_POD = "group-pod"
 
 
 _HINT = (
@@ -221,6 +223,24 @@ TEXTS: dict[StrEnum, str] = {
     Phrase.DEVICES_LATE: f"{_PRE_BIND}: device binding timeout: claim={{claim}}",
     Phrase.DEALLOCATED: "deallocation of ResourceClaim completed",
     Phrase.DELETED: "deletion of ResourceClaim completed",
+    Phrase.GROUP_POD: "Pod {pod}: {why}",
+    GroupCode.GROUP_UNKNOWN: 'waiting for pods\'s pod group "{group}" to appear in scheduling queue',
+    GroupCode.BELOW_MIN_COUNT: "waiting for minCount pods from a gang to appear in scheduling queue",
+    GroupCode.SCHEDULER_NAMES: (
+        "all pods in a single pod group should have the same .spec.schedulerName set, got: {one} and {other}"
+    ),
+    GroupCode.PRIORITIES: (
+        "all pods in a single pod group should have the same priority as the pod group's priority, got {one} and {other}"
+    ),
+    GroupCode.POLICIES: "all pods in a single pod group should have the same preemption policy, got {one} and {other}",
+    GroupCode.GROUP_POLICY: (
+        "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy, "
+        "got {one} and {other}"
+    ),
+    GroupCode.MIN_COUNT_UNREACHED: "minCount ({wanted}) cannot be satisfied: {found} scheduled, {left} remaining",
+    GroupCode.NO_PLACEMENT: "0/{domains} placements are available, first placement status: {first}",
+    Proof.PROVEN: "No placement of the group exists now.",
+    Proof.UNPROVEN: "It is not proven that no placement of the group exists.",
     ClaimCode.GROUP_MISSING: 'podgroup "{group}" not found',
     ClaimCode.GROUP_LACKS_CLAIM: 'podgroup "{group}" has no resource claim "{subject}"',
     ClaimCode.NOT_CREATED: (
@@ -425,8 +445,26 @@ def stays(code: Stays, subject: str) -> str:
     return say(code, subject=subject)
 
 
+def group_problem(problem: GroupProblem) -> str:
+    """Why a group is not placed: first in Kubernetes' words, then whether that is certain."""
+    first = group_problem(problem.first) if problem.first is not None else ""
+    text = say(problem.code, **{**asdict(problem), "first": first})
+    return text if problem.proof is None else f"{text}. {say(problem.proof)}"
+
+
 def unschedulable(why: Unschedulable) -> str:
     """Why a pod gets no node: first in Kubernetes' words, then what helps."""
+    if why.group is None:
+        return _no_node(why)
+    text = group_problem(why.group)
+    if not why.group.pod:
+        return text
+    return (
+        f"{text.removesuffix('.')}. {say(Phrase.GROUP_POD, pod=why.group.pod, why=_no_node(replace(why, group=None)))}"
+    )
+
+
+def _no_node(why: Unschedulable) -> str:
     if why.problem is not None:
         return say(Phrase.ALL_NODES, nodes=why.nodes, why=claim_problem(why.problem))
     if why.wrong is not None:

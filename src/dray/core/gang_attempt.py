@@ -1,0 +1,334 @@
+"""One joint attempt to place the pods of a gang: all of them that are needed, or none.
+
+The greedy way comes first: pod after pod, each as any other pod, in the domains of the topology constraint one after the
+other, the tightest first. Its placements are promises already, so other pods may be tried between its parts. If it fails,
+they are given back and an exact search follows (`gang_search`), during which nothing is held. Left out: when a gang is
+tried (`gang_scheduling`), writing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.allocator import LeftOver
+from dray.api.reasons.groups import GroupCode, GroupProblem, Proof
+from dray.api.reasons.nodes import SchedulingRule, Unschedulable
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.core.attempt import Attempt, Promise, Refused, Unfinished
+from dray.core.gang_checks import promise_at
+from dray.core.gang_search import Found, GangSearch, OutOfSteps, Steps
+from dray.core.gangs import GroupKey, min_count
+from dray.core.queue import Waiting
+from dray.core.state import ClusterState
+from dray.core.trial import Trial
+
+PODS_AT_ONCE = 16  # placed in one part of an attempt
+CHECKS_AT_ONCE = 8  # of the exact search in one part: each asks about several pods
+RESTARTS = 20  # of the exact search, because the cluster changed meanwhile
+
+
+class PlacedMember(NamedTuple):
+    """A pod of a gang with what it was promised."""
+
+    waiting: Waiting
+    attempt: Attempt
+    promise: Promise
+
+
+class GangPromise(msgspec.Struct, frozen=True):
+    """Where the pods of a gang go, in the order in which they were decided. `refused` are pods beyond minCount."""
+
+    placed: tuple[PlacedMember, ...]
+    refused: tuple[tuple[Waiting, Refused], ...] = ()
+    domain: str = ""
+
+
+class GangRefused(msgspec.Struct, frozen=True):
+    """The gang is not placed: why, and the rules whose verdict must change."""
+
+    why: Unschedulable
+    rules: frozenset[SchedulingRule]
+
+
+GangDecision = GangPromise | GangRefused | Unfinished
+
+
+class Domain(NamedTuple):
+    """Nodes that agree in the labels of a topology constraint; all nodes where there is none."""
+
+    name: str
+    nodes: int
+
+
+@dataclass(eq=False)
+class GangAttempt:
+    """What one attempt knows of its gang."""
+
+    key: GroupKey
+    group: PodGroup
+    leader: Waiting
+    members: list[Waiting]
+    bound: list[Pod]  # pods of the group that have a node
+    among: int | None = None
+    problem: GroupProblem | None = None  # what keeps the gang from every node
+    seconds: float = 0.0  # that whoever makes it has spent; decides nothing
+    domains: list[Domain] = field(default_factory=list)
+    at: int = 0  # the domain that is tried
+    position: int = 0  # the member that comes next
+    placed: list[PlacedMember] = field(default_factory=list)
+    refused: list[tuple[Waiting, Refused]] = field(default_factory=list)
+    supposed: dict[str, ResourceClaim] = field(default_factory=dict)  # claims that members share, as they will be
+    failures: list[tuple[Domain, GangRefused]] = field(default_factory=list)
+    is_searching: bool = False
+    search: GangSearch | None = None
+    steps: Steps | None = None  # of the search
+    stamp: object = None  # of the state, when the search was interrupted
+    spent: int = 0  # searches that the cluster's changes have made useless
+    is_proven: bool = True
+    pending: Unfinished | None = None  # of the member that comes next
+
+    @property
+    def needed(self) -> int:
+        """How many more pods must find a place."""
+        return max(0, min_count(self.group) - len(self.bound))
+
+
+class GangPlacement:
+    """Decides about gangs."""
+
+    def __init__(self, state: ClusterState, attempt_for: Callable[[Pod], Attempt]) -> None:
+        self._state = state
+        self._attempt_for = attempt_for
+
+    def decide(self, gang: GangAttempt) -> GangDecision:
+        """Go on with an attempt until it is over, or its turn is."""
+        if gang.problem is not None:
+            return GangRefused(self._why(gang.problem), frozenset())
+        if not gang.domains:
+            return self._refused(gang)
+        while not gang.is_searching:
+            outcome = self._greedy(gang)
+            if outcome is None or outcome is True:
+                return self._promised(gang) if outcome else self._unfinished(gang)
+            self.give_up(gang)
+            gang.at += 1
+            if gang.at == len(gang.domains):
+                gang.is_searching, gang.at = True, 0
+        return self._search(gang)
+
+    def give_up(self, gang: GangAttempt) -> bool:
+        """Take back what was promised so far. Returns whether that was anything."""
+        for member in reversed(gang.placed):
+            self._state.table.unplace(member.waiting.key)
+            for claim in member.promise.pending:
+                self._state.devices.ledger.forget(claim.metadata.uid)
+        was_any = bool(gang.placed)
+        gang.placed, gang.refused, gang.position, gang.supposed = [], [], 0, {}
+        return was_any
+
+    # -- pod after pod
+
+    def _unfinished(self, gang: GangAttempt) -> Unfinished:
+        """What the attempt waits for: work that a pod needs, or only its next turn."""
+        pending, gang.pending = gang.pending, None
+        return pending or Unfinished(LeftOver((), True))
+
+    def _greedy(self, gang: GangAttempt) -> bool | None:
+        """Place the next pods; whether enough are placed, None while that is open."""
+        last = gang.position + PODS_AT_ONCE if self._state.index.defers else len(gang.members)
+        with self._state.trial() as trial:
+            trial.keep()
+            for claim in gang.supposed.values():
+                trial.suppose(claim)
+            while gang.position < len(gang.members):
+                if gang.position >= last:
+                    return None
+                if not self._place_next(gang, trial):
+                    return None
+                if len(gang.placed) + len(gang.members) - gang.position < gang.needed:
+                    gang.failures.append((gang.domains[gang.at], self._failure(gang)))
+                    return False
+        return True
+
+    def _place_next(self, gang: GangAttempt, trial: Trial) -> bool:
+        """Place the next member or note that it fits nowhere; False if that takes longer than a turn."""
+        waiting = gang.members[gang.position]
+        attempt = self._attempt_for(waiting.pod)
+        attempt.among, attempt.failed_on = gang.domains[gang.at].nodes, waiting.failed_on
+        attempt = attempt.continuing(waiting.attempt)
+        waiting.attempt = attempt
+        decision = self._decide(attempt)
+        if isinstance(decision, Unfinished):
+            gang.pending = decision
+            return False
+        attempt.end()
+        gang.position += 1
+        if isinstance(decision, Refused):
+            gang.refused.append((waiting, decision))
+        else:
+            trial.place(attempt, decision)
+            gang.placed.append(PlacedMember(waiting, attempt, decision))
+            self._note_shared(gang, decision)
+        return True
+
+    def _decide(self, attempt: Attempt) -> Promise | Refused | Unfinished:
+        if attempt.problem is not None:
+            why = Unschedulable(len(self._state.table), problem=attempt.problem)
+            return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
+        return self._state.placement.decide(attempt)
+
+    def _note_shared(self, gang: GangAttempt, promise: Promise) -> None:
+        """Remember the claims that other members may use too, for the next part of the attempt."""
+        pending = {claim.metadata.uid for claim in promise.pending}
+        for use in promise.claims.uses:
+            meta = use.claim.metadata
+            if meta.uid in pending and not _is_generated_for(use.claim, promise.claims.pod):
+                claim = self._state.devices.claim(meta.namespace, meta.name)
+                assert claim is not None  # it was promised
+                gang.supposed[meta.uid] = claim
+
+    # -- every way
+
+    def _search(self, gang: GangAttempt) -> GangDecision:
+        while gang.at < len(gang.domains):
+            if gang.steps is None or gang.search is None or gang.stamp != self._state.stamp:
+                self._begin_search(gang)
+            assert gang.search is not None
+            assert gang.steps is not None
+            found: Found | None = None
+            try:
+                for _ in range(CHECKS_AT_ONCE) if self._state.index.defers else itertools.count():
+                    next(gang.steps)
+                gang.stamp = self._state.stamp
+                self._state.index.left_over()
+                return Unfinished(LeftOver((), True))
+            except StopIteration as done:
+                found = done.value
+                gang.is_proven &= gang.search.is_proof
+            except OutOfSteps:
+                gang.is_proven = False
+            gang.steps = gang.search = None
+            if found is not None:
+                if self._keep(gang, found):
+                    return self._promised(gang)
+                gang.is_proven = False  # a placement that does not stand after all
+            gang.at += 1
+        return self._refused(gang)
+
+    def _begin_search(self, gang: GangAttempt) -> None:
+        gang.spent += gang.steps is not None
+        pods = [waiting.pod for waiting in gang.members]
+        limit = {} if gang.spent < RESTARTS else {"limit": 0}
+        nodes = gang.domains[gang.at].nodes
+        gang.search = GangSearch(self._state, self._attempt_for, pods, gang.needed, nodes, **limit)
+        gang.steps = gang.search.run()
+
+    def _keep(self, gang: GangAttempt, found: Found) -> bool:
+        """Turn a placement into promises, and let further members follow."""
+        waiting_of = {waiting.key: waiting for waiting in gang.members}
+        placed: list[PlacedMember] = []
+        with self._state.trial() as trial:
+            for pod, info in found.places:
+                attempt = self._attempt_for(pod)
+                if attempt.problem is not None:
+                    return False
+                known = with_fields(attempt.claims, pending=())
+                self._state.placement.rules.judge(attempt.candidate, known, among=1 << info.position)
+                promise = promise_at(self._state, attempt, info, found.grants)
+                if promise is None:
+                    return False
+                trial.place(attempt, promise)
+                waiting = waiting_of[pod.metadata.uid]
+                waiting.attempt = attempt
+                placed.append(PlacedMember(waiting, attempt, promise))
+                self._note_shared(gang, promise)
+            gang.placed = placed
+            done = {member.waiting.key for member in placed}
+            gang.members = [*(member.waiting for member in placed), *(w for w in gang.members if w.key not in done)]
+            gang.position, gang.refused = len(done), []
+            while gang.position < len(gang.members):
+                if not self._place_next(gang, trial):
+                    break
+            trial.keep()
+        return True
+
+    # -- what it comes to
+
+    def _promised(self, gang: GangAttempt) -> GangPromise:
+        return GangPromise(tuple(gang.placed), tuple(gang.refused), gang.domains[gang.at].name)
+
+    def _failure(self, gang: GangAttempt) -> GangRefused:
+        """Why not enough pods found a place in a domain."""
+        waiting, refused = gang.refused[0]
+        problem = GroupProblem(
+            GroupCode.MIN_COUNT_UNREACHED,
+            gang.key[1],
+            wanted=min_count(gang.group),
+            found=len(gang.bound) + len(gang.placed),
+            left=len(gang.members) - gang.position,
+            domain=gang.domains[gang.at].name,
+            pod=waiting.pod.metadata.name,
+        )
+        rules = frozenset[SchedulingRule]().union(*(one.rules for _, one in gang.refused))
+        return GangRefused(replace(refused.why, group=problem), rules)
+
+    def _refused(self, gang: GangAttempt) -> GangRefused:
+        """Why the gang is placed nowhere: in the domain where it came closest."""
+        proof = Proof.PROVEN if gang.is_proven else Proof.UNPROVEN
+        if not gang.failures:
+            problem = GroupProblem(GroupCode.NO_PLACEMENT, gang.key[1], proof=proof)
+            return GangRefused(self._why(problem), frozenset(SchedulingRule))
+        first = gang.failures[0][1].why
+        closest = max((one.why for _, one in gang.failures), key=_found)
+        assert first.group is not None
+        assert closest.group is not None
+        problem = replace(closest.group, proof=proof)
+        if gang.domains[0].name:
+            told = replace(first.group, pod="")
+            problem = replace(problem, code=GroupCode.NO_PLACEMENT, domains=len(gang.domains), first=told)
+        rules = frozenset[SchedulingRule]().union(*(one.rules for _, one in gang.failures))
+        return GangRefused(replace(closest, group=problem), rules)
+
+    def _why(self, problem: GroupProblem) -> Unschedulable:
+        return Unschedulable(len(self._state.table), group=problem)
+
+
+def _found(why: Unschedulable) -> int:
+    return why.group.found if why.group is not None else 0
+
+
+def _is_generated_for(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(ref.controller and ref.uid == pod.metadata.uid for ref in claim.metadata.ownerReferences)
+
+
+def domains_of(state: ClusterState, keys: Sequence[str], bound: Sequence[Pod], among: int | None) -> Iterator[Domain]:
+    """The domains in which a gang may be placed, the tightest first: by the nodes that they have."""
+    everyone = state.table.everyone if among is None else state.table.everyone & among
+    if not keys:
+        yield Domain("", everyone)
+        return
+    found: dict[tuple[str, ...], int] = {}
+    for info in state.table.named(everyone):
+        labels = info.node.metadata.labels if info.node is not None else {}
+        if all(key in labels for key in keys):
+            values = tuple(labels[key] for key in keys)
+            found[values] = found.get(values, 0) | 1 << info.position
+    taken = {_values(state, keys, pod) for pod in bound}
+    for values, nodes in sorted(found.items(), key=lambda one: (one[1].bit_count(), one[0])):
+        if not taken or taken == {values}:
+            yield Domain(",".join(values), nodes)
+
+
+def _values(state: ClusterState, keys: Sequence[str], pod: Pod) -> tuple[str, ...]:
+    info = state.table.get(state.table.node_of(pod.metadata.uid) or pod.spec.nodeName)
+    labels = info.node.metadata.labels if info is not None and info.node is not None else {}
+    return tuple(labels.get(key, "") for key in keys)

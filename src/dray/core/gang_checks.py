@@ -1,0 +1,143 @@
+"""Whether given pods of a gang fit on one node together, with all their claims at once.
+
+The allocator serves the claims of all these pods as one question, so no choice that it makes for one pod is in the way of
+another. Each check is a trial of its own, so checks may be far apart in time. Left out: which pods to ask about where
+(`gang_search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dray.allocator import Allocated, GaveUp
+from dray.api.allocations import DeviceId, Taken
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.core.attempt import Attempt, Promise
+from dray.core.state import ClusterState
+from dray.verdicts.node_resources import with_claims
+from dray.verdicts.nodes import NodeInfo
+
+CHECK_STEPS = 1_000  # of the allocator for one check; as many as 20 ms of work
+_BLOCKED = "<devices that a search leaves alone>"
+
+MakeAttempt = Callable[[Pod], Attempt]
+
+
+class Grant(NamedTuple):
+    """What one claim gets."""
+
+    result: dict[str, Any]
+    taken: Taken
+    alternatives: tuple[int | None, ...]
+
+
+Grants = Mapping[str, Grant]  # by uid of the claim
+
+
+class NodeChecks:
+    """Asks about pods on a node. `undecided` tells whether a check ended without an answer."""
+
+    def __init__(self, state: ClusterState, attempt_for: MakeAttempt) -> None:
+        self._state = state
+        self._attempt_for = attempt_for
+        self.undecided = False
+        self.steps = 0  # pods that were checked so far
+
+    def fit(
+        self,
+        info: NodeInfo,
+        pods: Sequence[Pod],
+        supposed: Iterable[ResourceClaim] = (),
+        blocked: frozenset[DeviceId] = frozenset(),
+    ) -> Grants | None:
+        """What the claims of these pods get on a node, or None where they do not fit there together.
+
+        `supposed` are claims of the gang that have their devices already; `blocked` devices may not be used.
+        """
+        self.steps += 1 + len(pods)
+        with self._state.trial() as trial:
+            for claim in supposed:
+                trial.suppose(claim)
+            self._block(blocked)
+            attempts = [self._attempt_for(pod) for pod in pods]
+            if not all(self._is_accepted(attempt, info) for attempt in attempts):
+                return None
+            return self._allocate(info, attempts)
+
+    def grant(
+        self, info: NodeInfo, claim: ResourceClaim, supposed: Iterable[ResourceClaim], blocked: frozenset[DeviceId]
+    ) -> Grant | None:
+        """What one claim gets, seen from a node; None where there is nothing for it."""
+        self.steps += 1
+        with self._state.trial() as trial:
+            for one in supposed:
+                trial.suppose(one)
+            self._block(blocked)
+            grants = self._grants(info, [claim])
+        return grants[claim.metadata.uid] if grants is not None else None
+
+    def _block(self, devices: frozenset[DeviceId]) -> None:
+        if devices:
+            self._state.devices.ledger.promise(_BLOCKED, Taken(tuple(devices)))
+
+    def _is_accepted(self, attempt: Attempt, info: NodeInfo) -> bool:
+        """Whether all rules but the search for devices accept a pod, which then counts on the node."""
+        if attempt.problem is not None:
+            return False
+        known = replace(attempt.claims, pending=())  # these are asked about together, for all pods at once
+        judgement = self._state.placement.rules.judge(
+            attempt.candidate, known, disabled=attempt.profile.disabled_filters, among=1 << info.position
+        )
+        if judgement.devices.undecided:
+            self.undecided = True
+        if judgement.nodes:
+            self._state.table.place(attempt.pod, info.name, attempt.candidate.demand)
+        return bool(judgement.nodes)
+
+    def _allocate(self, info: NodeInfo, attempts: Sequence[Attempt]) -> Grants | None:
+        pending = [claim for attempt in attempts for claim in pending_at(attempt, info)]
+        grants = self._grants(info, pending) if pending else {}
+        if grants is None or not self._state.index.asks_more_of_nodes:
+            return grants
+        if all(promise_at(self._state, attempt, info, grants) is not None for attempt in attempts):
+            return grants
+        self.undecided = True  # other devices may take less from the node
+        return None
+
+    def _grants(self, info: NodeInfo, pending: Sequence[ResourceClaim]) -> Grants | None:
+        outcome = self._state.index.allocate(info.name, pending, CHECK_STEPS)
+        if isinstance(outcome, GaveUp):
+            self.undecided = True
+        if not isinstance(outcome, Allocated):
+            return None
+        given = zip(outcome.results, outcome.taken, outcome.alternatives, strict=True)
+        return {claim.metadata.uid: Grant(*one) for claim, one in zip(pending, given, strict=True)}
+
+
+def pending_at(attempt: Attempt, info: NodeInfo) -> list[ResourceClaim]:
+    """The claims of a pod that need devices on a node, with the one for its extended resources."""
+    resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))
+    special = [attempt.candidate.special_claim(resources)] if resources else []
+    return [*attempt.claims.pending, *special]
+
+
+def promise_at(state: ClusterState, attempt: Attempt, info: NodeInfo, grants: Grants) -> Promise | None:
+    """What a pod is promised on a node with the given devices; None where these take too much from the node.
+
+    The pod then counts on the node with what its devices take.
+    """
+    pending = pending_at(attempt, info)
+    given = [grants[claim.metadata.uid] for claim in pending]
+    outcome = Allocated(*(tuple(column) for column in zip(*given, strict=True))) if given else None
+    table = state.table
+    table.unplace(attempt.pod.metadata.uid)
+    promised = outcome.allocations(pending) if outcome is not None else {}
+    taken = state.devices.rule.from_node(attempt.candidate, attempt.claims, info, promised)
+    if not isinstance(taken, tuple):
+        return None
+    table.place(attempt.pod, info.name, with_claims(attempt.pod, attempt.candidate.demand, taken))
+    mappings = state.placement.mappings(attempt, info)
+    return Promise(attempt.claims, info.name, outcome, pending, mappings, taken)

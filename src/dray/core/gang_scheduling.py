@@ -1,0 +1,152 @@
+"""Joint attempts of gangs in the queue: who is tried together, one gang at a time, and what follows from a decision.
+
+While a gang is decided about, its pods are taken out of the queue. Other gangs wait until the decision is made: two that
+took devices by turns could keep each other out. Single pods go on. An attempt is given up when a pod of the gang, its
+group or a node goes. Left out: the decision (`gang_attempt`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dray.api.reasons.groups import GroupCode, GroupProblem
+from dray.api.types.core import Pod
+from dray.core.gang_attempt import (
+    GangAttempt,
+    GangDecision,
+    GangPlacement,
+    GangPromise,
+    GangRefused,
+    PlacedMember,
+    domains_of,
+)
+from dray.core.gangs import GroupKey, min_count
+from dray.core.queue import Waiting
+from dray.core.state import CLASSES, ROOM, Effect
+
+if TYPE_CHECKING:
+    from dray.core.core import SchedulerCore
+
+GANG = Effect(ROOM.rules | CLASSES.rules, devices=True)  # what a gang holds that is given up
+
+
+class GangScheduling:
+    """The gangs of one scheduler core."""
+
+    def __init__(self, core: SchedulerCore) -> None:
+        self._core = core
+        self._gangs = core.state.gangs
+        self._placement = GangPlacement(core.state, core.trial_attempt)
+        self._current: GangAttempt | None = None
+        self._later: list[Waiting] = []  # pods of gangs that come after the current one
+        self._pauses: dict[GroupKey, float] = {}  # when a gang that took long may be tried again
+        self._refused: dict[GroupKey, str] = {}  # a pod of each gang that waits for devices
+
+    def is_next(self, waiting: Waiting) -> bool:
+        """Whether a pod that was taken from the queue can be tried now; if not, it is put aside."""
+        key = self._gangs.key_of(waiting.pod)
+        if key is None or self._gangs.joint_group(waiting.pod) is None:
+            return True
+        if self._current is not None:
+            if self._current.leader is waiting:
+                return True
+            self._later.append(waiting)
+            return False
+        pause = self._pauses.get(key, 0.0) - self._core.now
+        if pause > 0:
+            self._core.queue.retry(waiting, pause, waiting.refused_by)
+            return False
+        return True
+
+    def begin(self, waiting: Waiting, among: int | None = None) -> GangAttempt | None:
+        """The joint attempt that a pod is part of, begun or to be gone on with; None for a pod that is placed by itself."""
+        if self._current is not None and self._current.leader is waiting:
+            return self._current
+        group = self._gangs.joint_group(waiting.pod)
+        if group is None:
+            return None
+        pods = self._gangs.members(group)
+        members, bound = [waiting], [pod for pod in pods if self._has_node(pod)]
+        for pod in pods:
+            other = self._core.queue.get(pod.metadata.uid)
+            if other is not None and other is not waiting and self._core.queue.take(other):
+                members.append(other)
+        self._later = [one for one in self._later if not any(one is member for member in members)]
+        members.sort(key=lambda member: member.pod.metadata.creationTimestamp or "")
+        key = group.metadata.namespace, group.metadata.name
+        gang = self._current = GangAttempt(key, group, waiting, members, bound, among)
+        gang.problem = self._gangs.mismatch(group, pods)
+        if gang.problem is None and len(members) < gang.needed:
+            least, found = min_count(group), len(members) + len(bound)
+            gang.problem = GroupProblem(GroupCode.BELOW_MIN_COUNT, key[1], wanted=least, found=found)
+        gang.domains = [*domains_of(self._core.state, self._gangs.topology_keys(group), bound, among)]
+        self._refused.pop(key, None)
+        return gang
+
+    def _has_node(self, pod: Pod) -> bool:
+        return bool(pod.spec.nodeName or self._core.state.table.node_of(pod.metadata.uid))
+
+    def decide(self, gang: GangAttempt) -> GangDecision:
+        """Go on with an attempt: where the pods go, why they wait, or that its turn is over."""
+        return self._placement.decide(gang)
+
+    def place(self, gang: GangAttempt, promise: GangPromise) -> None:
+        """Count the pods of a gang on the nodes that they were promised."""
+        for member in promise.placed:
+            self._core.place(member.waiting, member.promise)
+        for waiting, refused in promise.refused:
+            self._core.refuse(waiting, refused)
+        self._end(gang)
+
+    def refuse(self, gang: GangAttempt, refused: GangRefused, pause: float = 0.0) -> None:
+        """Let a gang wait for a change that may help it, and for so many seconds in any case."""
+        self._pauses[gang.key] = self._core.now + pause
+        self._refused[gang.key] = gang.leader.key
+        for waiting in gang.members:
+            self._core.queue.refuse(waiting, refused.rules)
+            self._core.end(waiting)
+        self._end(gang)
+
+    def fail(self, gang: GangAttempt) -> None:
+        """An attempt ended with an error: try the gang again after a while."""
+        self._placement.give_up(gang)
+        for waiting in gang.members:
+            self._core.fail(waiting)
+        self._end(gang)
+
+    def undo(self, members: list[PlacedMember], *, is_bound: bool = False) -> None:
+        """The placements of these pods could not be written: give back what was promised."""
+        for member in members:
+            self._core.undo(member.waiting, member.promise, is_bound=is_bound)
+        self._core.wake(GANG)
+
+    def abandon(self, pod: Pod | None = None) -> None:
+        """Give an attempt up and begin anew: the cluster changed under it. With a pod, only if it is part of the attempt."""
+        gang = self._current
+        if gang is None or (pod is not None and not any(w.key == pod.metadata.uid for w in gang.members)):
+            return
+        self._current = None
+        if self._placement.give_up(gang):
+            self._core.wake(GANG)
+        for waiting in gang.members:
+            waiting.attempt = None
+            self._core.queue.put_back(waiting)
+        self._end(gang)
+
+    def group_gone(self, key: GroupKey) -> None:
+        """Forget what is known of a group."""
+        self._pauses.pop(key, None)
+        self._refused.pop(key, None)
+
+    def wake_for_devices(self) -> None:
+        """Try the gangs again that wait for devices: some became free, and only a joint attempt can tell whether that helps."""
+        refused, self._refused = self._refused, {}
+        for uid in refused.values():
+            self._core.queue.activate_one(uid)
+
+    def _end(self, gang: GangAttempt) -> None:
+        if self._current is gang:
+            self._current = None
+        later, self._later = self._later, []
+        for waiting in later:
+            self._core.queue.put_back(waiting)

@@ -1,0 +1,317 @@
+"""Where all pods of a gang could go, if there is any placement: an exact search, for gangs that the greedy way fails.
+
+Claims that several pods share are allocated first, one after the other, with every choice of devices that makes a
+difference. Then the nodes are gone through, and each takes some pods of each kind; what fits on a node together is asked
+as one question (`gang_checks`). Where devices belong to one node each, only the largest loads of a node matter; where
+devices span nodes, all loads and choices of devices do.
+
+The search is a generator that yields between checks, so others get their turn. It ends with a placement, with the proof
+that there is none, or without an answer when its steps are used up. Left out: rules about other pods of the gang
+(affinity, spreading), for which nothing is proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api.allocations import DeviceId
+from dray.api.types.core import Pod
+from dray.api.types.resource import AllocationResult, ResourceClaim
+from dray.core.gang_checks import Grant, Grants, MakeAttempt, NodeChecks
+from dray.core.gang_kinds import Load, PodKind, kinds_of, minds_others, pods_of, shared_claims
+from dray.core.state import ClusterState
+from dray.verdicts.nodes import NodeInfo
+
+SEARCH_STEPS = 20_000  # pods that may be checked on nodes: seconds of work
+_NO_DEVICES: frozenset[DeviceId] = frozenset()
+
+
+class Found(NamedTuple):
+    """A placement: pods with their nodes, and what each pending claim gets, by uid."""
+
+    places: Sequence[tuple[Pod, NodeInfo]]
+    grants: Grants
+
+
+class OutOfSteps(Exception):
+    """The steps of the search are used up."""
+
+
+Steps = Generator[None, None, Found | None]
+
+
+class GangSearch:
+    """Searches a placement of at least `needed` of the pods on some nodes."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        attempt_for: MakeAttempt,
+        pods: Sequence[Pod],
+        needed: int,
+        nodes: int,
+        limit: int = SEARCH_STEPS,
+    ) -> None:
+        self.state, self.needed, self._limit = state, needed, limit
+        self.checks = NodeChecks(state, attempt_for)
+        self.infos = [*state.table.named(nodes & state.table.everyone)]
+        attempts = [attempt_for(pod) for pod in pods]
+        self._shared = shared_claims(attempts)
+        self._kinds = kinds_of(attempts, self._shared)
+        self.is_exact = not any(map(minds_others, pods)) and all(one.problem is None for one in attempts)
+        self._local = _local_pools(state)
+        pools = {(piece.spec.driver, piece.spec.pool.name) for piece in state.objects.slices()}
+        self.spans_nodes = bool(pools - self._local)  # whether there are devices that several nodes can reach
+
+    @property
+    def steps(self) -> int:
+        return self.checks.steps
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether a search that ended without a placement has proven that there is none."""
+        return self.is_exact and not self.checks.undecided
+
+    def run(self) -> Steps:
+        """Search. Returns a placement or None; raises OutOfSteps."""
+        return self._share([*self._shared.values()], self._kinds, ())
+
+    def spend(self) -> None:
+        """Raise OutOfSteps before a check for which there are no steps left."""
+        if self.checks.steps >= self._limit:
+            raise OutOfSteps
+
+    def spanning(self, grants: Grants) -> frozenset[DeviceId]:
+        """The devices of a choice that other nodes can reach too."""
+        if not self.spans_nodes:
+            return _NO_DEVICES
+        taken = [grant.taken for grant in grants.values()]
+        found = frozenset(d for one in taken for d in one.touched if (d.driver, d.pool) not in self._local)
+        if any(share.device in found for one in taken for share in one.shares):
+            self.is_exact = False  # another amount of a shared device might do, and is not tried
+        return found
+
+    def _share(
+        self, left: Sequence[ResourceClaim], kinds: Sequence[PodKind], given: tuple[ResourceClaim, ...]
+    ) -> Steps:
+        """Allocate the next shared claim in every way and go on; at last, leave out the pods that need it."""
+        if not left:
+            return (yield from _Distribution(self, kinds, given).run())
+        claim, rest = left[0], left[1:]
+        uid = claim.metadata.uid
+        if any(uid in kind.shared for kind in kinds):
+            seen: set[Hashable] = set()
+            for info in self.infos:
+                for grant in self._ways_to_share(info, claim, given):
+                    yield
+                    key = grant.taken, msgspec.json.encode(grant.result)
+                    if key in seen:
+                        continue
+                    seen.add(key)
+                    found = yield from self._share(rest, kinds, (*given, _allocated(claim, grant)))
+                    if found is not None:
+                        return Found(found.places, {**found.grants, uid: grant})
+            kinds = [kind for kind in kinds if uid not in kind.shared]
+        if sum(len(kind.pods) for kind in kinds) < self.needed:
+            return None
+        return (yield from self._share(rest, kinds, given))
+
+    def _ways_to_share(self, info: NodeInfo, claim: ResourceClaim, given: tuple[ResourceClaim, ...]) -> Iterator[Grant]:
+        """What a claim may get on a node, in every choice of devices."""
+        waiting, known = [_NO_DEVICES], set[frozenset[DeviceId]]()
+        while waiting:
+            blocked = waiting.pop()
+            if blocked in known:
+                continue
+            known.add(blocked)
+            self.spend()
+            grant = self.checks.grant(info, claim, given, blocked)
+            if grant is not None:
+                yield grant
+                waiting += [blocked | {device} for device in grant.taken.touched]
+
+
+class _Distribution:
+    """Distributes pods over nodes, where shared claims have their devices already (`given`)."""
+
+    def __init__(self, search: GangSearch, kinds: Sequence[PodKind], given: tuple[ResourceClaim, ...]) -> None:
+        self._search, self._kinds, self._given = search, kinds, given
+        self._wanted = tuple(len(kind.pods) for kind in kinds)
+        self._spare = sum(self._wanted) - search.needed
+        self._caps: list[Load] = []
+        self._after: list[Load] = []  # what the nodes from a position on could take of each kind at most
+        self._names: list[Hashable] = []  # equal for nodes that take the same loads
+        self._unfit: set[Hashable] = set()
+        self._failed: set[Hashable] = set()
+
+    def run(self) -> Steps:
+        if self._spare < 0:
+            return None
+        yield from self._find_caps()
+        self._sort_kinds()
+        none = (0,) * len(self._kinds)
+        self._after = [none]
+        for cap in reversed(self._caps):
+            self._after.append(tuple(map(sum, zip(cap, self._after[-1], strict=True))))
+        self._after.reverse()
+        return (yield from self._go_on(0, self._wanted, _NO_DEVICES, None))
+
+    def _find_caps(self) -> Generator[None, None, None]:
+        """How many pods of each kind alone fit on each node."""
+        known: dict[Hashable, Load] = {}
+        is_named = self._search.spans_nodes or any(kind.names_nodes for kind in self._kinds)
+        for info in self._search.infos:
+            name = info.name if is_named else _likeness(self._search.state, info)
+            self._names.append(name)
+            if name not in known:
+                known[name] = yield from self._cap(info, name)
+            self._caps.append(known[name])
+
+    def _cap(self, info: NodeInfo, name: Hashable) -> Generator[None, None, Load]:
+        cap = []
+        for at, wanted in enumerate(self._wanted):
+            count = 0
+            while count < wanted:
+                load = tuple(count + 1 if other == at else 0 for other in range(len(self._wanted)))
+                if (yield from self._fit(info, name, load, self._wanted, _NO_DEVICES)) is None:
+                    break
+                count += 1
+            cap.append(count)
+        return tuple(cap)
+
+    def _sort_kinds(self) -> None:
+        """Put those kinds first for which there is least room. What is known of loads is in the old order."""
+        room = [sum(cap[at] for cap in self._caps) - wanted for at, wanted in enumerate(self._wanted)]
+        order = sorted(range(len(room)), key=room.__getitem__)
+        self._kinds = [self._kinds[at] for at in order]
+        self._wanted = tuple(self._wanted[at] for at in order)
+        self._caps = [tuple(cap[at] for at in order) for cap in self._caps]
+        self._unfit.clear()
+
+    def _go_on(self, at: int, left: Load, blocked: frozenset[DeviceId], last: tuple[Hashable, Load] | None) -> Steps:
+        """Place the pods that are left on the nodes from a position on."""
+        if sum(left) <= self._spare:
+            return Found((), {})
+        missing = sum(max(0, one - room) for one, room in zip(left, self._after[at], strict=True))
+        key = at, left, blocked, last
+        if missing > self._spare or key in self._failed:
+            return None
+        info, name = self._search.infos[at], self._names[at]
+        tried: list[Load] = []
+        for load, grants in self._loads(info, name, left, blocked):
+            yield
+            if grants is None:
+                continue
+            if last is not None and last[0] == name and load > last[1]:
+                continue  # of equal nodes, the first has the larger load
+            if not self._search.spans_nodes and any(_is_within(load, other) for other in tried):
+                continue  # more pods on this node leave fewer to the others
+            tried.append(load)
+            found = yield from self._with_load(at, left, blocked, load, grants)
+            if found is not None:
+                return found
+        self._failed.add(key)
+        return None
+
+    def _with_load(self, at: int, left: Load, blocked: frozenset[DeviceId], load: Load, grants: Grants) -> Steps:
+        info, pods = self._search.infos[at], pods_of(self._kinds, load, left)
+        rest = tuple(one - placed for one, placed in zip(left, load, strict=True))
+        last = None if self._search.spans_nodes else (self._names[at], load)
+        for choice in self._choices(info, pods, blocked, grants):
+            yield
+            taken = blocked | self._search.spanning(choice)
+            found = yield from self._go_on(at + 1, rest, taken, last)
+            if found is not None:
+                places = [(pod, info) for pod in pods]
+                return Found((*places, *found.places), {**choice, **found.grants})
+        return None
+
+    def _loads(
+        self, info: NodeInfo, name: Hashable, left: Load, blocked: frozenset[DeviceId]
+    ) -> Iterator[tuple[Load, Grants | None]]:
+        """The loads that fit on a node, each with its devices, the largest of the first kinds first; None between them."""
+        most = tuple(map(min, left, self._caps[self._search.infos.index(info)]))
+        stack: list[tuple[tuple[int, ...], Grants]] = [((), {})]
+        while stack:
+            load, grants = stack.pop()
+            if len(load) == len(most):
+                yield load, grants
+                continue
+            for count in range(most[len(load)] + 1):
+                longer = (*load, count)
+                padded = longer + (0,) * (len(most) - len(longer))
+                fitting: Grants | None = grants
+                if count:
+                    yield padded, None
+                    fitting = self._fit_now(info, name, padded, left, blocked)
+                if fitting is None:
+                    break
+                stack.append((longer, fitting))
+
+    def _choices(
+        self, info: NodeInfo, pods: Sequence[Pod], blocked: frozenset[DeviceId], first: Grants
+    ) -> Iterator[Grants]:
+        """The choices of devices for a load that leave different devices to other nodes."""
+        yield first
+        waiting, known = [frozenset({device}) for device in self._search.spanning(first)], {_NO_DEVICES}
+        while waiting:
+            more = waiting.pop()
+            if more in known:
+                continue
+            known.add(more)
+            self._search.spend()
+            grants = self._search.checks.fit(info, pods, self._given, blocked | more)
+            if grants is not None:
+                yield grants
+                waiting += [more | {device} for device in self._search.spanning(grants)]
+
+    def _fit(
+        self, info: NodeInfo, name: Hashable, load: Load, left: Load, blocked: frozenset[DeviceId]
+    ) -> Generator[None, None, Grants | None]:
+        yield
+        return self._fit_now(info, name, load, left, blocked)
+
+    def _fit_now(
+        self, info: NodeInfo, name: Hashable, load: Load, left: Load, blocked: frozenset[DeviceId]
+    ) -> Grants | None:
+        """What the claims of a load get on a node, or None where it does not fit there."""
+        key = name, load, blocked
+        if key in self._unfit:
+            return None
+        self._search.spend()
+        grants = self._search.checks.fit(info, pods_of(self._kinds, load, left), self._given, blocked)
+        if grants is None:
+            self._unfit.add(key)
+        return grants
+
+
+def _allocated(claim: ResourceClaim, grant: Grant) -> ResourceClaim:
+    allocation = msgspec.convert(grant.result, AllocationResult)
+    return replace(claim, status=replace(claim.status, allocation=allocation))
+
+
+def _is_within(load: Load, other: Load) -> bool:
+    return all(one <= more for one, more in zip(load, other, strict=True))
+
+
+def _likeness(state: ClusterState, info: NodeInfo) -> Hashable:
+    """Equal for nodes that take the same loads of pods that do not tell nodes apart by labels or names."""
+    node, devices = info.node, state.index.likeness(info.name)
+    if devices is None or state.table.refusers or state.index.asks_more_of_nodes or node is None:
+        return info.name
+    free = tuple((name, info.free(name)) for name in sorted({*info.allocatable, *info.taken}))
+    ports = tuple(sorted(map(str, info.ports)))
+    return devices, free, info.free_pods, ports, node.spec.unschedulable, msgspec.json.encode(node.spec.taints)
+
+
+def _local_pools(state: ClusterState) -> set[tuple[str, str]]:
+    """The pools all of whose devices belong to one node."""
+    local: dict[tuple[str, str], bool] = {}
+    for piece in state.objects.slices():
+        key = piece.spec.driver, piece.spec.pool.name
+        local[key] = local.get(key, True) and bool(piece.spec.nodeName)
+    return {key for key, is_local in local.items() if is_local}

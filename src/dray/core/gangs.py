@@ -1,0 +1,132 @@
+"""Which pods belong to a gang, whether there are enough of them to be tried, and whether they may be placed together.
+
+A gang is a PodGroup whose pods are placed completely or not at all (`schedulingPolicy.gang.minCount`). A group of the
+basic policy with a topology constraint is placed jointly, too, as a gang of one. Left out: where the pods go
+(`gang_attempt`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import group_name, is_finished
+from dray.api.reasons.groups import GroupCode, GroupProblem
+from dray.api.types.core import Pod
+from dray.api.types.scheduling import PodGroup
+from dray.core.journal import Record
+from dray.core.objects import ObjectLookup
+
+GroupKey = tuple[str, str]  # namespace and name
+DEFAULT_POLICY = "PreemptLowerPriority"
+
+
+class Gangs:
+    """Counts the pods of each group that exist and could be tried, or have a node."""
+
+    def __init__(self, objects: ObjectLookup, gates: FeatureGates) -> None:
+        self._objects = objects
+        self._is_enabled = gates.served("GenericWorkload")
+        self._has_topology = gates.served("TopologyAwareWorkloadScheduling")
+        self._has_policy = gates.served("PodGroupPreemptionPolicy")
+        self._ready: dict[GroupKey, set[str]] = {}
+        self.record: Record | None = None  # is given the inverse of each change while something is tried
+
+    def key_of(self, pod: Pod) -> GroupKey | None:
+        """The group that a pod names; None where it names none, or groups mean nothing."""
+        name = group_name(pod) if self._is_enabled else ""
+        return (pod.metadata.namespace, name) if name else None
+
+    def note(self, pod: Pod, *, is_ready: bool) -> bool:
+        """Note whether a pod counts for its group. Returns whether that lets other pods of the group be tried, or no more."""
+        key = self.key_of(pod)
+        if key is None:
+            return False
+        uid = pod.metadata.uid
+        if (uid in self._ready.get(key, ())) == is_ready:
+            return False
+        before = self._count(key)
+        self._set(key, uid, is_ready=is_ready)
+        if self.record is not None:
+            self.record(partial(self._set, key, uid, is_ready=not is_ready))
+        least = min_count(self._objects.group_of(pod))
+        return (before >= least) != (self._count(key) >= least)
+
+    def _count(self, key: GroupKey) -> int:
+        return len(self._ready.get(key, ()))
+
+    def _set(self, key: GroupKey, uid: str, *, is_ready: bool) -> None:
+        ready = self._ready.setdefault(key, set())
+        if is_ready:
+            ready.add(uid)
+        else:
+            ready.discard(uid)
+        if not ready:
+            del self._ready[key]
+
+    def waits(self, pod: Pod) -> GroupProblem | None:
+        """Why a pod may not be tried yet: its group does not exist, or has too few pods."""
+        key = self.key_of(pod)
+        if key is None:
+            return None
+        group = self._objects.group_of(pod)
+        if group is None:
+            return GroupProblem(GroupCode.GROUP_UNKNOWN, key[1])
+        least, found = min_count(group), self._count(key)
+        if found < least and self.is_gang(group):
+            return GroupProblem(GroupCode.BELOW_MIN_COUNT, key[1], wanted=least, found=found)
+        return None
+
+    @staticmethod
+    def is_gang(group: PodGroup) -> bool:
+        return group.spec.schedulingPolicy.gang is not None
+
+    def joint_group(self, pod: Pod) -> PodGroup | None:
+        """The group that a pod is placed together with; None for a pod that is placed by itself."""
+        group = self._objects.group_of(pod) if self.key_of(pod) is not None else None
+        return group if group is not None and (self.is_gang(group) or self.topology_keys(group)) else None
+
+    def topology_keys(self, group: PodGroup) -> tuple[str, ...]:
+        """The labels that the nodes of all pods of a group must agree in."""
+        constraints = group.spec.schedulingConstraints
+        if constraints is None or not self._has_topology:
+            return ()
+        return tuple(one.key for one in constraints.topology)
+
+    def members(self, group: PodGroup) -> list[Pod]:
+        """The pods of a group that may run or still run."""
+        found = self._objects.members(group.metadata.namespace, group.metadata.name)
+        return [pod for pod in found if not is_finished(pod)]
+
+    def mismatch(self, group: PodGroup, pods: Sequence[Pod]) -> GroupProblem | None:
+        """What keeps pods from being one group: their schedulers, priorities or preemption policies differ."""
+        name, wanted = group.metadata.name, group.spec
+        schedulers = _distinct(f'"{pod.spec.schedulerName}"' for pod in pods)
+        if len(schedulers) > 1:
+            return GroupProblem(GroupCode.SCHEDULER_NAMES, name, one=schedulers[0], other=schedulers[1])
+        priorities = _distinct(str(pod.spec.priority or 0) for pod in pods)
+        if wanted.priority is not None:
+            priorities = [
+                *dict.fromkeys([*(one for one in priorities if one != str(wanted.priority)), str(wanted.priority)])
+            ]
+        if len(priorities) > 1:
+            return GroupProblem(GroupCode.PRIORITIES, name, one=priorities[0], other=priorities[1])
+        policies = _distinct(pod.spec.preemptionPolicy or DEFAULT_POLICY for pod in pods)
+        if self._has_policy:
+            policy = wanted.preemptionPolicy or DEFAULT_POLICY
+            other = next((one for one in policies if one != policy), None)
+            return GroupProblem(GroupCode.GROUP_POLICY, name, one=other, other=policy) if other else None
+        if len(policies) > 1:
+            return GroupProblem(GroupCode.POLICIES, name, one=policies[0], other=policies[1])
+        return None
+
+
+def min_count(group: PodGroup | None) -> int:
+    """How many pods of a group must find a place for any of them to get one."""
+    gang = group.spec.schedulingPolicy.gang if group is not None else None
+    return gang.minCount if gang is not None else 1
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return [*dict.fromkeys(values)]
