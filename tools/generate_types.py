@@ -19,40 +19,15 @@ TYPES = ROOT / "src/dray/api/types"
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-STORED = {
+K8S = "io.k8s.api."
+ELSEWHERE = {
     META: "meta",
     EXTENSIONS: "apiextensions",
     "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.": "apiregistration",
     "io.k8s.metrics.pkg.apis.metrics.v1beta1.": "metrics",
-    **{
-        f"io.k8s.api.{group}.{version}.": group
-        for group, version in [
-            ("admissionregistration", "v1"),
-            ("apps", "v1"),
-            ("authentication", "v1"),
-            ("authorization", "v1"),
-            ("autoscaling", "v1"),
-            ("autoscaling", "v2"),
-            ("batch", "v1"),
-            ("certificates", "v1"),
-            ("coordination", "v1"),
-            ("core", "v1"),
-            ("discovery", "v1"),
-            ("events", "v1"),
-            ("flowcontrol", "v1"),
-            ("networking", "v1"),
-            ("node", "v1"),
-            ("policy", "v1"),
-            ("rbac", "v1"),
-            ("resource", "v1"),
-            ("resource", "v1alpha3"),
-            ("scheduling", "v1"),
-            ("scheduling", "v1beta1"),
-            ("scheduling", "v1alpha3"),
-            ("storage", "v1"),
-        ]
-    },
 }
+# Versions that are only ever converted.
+UNSTORED = ("resource.v1beta1", "resource.v1beta2", "resource.v1alpha1", "scheduling.v1alpha1")
 COMPOSITES = ("CompositePodGroup", "CompositePodGroupSpec", "CompositePodGroupStatus")
 # Schemas of custom resources stay trees: they are recursive, and `dray.api.custom` reads them by itself.
 SCHEMA_PARTS = ("JSONSchemaProps", "ExternalDocumentation", "ValidationRule")
@@ -80,10 +55,18 @@ from __future__ import annotations
 Table = dict[str, dict[str, Any]]
 
 
+def module_of(package: str) -> str | None:
+    """The module of a group and version, or None where nothing is stored in that version."""
+    if package in ELSEWHERE:
+        return ELSEWHERE[package]
+    name = package.removeprefix(K8S).removesuffix(".")
+    return name.partition(".")[0] if package.startswith(K8S) and name not in UNSTORED else None
+
+
 def place(message: str) -> tuple[str, str] | None:
     """The module and class of a message, or None where it is not stored in this version."""
     prefix, _, name = message.rpartition(".")
-    module = STORED.get(prefix + ".")
+    module = module_of(prefix + ".")
     if module is None:
         return None
     if prefix.endswith("resource.v1alpha3") and name.startswith("DeviceTaint"):
@@ -197,7 +180,8 @@ def module_text(module: str, table: Table) -> str:
 
 def modules() -> dict[str, str]:
     table: Table = json.loads(TABLE.read_text())
-    return {name: module_text(name, table) for name in sorted(set(STORED.values()))}
+    found = {module_of(message.rpartition(".")[0] + ".") for message in table}
+    return {name: module_text(name, table) for name in sorted(found - {None})}
 
 
 def main() -> None:
