@@ -200,7 +200,7 @@ async def test_a_claim_that_others_use_keeps_its_devices_whatever_fails_for_one_
         await c.runs("first")
         await tell(c, "c", **{READY: "True", FAILED: "True"})
         await c.create(Pod, pod("second", claims=["c"]))
-        assert await c.waits("second") == say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.CLAIM_LOST))
+        await c.waits("second", say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.CLAIM_LOST)))
         assert (await c.claim("c")).status.allocation is not None
 
 

@@ -322,7 +322,7 @@ async def test_a_resource_that_nothing_serves_keeps_a_pod_out_whatever_serves_it
         wanted = asking("p")
         wanted["spec"]["containers"][0]["resources"]["limits"]["example.com/none"] = "1"
         await c.create(Pod, wanted)
-        assert await c.waits("p") == say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.EXTENDED_UNKNOWN))
+        await c.waits("p", say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.EXTENDED_UNKNOWN)))
 
 
 async def test_two_schedulers_leave_each_pod_one_claim_and_each_device_one_pod() -> None:

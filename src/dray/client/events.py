@@ -62,6 +62,7 @@ class _Identity(NamedTuple):
     type: str
     reason: str
     message: str
+    action: str = ""
 
 
 @dataclass(slots=True)
@@ -115,10 +116,10 @@ class EventRecorder:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def record(self, obj: Object, reason: str, message: str, type_: str = NORMAL) -> None:
-        """Note that something happened to `obj`."""
+    def record(self, obj: Object, reason: str, message: str, type_: str = NORMAL, *, action: str = "") -> None:
+        """Note that something happened to `obj`. `action` is what was done, in one word, where the reason says no more."""
         meta = obj.metadata
-        identity = _Identity(meta.uid, obj.kind, meta.namespace, meta.name, type_, reason, _shortened(message))
+        identity = _Identity(meta.uid, obj.kind, meta.namespace, meta.name, type_, reason, _shortened(message), action)
         now = self._clock.time()
         series = self._series.get(identity)
         if series is not None and now - series.last < _WINDOW_SECONDS:
@@ -227,6 +228,7 @@ class EventRecorder:
             type=identity.type,
             reason=identity.reason,
             message=identity.message,
+            action=identity.action,
             count=series.count,
             firstTimestamp=timestamp(series.first),
             lastTimestamp=timestamp(series.last),

@@ -7,14 +7,15 @@ out: the rules (`dray.verdicts`), devices that are promised (`devices`), words (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from dray.allocator import Allocated, LeftOver, Turn
+from dray.allocator import Allocated, Budget, LeftOver, Turn
 from dray.allocator.budget import TURN
 from dray.api.claim_access import PodClaims
 from dray.api.extended_resources import IN_MEMORY
@@ -35,13 +36,17 @@ from dray.core.scores import (
     Spreading,
     best,
 )
+from dray.core.victims import Victim
 from dray.verdicts.census import PodCensus
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import NOTHING_ASKED, DeviceVerdict, Search
-from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.neighbours import COMPARED_AT_ONCE, Neighbours
 from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
 from dray.verdicts.rules import AskedRules, Judgement, Rules
+
+if TYPE_CHECKING:
+    from dray.core.preemption import VictimSearch
 
 COUNTING = TURN // 2  # steps of counting other pods before others get their turn
 PROMISE_STEPS = 10  # of trying to take devices on a node
@@ -65,6 +70,8 @@ class Attempt:
     census: PodCensus | None = None  # of the pods that it is to be compared with, where those are many
     is_unfinished: bool = False  # the turn was over before it was; the next part goes on
     is_terse: bool = False  # a refusal need not say on which node the pod came farthest, which takes most of its time
+    may_preempt: bool = False  # whether to look for pods whose end would help; not in the middle of a larger decision
+    search: VictimSearch | None = None  # for pods whose end would help, as far as it came
 
     @property
     def pod(self) -> Pod:
@@ -74,11 +81,12 @@ class Attempt:
         """This attempt with what was found out by the one before it, if that is not over."""
         if before is not None and before.is_unfinished:
             self.seconds, self.lacking, self.census = before.seconds, before.lacking, before.census
+            self.search = before.search
         return self
 
     def end(self) -> None:
         """The attempt is over: the next one starts anew."""
-        self.seconds, self.census, self.is_unfinished = 0.0, None, False
+        self.seconds, self.census, self.search, self.is_unfinished = 0.0, None, None, False
 
     @property
     def alike(self) -> Hashable:
@@ -120,12 +128,35 @@ class Promise(msgspec.Struct, frozen=True):
         return None
 
 
+class PreemptionPlan(msgspec.Struct, frozen=True):
+    """Whose end makes room for a pod on a node, the most important first, and what the pod gets there afterwards.
+
+    Without victims, the pods whose end makes room are leaving already. `violations` counts pods whose end violates a
+    disruption budget.
+    """
+
+    node: str
+    victims: tuple[Victim, ...]
+    promise: Promise
+    violations: int = 0
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for victim in self.victims for pod in victim.pods)
+
+
 class Refused(msgspec.Struct, frozen=True):
-    """No node fits, for the rules whose verdict must change. `is_late`: there may be one, but to find out takes too long."""
+    """No node fits, for the rules whose verdict must change. `is_late`: there may be one, but to find out takes too long.
+
+    With a `plan`, a node fits after preemption. Claims `to_release` hold devices that are kept for the pod, and are reserved
+    for groups whose pods were all preempted.
+    """
 
     why: Unschedulable
     rules: frozenset[SchedulingRule]
     is_late: bool = False
+    plan: PreemptionPlan | None = None
+    to_release: tuple[ResourceClaim, ...] = ()
 
 
 class Unfinished(msgspec.Struct, frozen=True):
@@ -156,6 +187,26 @@ class Placement:
             Spreading(neighbours),
             PreferredNeighbours(neighbours),
         )
+
+    def try_on(self, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason | LeftOver:
+        """What a pod gets on a node, the first reason why it does not fit, or what must be done to find out.
+
+        The devices of a promise are taken, as in `decide`.
+        """
+        index = self._devices.index
+        index.left_over()  # what others asked is theirs
+        budget, disabled = Budget(self._devices.budget(attempt).node), attempt.profile.disabled_filters
+        among = 1 << info.position
+        judgement = self.rules.judge(attempt.candidate, attempt.claims, budget, turn, disabled=disabled, among=among)
+        attempt.devices = judgement.devices
+        left_over = index.left_over()
+        if left_over.is_anything:
+            return left_over
+        if not judgement.nodes:
+            return next(iter(judgement.refused))
+        answer = self._promise(attempt, info)
+        left_over = index.left_over()
+        return left_over if left_over.is_anything else answer
 
     def judge(self, attempt: Attempt) -> Judgement:
         """What the rules say of the nodes, as far as each is asked."""
@@ -190,16 +241,29 @@ class Placement:
 
     def _decide_counted(self, attempt: Attempt) -> Decision:
         """Decide after counting the pods that many rules of the pod are about."""
-        if not (self._devices.index.defers and self._neighbours.is_long(attempt.candidate)):
-            return self._decide(attempt)
-        census = attempt.census
-        if census is None or not census.is_about(attempt.pod):
-            census = attempt.census = PodCensus(self._table, self._neighbours.question(attempt.candidate))
-        if not census.go_on(COUNTING):
+        attempt.census = self.census_for(attempt) if self._devices.index.defers else None
+        if attempt.census is not None and not attempt.census.go_on(COUNTING):
             return Unfinished(LeftOver((), True))
+        with self.counted(attempt.census):
+            return self._decide(attempt)
+
+    def census_for(self, attempt: Attempt, least: int = COMPARED_AT_ONCE) -> PodCensus | None:
+        """The census for a pod whose rules take more than so many comparisons with other pods, or None."""
+        census = attempt.census
+        if census is not None and census.is_about(attempt.pod):
+            return census
+        if not self._neighbours.is_long(attempt.candidate, least):
+            return None
+        return PodCensus(self._table, self._neighbours.question(attempt.candidate))
+
+    @contextmanager
+    def counted(self, census: PodCensus | None) -> Iterator[None]:
+        """Answer questions about other pods from a census, where there is one. It is brought up to date first."""
+        while census is not None and not census.go_on(COUNTING):
+            pass
         self._neighbours.census = census
         try:
-            return self._decide(attempt)
+            yield
         finally:
             self._neighbours.census = None
 

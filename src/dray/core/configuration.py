@@ -17,6 +17,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 FILTER_TIMEOUT = 10.0  # seconds, as KEP-4381 sets it
 BINDING_TIMEOUT = 600.0  # seconds for drivers to make devices ready, as KEP-5007 sets it
 SHORTEST_BINDING_TIMEOUT = 1.0
+CANDIDATE_PERCENTAGE = 10  # the arguments of DefaultPreemption, as Kubernetes sets them
+CANDIDATES = 100
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "NodeResourcesFit": 1,
     "NodeAffinity": 2,
@@ -47,6 +49,9 @@ class SchedulerProfile:
     binding_timeout: float = BINDING_TIMEOUT
     percentage_to_score: int = 0  # of all nodes; 0 leaves the choice to the scheduler
     timeout_per_node: bool = False  # each node has the filter's timeout, not all of them together
+    preempts: bool = True  # pods that fit nowhere may make less important ones end
+    candidate_percentage: int = CANDIDATE_PERCENTAGE  # of the nodes where that may help, those that are compared
+    candidates: int = CANDIDATES  # nodes that are compared at least
 
 
 @dataclass(frozen=True)

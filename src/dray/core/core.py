@@ -30,16 +30,29 @@ from dray.api.claim_lifecycle import ClaimState, state_of
 from dray.api.extended_resources import is_special
 from dray.api.gates import FeatureGates
 from dray.api.reasons.groups import GroupCode
-from dray.api.reasons.nodes import SchedulingRule, Unschedulable
+from dray.api.reasons.nodes import PreemptionCode, SchedulingRule, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
-from dray.core.attempt import Attempt, Decision, Promise, Refused
+from dray.core.attempt import Attempt, Decision, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.configuration import SchedulerProfile
 from dray.core.gang_scheduling import GangScheduling
 from dray.core.objects import ObjectLookup
+from dray.core.preemption import Preemption
 from dray.core.queue import FLUSH_AFTER, AlikePods, QueuePlace, SchedulingQueue, Waiting
-from dray.core.state import ANYTHING, CLASSES, DEVICE_RULES, ROOM, ClusterState, Effect, spec_changed
+from dray.core.state import (
+    ANYTHING,
+    CLASSES,
+    DEVICE_RULES,
+    NOTHING,
+    ROOM,
+    ROOM_AND_DEVICES,
+    ROOM_RULES,
+    ClusterState,
+    Effect,
+    spec_changed,
+)
+from dray.core.victims import priority_of
 from dray.verdicts.demand import Candidate
 from dray.verdicts.node_resources import with_claims
 
@@ -83,6 +96,8 @@ class SchedulerCore:
         self._fallback = next(iter(profiles.values())) if fallback else None
         self._progress = _Progress(SchedulingQueue(lambda: self._progress.now, flush_after=flush_after))
         self.state = ClusterState(objects, gates, clock, defers=defers, binding_timeouts=binding_timeouts)
+        self.preemption = Preemption(objects, self.state)
+        self.preempts = True  # whether pods that fit nowhere may make others end
         self._has_device_news = False  # devices changed since the last look at waiting pods began
         self._look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
         self.gangs = GangScheduling(self)
@@ -112,11 +127,11 @@ class SchedulerCore:
             self.apply(old, None)  # another pod of the same name
             old = None
         effect = self.state.change(old, new)
-        if effect.rules or effect.devices:
+        if effect is not NOTHING:
             self.wake(effect)
         match new if new is not None else old:
             case Pod():
-                self._pod_changed(old, new, has_left_node=effect is ROOM)
+                self._pod_changed(old, new, has_left_node=effect.rules >= ROOM_RULES)
             case ResourceClaim() as claim:
                 self._claim_changed(claim, gone=new is None)
             case PodGroup() as group if old is None or new is None or old.spec != new.spec:
@@ -214,6 +229,8 @@ class SchedulerCore:
         if effect.rules:
             self.queue.activate_refused(None if effect is ANYTHING else effect.rules)
         self._has_device_news |= effect.devices
+        for uid in effect.nominated:
+            self.queue.activate_one(uid)
 
     @property
     def has_device_news(self) -> bool:
@@ -291,6 +308,7 @@ class SchedulerCore:
             among=among,
             preferred=preferred,
             is_terse=is_terse,
+            may_preempt=self.preempts and profile.preempts,
         ).continuing(waiting.attempt)
         waiting.attempt = attempt
         return self.prepare(attempt)
@@ -312,15 +330,41 @@ class SchedulerCore:
 
     def decide(self, attempt: Attempt) -> Decision:
         """A node and devices for the pod of an attempt, or why there are none."""
+        with self.state.nominations.lifted(attempt.pod):
+            decision = self._decide_nominated(attempt)
+            if isinstance(decision, Refused) and self._may_preempt(attempt, decision):
+                decision = self.preemption.after(attempt, decision)
+                attempt.is_unfinished = isinstance(decision, Unfinished)
+        return decision
+
+    def _may_preempt(self, attempt: Attempt, refused: Refused) -> bool:
+        """Whether to look for victims; not where what is in the way goes without."""
+        why = refused.why
+        return attempt.may_preempt and why.wrong is None and not why.deallocates and not why.deletes
+
+    def _decide_nominated(self, attempt: Attempt) -> Decision:
+        """Decide for the node that is kept for a pod if that fits, or else for any."""
         if attempt.problem is not None:
             why = Unschedulable(len(self.state.table), problem=attempt.problem)
             return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
+        nomination = self.state.nominations.get(attempt.pod.metadata.uid)
+        info = self.state.table.get(nomination.node) if nomination is not None else None
+        if info is not None and info.node is not None:
+            among, bit = attempt.among, 1 << info.position
+            attempt.among = bit if among is None else among & bit
+            decision = self.state.placement.decide(attempt)
+            attempt.among = among
+            if not isinstance(decision, Refused):
+                return decision
         return self.state.placement.decide(attempt)
 
     def place(self, waiting: Waiting, promise: Promise) -> None:
         """Count a pod on the node that it was promised."""
         assert waiting.attempt is not None
         demand = with_claims(waiting.pod, waiting.attempt.candidate.demand, promise.node_claims)
+        waiting.nomination = self.state.nominations.get(waiting.key)
+        if self.state.nominations.clear(waiting.key):
+            self.wake(ROOM_AND_DEVICES)
         self.state.table.place(waiting.pod, promise.node, demand)
         self.end(waiting)
 
@@ -332,6 +376,36 @@ class SchedulerCore:
         else:
             self.queue.refuse(waiting, refused.rules, waiting.attempt.alike)
         self.end(waiting)
+        why = refused.why.preemption
+        if why is not None and why.code is PreemptionCode.UNAVAILABLE and self.state.nominations.clear(waiting.key):
+            self.wake(ROOM_AND_DEVICES)
+
+    def preempt(self, waiting: Waiting, plan: PreemptionPlan) -> list[Pod]:
+        """Follow the plan of a refusal: keep the place, and do not try the pod again before `preempted`.
+
+        Returns the pods of lower priority that lose the place which was kept for them on that node.
+        """
+        nominations, uid = self.state.nominations, waiting.key
+        others = [one.pod for one in nominations.on(plan.node) if priority_of(one.pod) < priority_of(waiting.pod)]
+        for pod in others:
+            nominations.clear(pod.metadata.uid)
+        nominations.nominate(waiting.pod, plan.promise, frozenset(pod.metadata.uid for pod in plan.pods))
+        for pod in others:
+            self.queue.activate_one(pod.metadata.uid)
+        if plan.victims:
+            self.hold(uid)
+            self.queue.add(waiting.pod, gated=True)
+        return others
+
+    def preempted(self, uid: str, spared: Iterable[Pod] = ()) -> None:
+        """The victims of a pod were told to go, except for those that are spared since that failed."""
+        left = frozenset(pod.metadata.uid for pod in spared)
+        if left:
+            self.state.nominations.spare(uid, left)
+        self.release(uid)
+        waiting = self.queue.get(uid)
+        if left and waiting is not None and waiting.place is QueuePlace.ACTIVE:
+            self.queue.retry(waiting)
 
     def fail(self, waiting: Waiting) -> None:
         """An attempt ended with an error: try the pod again after a while."""
@@ -361,6 +435,8 @@ class SchedulerCore:
             self.state.table.unplace(waiting.key)
             self.wake(ROOM)
         self.forget(promise)
+        if waiting.nomination is not None and self.queue.get(waiting.key) is waiting:
+            self.state.nominations.restore(waiting.nomination)
         if promise.pending:
             self.wake(CLASSES)
         self.queue.retry(waiting)

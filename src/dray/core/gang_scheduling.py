@@ -88,7 +88,8 @@ class GangScheduling:
 
     def decide(self, gang: GangAttempt) -> GangDecision:
         """Go on with an attempt: where the pods go, why they wait, or that its turn is over."""
-        return self._placement.decide(gang)
+        with self._core.state.nominations.lifted(gang.leader.pod):
+            return self._placement.decide(gang)
 
     def place(self, gang: GangAttempt, promise: GangPromise) -> None:
         """Count the pods of a gang on the nodes that they were promised."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 from dray.api.extended_resources import is_special
 from dray.api.podclaims import Use, group_name, holds_devices, made_for, use_of, uses_of
 from dray.api.types.core import Namespace, Pod
+from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Wire
@@ -43,6 +44,8 @@ class ObjectLookup(Protocol):
         """Whether a pod that has a node and is not finished uses a claim."""
 
     def namespace_labels(self, name: str) -> Mapping[str, str]: ...
+
+    def disruption_budgets(self, namespace: str) -> Iterable[PodDisruptionBudget]: ...
 
     def slices(self) -> Iterable[ResourceSlice]: ...
 
@@ -127,6 +130,9 @@ class StoredObjects:
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = self.get(Namespace, name)
         return namespace.metadata.labels if namespace is not None else {}
+
+    def disruption_budgets(self, namespace: str) -> Iterator[PodDisruptionBudget]:
+        return (one for one in self.all(PodDisruptionBudget) if one.metadata.namespace == namespace)
 
     def slices(self) -> Iterator[ResourceSlice]:
         return self.all(ResourceSlice)

@@ -17,9 +17,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from dray.api.types.core import Pod
 from dray.core.attempt import Attempt
+
+if TYPE_CHECKING:
+    from dray.core.nominations import Nomination
 
 INITIAL_BACKOFF = 1.0  # seconds, doubled with each failed attempt, as Kubernetes does
 MAX_BACKOFF = 10.0
@@ -52,6 +56,7 @@ class Waiting:
     line: QueueLine | None = None  # those who come after it
     failed_on: frozenset[str] = frozenset()  # nodes where its devices did not become ready
     is_reported: bool = False  # whether a gated pod was told what it lacks
+    nomination: Nomination | None = None  # the place that was kept for it before it was placed
 
     @property
     def key(self) -> str:

@@ -7,14 +7,15 @@ all apply their changes here. A change answers which verdicts it may turn (`Effe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dray.allocator import Features, Index
+from dray.api.allocations import taken_by_claim
 from dray.api.gates import FeatureGates
-from dray.api.podclaims import Sharing, is_finished
+from dray.api.podclaims import Sharing, has_claims, is_finished
 from dray.api.reasons.nodes import SchedulingRule
 from dray.api.taints import selects, with_rules
 from dray.api.types.core import Node, Pod
@@ -23,8 +24,9 @@ from dray.core.attempt import Placement
 from dray.core.devices import Devices
 from dray.core.gangs import Gangs
 from dray.core.journal import Journal
+from dray.core.nominations import Nomination, Nominations
 from dray.core.objects import ObjectLookup
-from dray.core.trial import Trial
+from dray.core.trial import ClaimKey, Trial
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
 
@@ -38,11 +40,13 @@ class Effect(NamedTuple):
 
     rules: frozenset[SchedulingRule] = frozenset()
     devices: bool = False  # the allocator's index can tell which pods that helps
+    nominated: tuple[str, ...] = ()  # uids of pods for which a place is kept that may be free now
 
 
 NOTHING = Effect()
 ANYTHING = Effect(frozenset(SchedulingRule))
 ROOM = Effect(ROOM_RULES)  # a pod left its node, or needs less there
+ROOM_AND_DEVICES = Effect(ROOM_RULES, devices=True)  # a place is not kept for a pod any more
 NEIGHBOURS = Effect(NEIGHBOUR_RULES)
 DEVICES = Effect(devices=True)
 CLASSES = Effect(DEVICE_RULES)
@@ -79,7 +83,9 @@ class ClusterState:
         )
         self.placement = Placement(self.table, Neighbours(self.table, objects.namespace_labels), self.devices)
         self.gangs = Gangs(objects, gates)
-        self.journal = Journal(self.table, self.devices.ledger, self.gangs)
+        self.nominations = Nominations(self.table, self.devices.ledger)
+        self.journal = Journal(self.table, self.devices.ledger, self.gangs, self.nominations)
+        self.ending: dict[ClaimKey, None] = {}  # claims that a pod left, and that have devices
         self._changed = 0  # changes that may turn a verdict
         self._taint_rules: dict[str, DeviceTaintRule] = {}
         self._changes: dict[type[Any], Callable[[Any, Any], Effect]] = {
@@ -104,6 +110,7 @@ class ClusterState:
             if not kept:
                 self.placement.start = start
         for pod, promise, demand in kept:
+            self.nominations.clear(pod.metadata.uid)
             self.table.place(pod, promise.node, demand)
             self.devices.promise_again(promise)
 
@@ -124,15 +131,38 @@ class ClusterState:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             self._unplace(old)  # another pod of the same name
         if new is None or is_finished(new):
-            return self._unplace(new or old)
+            return self._end(new or old)
         if new.spec.nodeName:
+            is_cleared = self.nominations.clear(new.metadata.uid)
             self.table.place(new, new.spec.nodeName)
+            if is_cleared:
+                return ROOM_AND_DEVICES
             if old is None or not old.spec.nodeName or old.metadata.labels != new.metadata.labels:
                 return NEIGHBOURS
             return ROOM if spec_changed(old, new) else NOTHING  # it may need less now
         if old is not None and old.spec.nodeName:  # a trial that placed it is taken back
             return self._unplace(old)
-        return NOTHING
+        return ROOM_AND_DEVICES if self.nominations.told(old, new) else NOTHING
+
+    def _end(self, pod: Pod | None) -> Effect:
+        """A pod is gone, or will never run again."""
+        if pod is None:
+            return NOTHING
+        is_cleared = self.nominations.clear(pod.metadata.uid)
+        node = self.table.node_of(pod.metadata.uid)
+        effect = ROOM_AND_DEVICES if is_cleared else self._unplace(pod)
+        if pod.spec.nodeName and has_claims(pod):
+            self._claims_end(pod)
+        waiting = [*self.nominations.gone(pod.metadata.uid), *(self.nominations.on(node) if node else ())]
+        return effect._replace(nominated=_uids(waiting)) if waiting else effect
+
+    def _claims_end(self, pod: Pod) -> None:
+        """Note the claims of a pod that has ended: they lose it, and perhaps their devices."""
+        for use in self.objects.uses(pod):
+            key = pod.metadata.namespace, use.claim or ""
+            claim = self.objects.claim(*key)
+            if claim is not None and claim.status.allocation is not None:
+                self.ending[key] = None
 
     def _unplace(self, pod: Pod | None) -> Effect:
         if pod is None or not self.table.node_of(pod.metadata.uid):
@@ -158,6 +188,11 @@ class ClusterState:
             is_freed = self.devices.claim_changed(old, gone=True)
         if new is not None:
             is_freed |= self.devices.claim_changed(new, gone=False)
+        if self.ending and old is not None and (new is None or new.status.allocation is None):
+            self.ending.pop((old.metadata.namespace, old.metadata.name), None)
+        waiting = self.nominations.holding({*taken_by_claim(old).touched}) if self.nominations else ()
+        if waiting and (new is None or new.status.allocation is None):
+            return Effect(devices=is_freed, nominated=_uids(waiting))
         return DEVICES if is_freed else NOTHING
 
     def _change_class(self, old: DeviceClass | None, new: DeviceClass | None) -> Effect:
@@ -190,6 +225,10 @@ class ClusterState:
 
     def _publish(self, piece: ResourceSlice) -> None:
         self.index.upsert_slice(with_rules(piece, self._taint_rules.values()))
+
+
+def _uids(nominations: Iterable[Nomination]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.pod.metadata.uid for one in nominations))
 
 
 def spec_changed(old: Pod, new: Pod) -> bool:

@@ -86,6 +86,20 @@ class Trial:
         for key in keys:
             self._reconsider(key)
 
+    def let_go(self, key: ClaimKey) -> None:
+        """Suppose that a claim has lost its users that are gone, which the claim controller is about to find out."""
+        claim = self._devices.claim(*key)
+        if claim is None or claim.status.allocation is None or podclaims.is_open(claim, self._devices.sharing):
+            return
+        users = self._objects.consumers(*key)
+        running = {pod.metadata.uid for pod in users if not podclaims.will_never_run(pod)}
+        for user in claim.status.reservedFor:
+            is_gone = podclaims.is_pod(user) and user.uid not in running
+            if not is_gone and self._is_there(key[0], user):
+                return
+        if not self._is_used(key):
+            self.suppose(replace(claim, status=ResourceClaimStatus()))
+
     def place(self, attempt: Attempt, promise: Promise) -> None:
         """Suppose that a pod gets what it was promised: the node, and claims that are allocated and reserved.
 
@@ -126,8 +140,10 @@ class Trial:
         left = tuple(one for one in users if self._is_there(before.metadata.namespace, one))
         if left == users or podclaims.is_open(before, sharing):  # the latter may be used by pods that are not listed
             status = before.status
+        elif left or self._is_used(key):
+            status = replace(before.status, reservedFor=left)
         else:
-            status = replace(before.status, reservedFor=left) if left else ResourceClaimStatus()
+            status = ResourceClaimStatus()
         self.suppose(before if status is before.status else replace(before, status=status))
 
     def _is_there(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
@@ -136,6 +152,11 @@ class Trial:
             members = self._objects.members(namespace, user.name)
             return any(self._table.node_of(pod.metadata.uid) for pod in members)
         return user.uid not in self._off
+
+    def _is_used(self, key: ClaimKey) -> bool:
+        """Whether a pod uses a claim that does not list it yet, because its binding is under way."""
+        placed = (self._table.placed_pod(pod.metadata.uid) for pod in self._objects.consumers(*key))
+        return any(one is not None and not one.is_nominated for one in placed)
 
     def suppose(self, claim: ResourceClaim) -> None:
         """Suppose that a claim has become this one, with what it holds."""

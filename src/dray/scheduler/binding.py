@@ -297,9 +297,9 @@ class Binder:
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Clear an allocation that is in the way and that nobody uses.
 
-        Where nobody is listed, the server is asked for pods that use it nevertheless, since the copies may lag behind.
+        Where no pod is listed, the server is asked for pods that use it nevertheless, since the copies may lag behind.
         """
-        if not claim.status.reservedFor:
+        if not any(map(podclaims.is_pod, claim.status.reservedFor)):
             pods = (await self._client.list(Pod, claim.metadata.namespace)).items
             if any(self._is_user(pod, claim) for pod in pods):
                 return

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from dray.api.extended_resources import is_special
 from dray.api.podclaims import made_for
 from dray.api.types.core import Namespace, Pod
+from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.client import SharedInformers
 from dray.client.consumers import ClaimConsumers
 
+BUDGETS_BY_NAMESPACE = "disruption budgets by namespace"
 SPECIAL_BY_POD = "extended resource claims by pod"
 
 
@@ -24,6 +26,8 @@ class InformedObjects:
         self._namespaces = informers.informer(Namespace)
         self._claims = informers.informer(ResourceClaim)
         self._claims.add_index(SPECIAL_BY_POD, _owner_of_special)
+        self._budgets = informers.informer(PodDisruptionBudget)
+        self._budgets.add_index(BUDGETS_BY_NAMESPACE, lambda budget: [budget.metadata.namespace])
         self._slices = informers.informer(ResourceSlice)
         # Asked for every pod, so without a call in between.
         self.claim = self._claims.get
@@ -36,6 +40,9 @@ class InformedObjects:
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = self._namespaces.get("", name)
         return namespace.metadata.labels if namespace is not None else {}
+
+    def disruption_budgets(self, namespace: str) -> Iterable[PodDisruptionBudget]:
+        return self._budgets.by_index(BUDGETS_BY_NAMESPACE, namespace)
 
     def slices(self) -> Iterable[ResourceSlice]:
         return self._slices.list()

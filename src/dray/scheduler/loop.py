@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from dray.api.errors import ApiError
+from dray.api.reasons.nodes import PreemptionCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.client import Informer
@@ -24,7 +25,8 @@ from dray.scheduler.conditions import NotReady
 from dray.scheduler.feed import InformerFeed
 from dray.scheduler.gang_loop import GangLoop
 from dray.scheduler.group_status import GroupReporter
-from dray.scheduler.metrics import SchedulerFigures
+from dray.scheduler.metrics import PREEMPTION_ATTEMPTS, SchedulerFigures
+from dray.scheduler.preempting import Preempting
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.scheduler.thinking import PAUSE_FOR_THOUGHT, Thinker
@@ -50,6 +52,7 @@ class SchedulingLoop:
         thinker: Thinker,
         binder: Binder,
         gangs: GangLoop,
+        preempting: Preempting,
         pods: Informer[Pod],
         give_way: GiveWay | None = None,
     ) -> None:
@@ -57,6 +60,7 @@ class SchedulingLoop:
         self._feed = feed
         self._teller, self._tasks, self._thinker = teller, tasks, thinker
         self._binder, self._groups, self._gangs = binder, groups, gangs
+        self._preempting = preempting
         self._pods = pods
         self._give_way = give_way or _next_turn
         self._wake = asyncio.Event()
@@ -165,10 +169,23 @@ class SchedulingLoop:
         self._teller.waits(pod, refused.why)
         self._groups.waits(pod, refused.why)
         claim = self._core.state.devices.expendable(attempt)
-        if claim is not None:  # PostFilter; preemption would come here too
+        if claim is not None:  # PostFilter
             self._tasks.start(self._deallocate(claim))
+        self._preempt(waiting, refused)
         if attempt.claims.left_over is not None:
             self._tasks.start(self._binder.discard(attempt.claims.left_over, pod))
+
+    def _preempt(self, waiting: Waiting, refused: Refused) -> None:
+        """Do what the refusal says about preemption."""
+        why, pod = refused.why.preemption, waiting.pod
+        if refused.plan is not None or why is not None:
+            PREEMPTION_ATTEMPTS.inc()
+        if refused.plan is not None:
+            self._preempting.start(waiting, refused.plan)
+        elif why is not None and why.code is PreemptionCode.UNAVAILABLE and pod.status.nominatedNodeName:
+            self._preempting.unnominate(pod)
+        for claim in refused.to_release:
+            self._tasks.start(self._deallocate(claim))
 
     async def _deallocate(self, claim: ResourceClaim) -> None:
         try:

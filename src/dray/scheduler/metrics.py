@@ -42,6 +42,13 @@ ALTERNATIVES = Histogram(
     buckets=range(MOST_ALTERNATIVES),
 )
 
+PREEMPTION_VICTIMS = Histogram(
+    "scheduler_preemption_victims",
+    "Pods that were preempted for one pod",
+    buckets=(1, 2, 4, 8, 16, 32, 64),
+)
+PREEMPTION_ATTEMPTS = Counter("scheduler_preemption_attempts", "Searches for pods whose end makes room for a pod")
+
 BINDING_LABELS = ["profile", "driver", "status"]
 BINDINGS = Counter(
     "scheduler_dra_bindingconditions_allocations",

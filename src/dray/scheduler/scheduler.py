@@ -23,6 +23,7 @@ from dray.scheduler.gang_loop import GangLoop
 from dray.scheduler.group_status import GroupReporter, GroupStatus
 from dray.scheduler.informed import InformedObjects
 from dray.scheduler.loop import GiveWay, SchedulingLoop
+from dray.scheduler.preempting import Preempting
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.scheduler.thinking import Thinker
@@ -68,8 +69,19 @@ class Scheduler:
         pods = informers.informer(Pod)
         gangs = GangLoop(self.core, client, binder, sharing, self._teller, groups, self._tasks, informers, has_groups)
         self._gangs = gangs if has_groups else None
+        preempting = Preempting(client, self.core, self._tasks, self._teller.recorder, objects.group_of)
         self.loop = SchedulingLoop(
-            self.core, self._feed, self._teller, groups, self._tasks, self._thinker, binder, gangs, pods, give_way
+            self.core,
+            self._feed,
+            self._teller,
+            groups,
+            self._tasks,
+            self._thinker,
+            binder,
+            gangs,
+            preempting,
+            pods,
+            give_way,
         )
         self._feed.listen(informers, gates, sharing)
 

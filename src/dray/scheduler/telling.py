@@ -38,12 +38,12 @@ class Teller:
         self._client = client
         self._tasks = tasks
         self._now = now
-        self._recorder = EventRecorder(client, "default-scheduler")
+        self.recorder = EventRecorder(client, "default-scheduler")
         self._writing: dict[str, asyncio.Task[None]] = {}  # pod uid → its condition on the way to the server
         self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
 
     async def run(self) -> None:
-        await self._recorder.run()
+        await self.recorder.run()
 
     def waits(self, pod: Pod, why: Unschedulable) -> None:
         """Say why a pod waits."""
@@ -61,12 +61,12 @@ class Teller:
 
     def waits_for_devices(self, pod: Pod, node: str) -> None:
         """Say that a pod has got its devices, and that they are not ready."""
-        self._recorder.record(pod, "BindingConditionsPending", wording.waits_for_devices(node))
+        self.recorder.record(pod, "BindingConditionsPending", wording.waits_for_devices(node))
 
     def bound(self, pod: Pod, node: str) -> None:
         """Say that a pod has its node."""
         self.forget(pod.metadata.uid)
-        self._recorder.record(pod, "Scheduled", wording.bound(pod.metadata.namespace, pod.metadata.name, node))
+        self.recorder.record(pod, "Scheduled", wording.bound(pod.metadata.namespace, pod.metadata.name, node))
 
     def forget(self, uid: str) -> None:
         self._told.pop(uid, None)
@@ -83,7 +83,7 @@ class Teller:
             return
         self._told[uid] = text, now
         if said == text:
-            self._recorder.warning(pod, "FailedScheduling", text)
+            self.recorder.warning(pod, "FailedScheduling", text)
             return
         task = self._writing[uid] = self._tasks.start(self._write(pod, reason, text, self._writing.get(uid)))
         task.add_done_callback(lambda done: self._writing.get(uid) is done and self._writing.pop(uid))
@@ -98,7 +98,7 @@ class Teller:
             await change_status(self._client, pod, lambda pod: _with_condition(pod, told))
         except ApiError as error:
             log.debug("could not write the condition of %s: %s", pod.metadata.name, error)
-        self._recorder.warning(pod, "FailedScheduling", text)
+        self.recorder.warning(pod, "FailedScheduling", text)
 
 
 def is_wrong(why: Unschedulable) -> bool:

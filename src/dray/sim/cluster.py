@@ -35,7 +35,7 @@ from dray.api.types.resource import (
 )
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree, Wire
-from dray.core.attempt import Decision, Promise, Refused, Unfinished
+from dray.core.attempt import Decision, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.configuration import Configuration
 from dray.core.gang_attempt import GangAttempt, GangPromise
 from dray.core.model import ClusterModel
@@ -76,7 +76,9 @@ class Cluster:
         gates: FeatureGates | None = None,
         configuration: Configuration | None = None,
         now: float = 0.0,
+        preempts: bool = False,
     ) -> None:
+        """With `preempts`, pods that fit nowhere make less important ones end, at once."""
         self.gates = gates or FeatureGates()
         self.observers: list[Observer] = []
         self.among: int | None = None  # the nodes that pods may go to, as a set of positions; None: all
@@ -84,11 +86,13 @@ class Cluster:
         self.is_terse = False  # whether `waiting` goes without the node on which a pod came farthest, to save time
         self.model = ClusterModel(self.gates, (configuration or Configuration()).profiles)
         self.model.now = now
+        self.model.preempts = preempts
         self._claims = SimulatedClaims(self.model, Sharing.of(self.gates), self._named)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._made = 0  # objects that got a uid here
         self._why: dict[str, Unschedulable] = {}  # pod uid → why it waits
+        self.preempted: dict[str, str] = {}  # pods that were preempted, each with the pod that did it
         self.add(*objects)
 
     @property
@@ -133,7 +137,7 @@ class Cluster:
 
     def pods_on(self, node: str) -> list[Pod]:
         info = self.model.state.table.get(node)
-        return [placed.pod for placed in info.pods.values()] if info is not None else []
+        return [one.pod for one in info.pods.values() if not one.is_nominated] if info is not None else []
 
     def holders(self) -> dict[DeviceId, ResourceClaim]:
         """Which claim holds a device, whole or in part."""
@@ -266,12 +270,14 @@ class Cluster:
         The trial is this same cluster, so it costs what it changes, however large the cluster is.
         """
         kept = self.observers, self.among, self.preferred, self.is_terse, self._made, self._events, self._why
+        preempted, self.preempted = self.preempted, dict(self.preempted)
         self.observers, self._events, self._why = [], [*self._events], dict(self._why)
         try:
             with self.model.fork():
                 yield self
         finally:
             self.observers, self.among, self.preferred, self.is_terse, self._made, self._events, self._why = kept
+            self.preempted = preempted
 
     # -- pods
 
@@ -306,11 +312,23 @@ class Cluster:
         assert isinstance(decision, Refused)
         self.model.refuse(waiting, decision)
         self._note_refused(waiting, decision.why)
+        if decision.plan is not None:
+            self._preempt(waiting, decision.plan)
+        for claim in decision.to_release:
+            self.free(claim, "")
 
     def _note_refused(self, waiting: Waiting, why: Unschedulable) -> None:
         self._why[waiting.key] = why
         for observer in self.observers:
             observer.refused(self.now, waiting.pod, why)
+
+    def _preempt(self, waiting: Waiting, plan: PreemptionPlan) -> None:
+        """Let the victims end now: nobody knows how long they would take."""
+        self.model.preempt(waiting, plan)
+        for pod in plan.pods:
+            self.preempted[name_of(pod)] = name_of(waiting.pod)
+            self._end(pod)
+        self.model.preempted(waiting.key)
 
     def _bind(self, promise: Promise) -> None:
         pod = promise.claims.pod

@@ -106,7 +106,7 @@ class PodCensus:
         together = max(1, _AT_ONCE // (1 + len(question.near) + len(question.counted)))
         for number_of_pod, placed in enumerate([*pods]):
             pod = placed.pod
-            is_near = is_near or (bool(question.near) and question.near_selects(pod))
+            is_near = is_near or (bool(question.near) and not placed.is_nominated and question.near_selects(pod))
             for number, (_, selects) in enumerate(question.counted):
                 counts[number] += selects(pod)
             if pod.metadata.uid in refusers:

@@ -20,7 +20,7 @@ from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod, required_anti_af
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 
-_AT_ONCE = 30_000  # comparisons of a rule with a pod: 7 ms
+COMPARED_AT_ONCE = 30_000  # comparisons of a rule with a pod: 7 ms
 _SCORED = 100  # nodes on which constraints that are mere wishes count pods, unless a profile says more
 
 
@@ -32,15 +32,15 @@ class Neighbours:
         self._namespace_labels = namespace_labels
         self.census: PodCensus | None = None  # of the pod that is being judged, where there is one
 
-    def is_long(self, candidate: Candidate) -> bool:
-        """Whether comparing a pod with those that are placed takes long."""
+    def is_long(self, candidate: Candidate, limit: int = COMPARED_AT_ONCE) -> bool:
+        """Whether comparing a pod with those that are placed takes more comparisons than the limit."""
         spec, table = candidate.spec, self._table
         comparisons = table.refusing
         if spec.affinity is not None or spec.topologySpreadConstraints:
             soft = sum(1 for one in spec.topologySpreadConstraints if one.whenUnsatisfiable == "ScheduleAnyway")
             comparisons += (sum(1 for _ in _rules_of(spec)) - soft) * table.pods
             comparisons += soft * table.pods * _SCORED // max(_SCORED, len(table))
-        return comparisons > _AT_ONCE
+        return comparisons > limit
 
     def question(self, candidate: Candidate) -> Question:
         """What a census for a pod is to find out."""
@@ -105,7 +105,7 @@ class Neighbours:
         def wanted(other: Pod) -> bool:
             return all(selects(other) for selects in selections)
 
-        near = [info for placed, info in self._table.placed() if wanted(placed.pod)]
+        near = [info for placed, info in self._table.placed() if not placed.is_nominated and wanted(placed.pod)]
         domains = [{label(info, term.topologyKey) for info in near} - {None} for term in terms]
         first_of_its_kind = not any(domains) and wanted(candidate.pod)
         bad = 0

@@ -9,6 +9,7 @@ moment (*assumed*), before the API server has confirmed it.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -32,6 +33,7 @@ class PlacedPod:
 
     pod: Pod
     demand: PodDemand
+    is_nominated: bool = False  # it does not run there yet: the place is kept for it until others are gone
 
 
 @dataclass(slots=True, eq=False)
@@ -184,6 +186,7 @@ class NodeTable:
         self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
         self.refusing = 0  # their terms, together
         self.record: Callable[[Callable[[], object]], None] | None = None  # is given inverses while something is tried
+        self.priorities: Counter[int] = Counter()  # of the pods that are placed
         self._by_name: dict[str, NodeInfo] = {}
         self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
 
@@ -197,9 +200,9 @@ class NodeTable:
         return self._by_name.get(name)
 
     def node_of(self, uid: str) -> str:
-        """Where a pod was placed, assumed or confirmed; empty when it was not."""
+        """Where a pod was placed, assumed or confirmed; empty when it was not, or only a place is kept for it."""
         entry = self._placed.get(uid)
-        return entry[1].name if entry else ""
+        return entry[1].name if entry and not entry[0].is_nominated else ""
 
     def upsert(self, node: Node, position: int) -> NodeInfo:
         """Add a node at a position that no other node has, or replace it there."""
@@ -237,10 +240,16 @@ class NodeTable:
                 self.offering[name] = others | bool(allocatable.get(name)) << info.position
         info.allocatable = allocatable
 
+    def nominate(self, pod: Pod, node_name: str, demand: PodDemand) -> None:
+        """Keep a place on a node for a pod that cannot run there yet. `place` and `unplace` end that."""
+        self.unplace(pod.metadata.uid)
+        self._note(pod.metadata.uid)
+        self._put(PlacedPod(pod, demand, is_nominated=True), node_name)
+
     def place(self, pod: Pod, node_name: str, demand: PodDemand | None = None) -> None:
         """Count a pod on a node; placing it again, even elsewhere, replaces the first. `demand` where it is known."""
         known = self._placed.get(pod.metadata.uid)
-        if known is not None and _asked(known[0].pod.spec) == _asked(pod.spec):
+        if known is not None and not known[0].is_nominated and _asked(known[0].pod.spec) == _asked(pod.spec):
             if known[1].name == node_name:
                 if self.record is not None:
                     self.record(partial(setattr, known[0], "pod", known[0].pod))
@@ -270,6 +279,7 @@ class NodeTable:
         )
         info.pods[uid] = placed
         info.put(placed, 1)
+        self.priorities[placed.pod.spec.priority or 0] += 1
         self._placed[uid] = (placed, info)
         if refuses:
             self.refusers[uid] = (placed, info)
@@ -283,10 +293,16 @@ class NodeTable:
         placed, info = entry
         del info.pods[uid]
         info.put(placed, -1)
+        self._count_out(placed.pod.spec.priority or 0)
         if self.refusers.pop(uid, None) is not None:
             self.refusing -= len(required_anti_affinity(placed.pod))
         self._used(info)
         self._retire(info)
+
+    def _count_out(self, priority: int) -> None:
+        self.priorities[priority] -= 1
+        if not self.priorities[priority]:
+            del self.priorities[priority]
 
     def _note(self, uid: str) -> None:
         """Record where a pod is, so that it can be restored."""
@@ -346,7 +362,8 @@ def _some(nodes: int, first: int, limit: int) -> list[int]:
     return list(islice(compress(count(first), _selectors(piece)), limit))
 
 
-_asked = attrgetter("containers", "initContainers", "resources", "overhead", "affinity")  # what counts on a node
+# what counts on a node
+_asked = attrgetter("containers", "initContainers", "resources", "overhead", "affinity", "priority")
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:

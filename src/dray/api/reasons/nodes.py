@@ -166,6 +166,31 @@ BESIDE_DEVICES = frozenset(
 DEVICE_CODES = frozenset({NodeCode.CANNOT_ALLOCATE, NodeCode.DEVICES_TIMED_OUT, NodeCode.DEVICES_WRONG})
 
 
+class PreemptionCode(StrEnum):
+    """Why nobody is preempted for a pod, or nobody on a node."""
+
+    NEVER = "never"  # the pod's preemptionPolicy says so
+    ADMIN_ACCESS = "admin-access"  # the pod asks for devices that others keep using
+    TERMINATING = "terminating"  # pods were preempted for it already and are still there
+    RELEASING = "releasing"  # they are gone, and their claims still hold devices
+    UNAVAILABLE = "unavailable"  # no node helps; `NoPreemption` counts why
+    NO_VICTIMS = "no-victims"  # of a node: all pods there are at least as important
+    NOT_HELPFUL = "not-helpful"  # of a node: it refuses for a reason that no pod's end changes
+    OUT_OF_STEPS = "out-of-steps"  # of a node: to find out takes too long
+
+
+class NoPreemption(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why nobody is preempted for a pod. `counts` tells of how many nodes what holds.
+
+    `reasons` tells of how many nodes a rule refuses the pod even when all less important pods are gone.
+    """
+
+    code: PreemptionCode
+    nodes: int = 0
+    counts: Mapping[PreemptionCode, int] = {}
+    reasons: Mapping[NodeReason, int] = {}
+
+
 class Unschedulable(msgspec.Struct, frozen=True):
     """Why a pod gets no node: what its condition and its events say.
 
@@ -173,7 +198,8 @@ class Unschedulable(msgspec.Struct, frozen=True):
     before any node is looked at, `problem` says so; `wrong` is input that no node makes right. `nearest` is the node
     where the pod came farthest with its devices, `late` one for which there was not enough time. `deallocates` says that a
     claim in the way loses its devices now, `deletes` that one goes which an earlier attempt has left over. `group` is why
-    the pod's gang is not placed; the rest is then about the pod that found no place in it.
+    the pod's gang is not placed; the rest is then about the pod that found no place in it. `preemption` says why nobody is
+    preempted for the pod.
     """
 
     nodes: int
@@ -185,3 +211,4 @@ class Unschedulable(msgspec.Struct, frozen=True):
     deallocates: bool = False
     deletes: bool = False
     group: GroupProblem | None = None
+    preemption: NoPreemption | None = None

@@ -6,6 +6,7 @@ by its code shows that no program reads a sentence. Left out: deciding anything.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 
 from msgspec.structs import asdict, replace
@@ -33,7 +34,14 @@ from dray.api.reasons.devices import (
     TimeoutCode,
 )
 from dray.api.reasons.groups import GroupCode, GroupProblem, Proof
-from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, Unschedulable
+from dray.api.reasons.nodes import (
+    NodeCode,
+    NodeReason,
+    NodeVerdict,
+    NoPreemption,
+    PreemptionCode,
+    Unschedulable,
+)
 
 
 class Phrase(StrEnum):
@@ -75,6 +83,9 @@ class Phrase(StrEnum):
     DEALLOCATED = "deallocated"
     DELETED = "deleted"
     GROUP_POD = "group-pod"
+    PREEMPTION = "preemption"
+    PREEMPTED_FOR = "preempted-for"
+    PREEMPTED_BY = "preempted-by"
 
 
 _HINT = (
@@ -121,6 +132,16 @@ TEXTS: dict[StrEnum, str] = {
     PoolCode.UNKNOWN_COUNTER: (
         "device {device} consumes counter {counter} of counter set {counter_set}, which is not published"
     ),
+    PreemptionCode.NEVER: "not eligible due to preemptionPolicy=Never.",
+    PreemptionCode.ADMIN_ACCESS: "not eligible due to a request for admin access to devices.",
+    PreemptionCode.TERMINATING: "not eligible due to a terminating pod on the nominated node.",
+    PreemptionCode.RELEASING: "waiting for the devices of preempted pods to be released.",
+    PreemptionCode.NO_VICTIMS: "No preemption victims found for incoming pod",
+    PreemptionCode.NOT_HELPFUL: "Preemption is not helpful for scheduling",
+    PreemptionCode.OUT_OF_STEPS: "Finding preemption victims takes too long",
+    Phrase.PREEMPTION: "preemption: {why}",
+    Phrase.PREEMPTED_FOR: "{scheduler}: preempting to accommodate a higher priority pod",
+    Phrase.PREEMPTED_BY: "Preempted by pod {uid} on node {node}",
     TimeoutCode.SELECTORS: "timed out while selectors were evaluated",
     TimeoutCode.SEARCH: (f"timed out at {_REQUEST} (request {{number}} of {{requests}}), with {{got}} of its devices"),
     InputCode.SUBREQUESTS_OFF: f"{_REQUEST}: has subrequests, but the DRAPrioritizedList feature is disabled",
@@ -466,7 +487,10 @@ def unschedulable(why: Unschedulable) -> str:
 
 def _no_node(why: Unschedulable) -> str:
     if why.problem is not None:
-        return say(Phrase.ALL_NODES, nodes=why.nodes, why=claim_problem(why.problem))
+        sentences = [say(Phrase.ALL_NODES, nodes=why.nodes, why=claim_problem(why.problem))]
+        if why.preemption is not None:
+            sentences.append(say(Phrase.PREEMPTION, why=no_preemption(why.preemption)))
+        return " ".join(sentences)
     if why.wrong is not None:
         return say(Phrase.ALL_NODES, nodes=why.nodes, why=input_problem(why.wrong))
     counts: dict[str, int] = {}
@@ -483,7 +507,30 @@ def _no_node(why: Unschedulable) -> str:
         sentences.append(say(Phrase.DEALLOCATED))
     if why.deletes:
         sentences.append(say(Phrase.DELETED))
+    if why.preemption is not None:
+        sentences.append(say(Phrase.PREEMPTION, why=no_preemption(why.preemption)))
     return " ".join(sentences)
+
+
+def no_preemption(why: NoPreemption) -> str:
+    """Why nobody is preempted for a pod, in Kubernetes' words."""
+    if why.code is not PreemptionCode.UNAVAILABLE:
+        return say(why.code)
+    counts = Counter({say(code): count for code, count in why.counts.items()})
+    for reason, count in why.reasons.items():
+        counts[node_reason(reason)] += count
+    listed = sorted(say(Phrase.SOME_NODES, count=count, why=text) for text, count in counts.items())
+    return say(Phrase.ALL_NODES if listed else Phrase.NO_NODES, nodes=why.nodes, why=", ".join(listed))
+
+
+def preempted_for(scheduler: str) -> str:
+    """That a pod ends for another one, in its condition."""
+    return say(Phrase.PREEMPTED_FOR, scheduler=scheduler)
+
+
+def preempted_by(uid: str, node: str) -> str:
+    """The same in an event."""
+    return say(Phrase.PREEMPTED_BY, uid=uid, node=node)
 
 
 def bound(namespace: str, pod: str, node: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from dray.api.disruption import budgets_of
 from dray.api.errors import InternalError, TooManyRequests
 from dray.api.podclaims import is_finished
 from dray.api.resources import BY_TYPE
-from dray.api.selectors import label_selector
 from dray.api.types.core import Pod
 from dray.api.types.policy import PodDisruptionBudget
 from dray.apiserver.read.storage import Storage, written
@@ -59,7 +59,7 @@ class Budgets:
 
     def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
         budgets = cast("list[PodDisruptionBudget]", list(self._storage.list(_BUDGETS, pod.metadata.namespace)))
-        return [b for b in budgets if label_selector(b.spec.selector).matches(pod.metadata.labels)]
+        return [*budgets_of(pod, budgets)]
 
     async def _write(self, budget: PodDisruptionBudget, charged: PodDisruptionBudget, awaited: bool) -> None:
         meta = budget.metadata

@@ -192,6 +192,7 @@ CLUSTER_ROLES: dict[str, tuple[Rule, ...]] = {
         rule(("create",), CORE, "bindings", "pods/binding"),
         rule(CHANGE, CORE, "pods/status"),
         rule(READ, APPS, "replicasets"),
+        rule(READ, POLICY, "poddisruptionbudgets"),
         rule(READ, SCHEDULING, "podgroups", "priorityclasses", "workloads"),
         rule(CHANGE, SCHEDULING, "podgroups/status"),
         rule(READ, DRA, "deviceclasses", "devicetaintrules", "resourceclaimtemplates", "resourceslices"),

@@ -1,0 +1,129 @@
+"""Who may be preempted for a pod, in the order of importance, and whose end would violate a disruption budget.
+
+A victim is one pod, or all placed pods of a PodGroup with `disruptionMode.all`. Pure. Left out: whose end would help
+(`preemption`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+from dray.api.disruption import budgets_of
+from dray.api.times import parse_timestamp
+from dray.api.types.core import Pod
+from dray.api.types.policy import PodDisruptionBudget
+from dray.api.types.scheduling import PodGroup
+from dray.core.objects import ObjectLookup
+from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod
+
+FindBudgets = Callable[[str], Iterable[PodDisruptionBudget]]  # by namespace
+
+
+def priority_of(pod: Pod) -> int:
+    return pod.spec.priority or 0
+
+
+@dataclass(frozen=True)
+class Victim:
+    """Pods that are preempted together or not at all. `pods` is never empty."""
+
+    pods: tuple[Pod, ...]
+    priority: int
+    is_group: bool = False
+
+    @property
+    def key(self) -> str:
+        """The uid of the first pod, which no other victim has."""
+        return self.pods[0].metadata.uid
+
+    @cached_property
+    def started(self) -> float:
+        """When the first of the pods started; infinity if none has."""
+        return min(map(_started, self.pods))
+
+    @property
+    def importance(self) -> tuple[object, ...]:
+        """Sorts the most important victim first."""
+        return -self.priority, not self.is_group, -len(self.pods), self.started, self.key
+
+
+def _started(pod: Pod) -> float:
+    return parse_timestamp(pod.status.startTime) if pod.status.startTime else inf
+
+
+class VictimFinder:
+    """Finds the victims that there are for a pod or a group of a priority."""
+
+    def __init__(self, objects: ObjectLookup, table: NodeTable, is_leaving: Callable[[Pod], bool]) -> None:
+        self._objects = objects
+        self._table = table
+        self._is_leaving = is_leaving
+
+    def on(self, infos: Iterable[NodeInfo], priority: int) -> list[Victim]:
+        """The victims with a pod on one of these nodes, the most important first.
+
+        Pods that were promised a node and are not bound yet are none, nor are pods that are leaving already.
+        """
+        found: dict[str, Victim] = {}
+        seen: set[str] = set()
+        for info in infos:
+            for placed in info.pods.values():
+                if placed.pod.metadata.uid not in seen and (victim := self._victim(placed)) is not None:
+                    seen.update(pod.metadata.uid for pod in victim.pods)
+                    if victim.priority < priority:
+                        found[victim.key] = victim
+        return sorted(found.values(), key=lambda victim: victim.importance)
+
+    def leaving(self, infos: Iterable[NodeInfo]) -> list[Pod]:
+        """The pods on these nodes that were preempted and are not gone yet."""
+        pods = (placed.pod for info in infos for placed in info.pods.values())
+        return [pod for pod in pods if self._is_leaving(pod)]
+
+    def _victim(self, placed: PlacedPod) -> Victim | None:
+        pod = placed.pod
+        if not self._may_go(placed):
+            return None
+        group = self._objects.group_of(pod)
+        if group is None:
+            return Victim((pod,), priority_of(pod))
+        priority = group.spec.priority if group.spec.priority is not None else priority_of(pod)
+        if not _goes_as_a_whole(group):
+            return Victim((pod,), priority)
+        members = self._objects.members(group.metadata.namespace, group.metadata.name)
+        known = (self._table.placed_pod(member.metadata.uid) for member in members)
+        whole = [other.pod for other in known if other is not None and self._may_go(other)]
+        return Victim(tuple(sorted(whole, key=lambda pod: pod.metadata.uid)), priority, is_group=True)
+
+    def _may_go(self, placed: PlacedPod) -> bool:
+        return bool(placed.pod.spec.nodeName) and not self._is_leaving(placed.pod)
+
+
+def _goes_as_a_whole(group: PodGroup) -> bool:
+    mode = group.spec.disruptionMode
+    return mode is not None and mode.all is not None
+
+
+def violations(victims: Sequence[Victim], find: FindBudgets) -> dict[str, int]:
+    """By the key of a victim, how many of its pods would violate a budget if all victims went in this order.
+
+    A pod whose eviction was granted already counts for nothing.
+    """
+    allowed: dict[tuple[str, str], int] = {}
+    found: dict[str, int] = {}
+    for victim in victims:
+        count = 0
+        for pod in victim.pods:
+            is_over = False
+            for budget in budgets_of(pod, find(pod.metadata.namespace)):
+                if pod.metadata.name in budget.status.disruptedPods:
+                    continue
+                name = budget.metadata.namespace, budget.metadata.name
+                allowed[name] = left = allowed.get(name, budget.status.disruptionsAllowed) - 1
+                is_over |= left < 0
+            count += is_over
+        if count:
+            found[victim.key] = count
+    return found
