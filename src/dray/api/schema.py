@@ -15,6 +15,7 @@ import msgspec
 
 T = TypeVar("T")
 
+APPS, CORE = "io.k8s.api.apps.v1.", "io.k8s.api.core.v1."
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 SCHEMA = f"{EXTENSIONS}JSONSchemaProps"  # the schema of a custom resource
 # Parts of a schema that are a schema, or something else in place of one: JSON writes the bare value.
@@ -67,6 +68,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     kinds: tuple[tuple[str, str, str], ...] = msgspec.field(name="gvk", default=())
     map_type: str = msgspec.field(name="mt", default="")
     open: bool = False  # of a custom resource: members that the schema does not know are kept
+    # Constraints that Kubernetes checks in code, in its order: the name of a field, and what holds for it.
+    steps: tuple[tuple[str, ...], ...] = msgspec.field(name="k", default=())
     inlined: tuple[str, ...] = msgspec.field(name="in", default=())  # Go structs that JSON inlines, outermost first
 
 

@@ -15,16 +15,25 @@ from dray.api.constraints.compiler import checker, suspicion
 from dray.api.errors import FieldError
 from dray.api.paths import Path
 
-__all__ = ["judged"]
+__all__ = ["checked", "judged"]
 
 
 def judged(message: str, value: Any, old: Any = None, path: Path | None = None) -> list[FieldError]:
     """Returns what the constraints of a message find wrong with a value; `old` is the value that it replaces, or None."""
-    suspects = suspicion(message)
+    return _judged(message, value, old, path, in_code=False)
+
+
+def checked(message: str, value: Any, path: Path) -> list[FieldError]:
+    """Returns what the constraints of a message that Kubernetes checks in code find wrong with a value."""
+    return _judged(message, value, None, path, in_code=True)
+
+
+def _judged(message: str, value: Any, old: Any, path: Path | None, *, in_code: bool) -> list[FieldError]:
+    suspects = suspicion(message, in_code)
     if suspects is None or not suspects(value, old):
         return []
     found: list[FieldError] = []
-    check = checker(message)
+    check = checker(message, in_code)
     assert check is not None  # there are both functions or none
     check(value, old, path, found.append)
     return found

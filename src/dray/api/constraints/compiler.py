@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -37,10 +37,12 @@ _USED = {
 # words of the constraint, `{p}` the path.
 _SCALARS = {
     "enum": ("{x} in {n}", "unsupported({p}, {x}, {n})"),
+    "least": ("{x} >= {n[0]}", 'invalid({p}, {x}, "{n[1]}")'),
     "maxBytes": ("len({x}.encode()) <= {n}", "too_long({p}, {n})"),
     "maxLength": ("len({x}) <= {n}", 'too_long({p}, {n}, "characters")'),
     "maximum": ("{x} <= {n}", 'invalid({p}, {x}, "must be less than or equal to {n}")'),
     "minimum": ("{x} >= {n}", 'invalid({p}, {x}, "must be greater than or equal to {n}")'),
+    "range": ("{n[0]} <= {x} <= {n[1]}", 'invalid({p}, {x}, "must be between {n[0]} and {n[1]}, inclusive")'),
 }
 
 
@@ -52,20 +54,25 @@ class _Tag(NamedTuple):
 
 
 @cache
-def checker(message: str) -> Checker | None:
-    """The function that tells what is wrong with a message, or None if nothing is to be judged."""
-    return _Compiler(message, quick=False).made() if message in _judged_messages() else None
+def checker(message: str, in_code: bool = False) -> Checker | None:
+    """The function that tells what is wrong with a message, or None if nothing is to be judged.
+
+    The constraints are those of the schema, or those that Kubernetes checks `in_code`.
+    """
+    return _Compiler(message, in_code, quick=False).made() if message in _judged_messages(in_code) else None
 
 
 @cache
-def suspicion(message: str) -> Suspicion | None:
+def suspicion(message: str, in_code: bool = False) -> Suspicion | None:
     """The function that tells whether anything may be wrong with a message: most objects are valid, and need no paths."""
-    return _Compiler(message, quick=True).made() if message in _judged_messages() else None
+    return _Compiler(message, in_code, quick=True).made() if message in _judged_messages(in_code) else None
 
 
 @cache
-def _judged_messages() -> frozenset[str]:
+def _judged_messages(in_code: bool) -> frozenset[str]:
     """The messages that have constraints, themselves or below."""
+    if in_code:
+        return frozenset(name for name, message in schema.table().items() if message.steps)
     found = {name for name, message in schema.table().items() if any(f.constraints for f in message.fields.values())}
     users: dict[str, set[str]] = {}
     for name, message in schema.table().items():
@@ -97,36 +104,43 @@ class _Field(NamedTuple):
     @property
     def empty(self) -> str:
         """An expression that tells whether the field was left out; empty if it is always there."""
-        if self.field.is_list or self.field.is_map:
-            return "not x"
-        if self.field.pointer:
+        if self.field.pointer and not self.field.is_list and not self.field.is_map:
             return "x is None"
-        return "" if self.field.reference else "not x"
+        return "" if self.field.type == "intstr" or self.field.type.startswith("ref:") else "not x"
 
 
 class _Compiler:
     """Writes a function of one message; a `quick` one returns True at the first thing that may be wrong."""
 
-    def __init__(self, message: str, *, quick: bool) -> None:
+    def __init__(self, message: str, in_code: bool, *, quick: bool) -> None:
         self._message = message
+        self._in_code = in_code
         self._quick = quick
         self._names: dict[str, Any] = dict(_USED)
         self._lines = ["def judge(v, o):" if quick else "def judge(v, o, p, out):"]
 
     def made(self) -> Any:
         message = schema.message(self._message)
+        steps = message.steps
+        if not self._in_code:
+            numbered = sorted(message.fields.items(), key=lambda item: item[1].number)
+            steps = tuple((name, *column.constraints) for name, column in numbered)
         fields = []
-        for name, column in sorted(message.fields.items(), key=lambda item: item[1].number):
+        for name, *tags in steps:
             path = f"Path({name!r})" if message.kinds else f"(p / {name!r})"
-            fields.append(_Field(name, _attribute(name), column, _parsed(column.constraints), path))
+            fields.append(_Field(name, _attribute(name), message.fields[name], _parsed(tags), path))
         self._union([field for field in fields if field.has("unionMember")])
         for field in fields:
-            if field.tags or field.field.reference in _judged_messages():
+            if field.tags or self._is_judged(field):
                 self._judge(field)
         self._line(1, "return False")
         source = compile("\n".join(self._lines), f"<constraints of {self._message}>", "exec")
         exec(source, self._names)  # written above, from the schema alone
         return self._names["judge"]
+
+    def _is_judged(self, field: _Field) -> bool:
+        """Whether a field holds messages that are judged, too."""
+        return field.field.reference in _judged_messages(self._in_code)
 
     def _line(self, depth: int, text: str) -> None:
         self._lines.append("    " * depth + text)
@@ -159,7 +173,7 @@ class _Compiler:
         depth = self._ends(2, field)
         start = len(self._lines)
         self._value(depth, field)
-        if field.field.reference in _judged_messages():
+        if self._is_judged(field):
             self._below(depth, field)
         if len(self._lines) == start:
             self._line(depth, "pass")
@@ -175,8 +189,13 @@ class _Compiler:
                 wrong, text = checks.SET_ONCE[rule]
                 condition = f"o is not None and {wrong.format(old=f'checks.is_set(o.{field.attribute})')}"
                 ends.append((condition, f"out(invalid({field.path}, None, {text!r}))"))
-        if field.empty:
-            ends.append((field.empty, f"out(required({field.path}))" if field.has("required") else "pass"))
+        # An empty word is none of the words, a zero may be too little, and no port is 0.
+        always = self._in_code and not field.field.pointer and not field.has("required")
+        always &= field.has("enum") or field.has("least") or _Tag("format", "port") in field.tags
+        if field.empty and not always:
+            details = "".join(f", {detail!r}" for detail in field.values("required") if detail)
+            told = f"out(required({field.path}{details}))" if field.has("required") else "pass"
+            ends.append((field.empty, told))
         limits = field.values("maxItems")
         ends += [(f"len(x) > {limit}", f"out(too_many({field.path}, len(x), {limit}))") for limit in limits]
         for number, (condition, then) in enumerate(ends):
@@ -209,7 +228,11 @@ class _Compiler:
             check = self._constant(FORMATS[tag.value])
             self._line(depth + 1, self._tell(f"for e in {check}({x}, {path}): out(e)"))
         elif tag.name in _SCALARS:
-            number = repr(tuple(tag.value.split("|"))) if tag.name == "enum" else tag.value
+            number: Any = tag.value
+            if tag.name == "enum":
+                number = repr(tuple(tag.value.split("|")))
+            elif tag.name in ("least", "range"):
+                number = tag.value.split(":" if tag.name == "least" else ",", 1)
             right, error = (text.format(x=x, n=number, p=path) for text in _SCALARS[tag.name])
             self._line(depth, f"if not ({right}): {self._tell(f'out({error})')}")
 
@@ -217,7 +240,7 @@ class _Compiler:
         """Write the judgement of the message, or messages, that a field holds."""
         call = self._constant(None)
         of = suspicion if self._quick else checker
-        self._names[call] = _deferred(self._names, call, field.field.reference, of)
+        self._names[call] = _deferred(self._names, call, field.field.reference, partial(of, in_code=self._in_code))
         old = f"o.{field.attribute}"
         if not field.field.is_list and not field.field.is_map:
             self._called(depth, call, "x", f"{old} if o is not None else None", field.path)

@@ -9,6 +9,7 @@ from functools import cache
 from dray.api import names
 from dray.api.errors import FieldError, invalid, too_long
 from dray.api.paths import Path
+from dray.api.quantity import Quantity
 from dray.api.remembered import remembered
 
 Format = Callable[[str, Path], Iterator[FieldError]]
@@ -84,7 +85,34 @@ def at_most_bytes(text: str, limit: int, path: Path) -> Iterator[FieldError]:
         yield too_long(path, limit)
 
 
+def port(value: int | str, path: Path) -> Iterator[FieldError]:
+    """A port of a container, by its number or by its name."""
+    for complaint in names.port_number(value) if isinstance(value, int) else names.port_name(value):
+        yield invalid(path, value, complaint)
+
+
+def trimmed(text: str, path: Path) -> Iterator[FieldError]:
+    if text.strip() != text:
+        yield invalid(path, text, "must not have leading or trailing whitespace")
+
+
+def amount(text: str, path: Path) -> Iterator[FieldError]:
+    """A quantity that is not negative."""
+    if Quantity.parse(text).sign < 0:
+        yield invalid(path, text, "must be greater than or equal to 0")
+
+
 FORMATS: Mapping[str, Format] = {
+    "amount": amount,
+    "trimmed": trimmed,
+    # What Kubernetes checks in code has other names here, and other words for lengths.
+    "config-key": _named(names.config_key),
+    "env-name": _named(names.env_name),
+    "label": _named(names.label),
+    "port": port,
+    "port-name": _named(names.port_name),
+    "qualified-name": _named(names.qualified_name),
+    "subdomain": _named(names.subdomain),
     "k8s-extended-resource-name": extended_resource,
     "k8s-label-key": _named(names.qualified_name),
     "k8s-long-name": _named(names.long_name),
@@ -101,4 +129,6 @@ FORMATS: Mapping[str, Format] = {
 def is_format(name: str) -> Callable[[str], bool]:
     """The function that tells whether a text has a format; the same few texts are asked about over and over."""
     check, nowhere = FORMATS[name], Path("")
+    if name == "port":  # numbers are not texts, and judged quickly
+        return lambda value: next(check(value, nowhere), None) is None
     return remembered(1024)(lambda text: next(check(text, nowhere), None) is None)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.paths import SPEC, STATUS, Path
 from dray.api.quantity import Quantity
 from dray.api.types import autoscaling
 from dray.api.validation.containers import resource_name
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, each, named, one_of, required_name
+from dray.api.validation.lists import Errors, each, named, required_name
 
+_V2 = "io.k8s.api.autoscaling.v2."
 _METRICS = {
     "ContainerResource": "containerResource",
     "External": "external",
@@ -22,17 +24,12 @@ _METRICS = {
 }
 _SOURCES = ("object", "external", "pods", "resource", "containerResource")  # the first that is there is looked at
 _TARGETS = ("AverageValue", "Utilization", "Value")
-_SELECT_POLICIES = ("Disabled", "Max", "Min")
-_POLICIES = ("Percent", "Pods")
-_WINDOW_MAX = 3600
-_PERIOD_MAX = 1800
 
 
 def update_autoscaler_status(
     autoscaler: autoscaling.HorizontalPodAutoscaler, old: autoscaling.HorizontalPodAutoscaler, context: Context
 ) -> Errors:
-    for field in ("currentReplicas", "desiredReplicas"):
-        yield from at_least(getattr(autoscaler.status, field), 0, STATUS / field)
+    yield from checked(f"{_V2}HorizontalPodAutoscalerStatus", autoscaler.status, STATUS)
 
 
 def check_autoscaler(autoscaler: autoscaling.HorizontalPodAutoscaler, context: Context) -> Errors:
@@ -43,10 +40,7 @@ def check_autoscaler(autoscaler: autoscaling.HorizontalPodAutoscaler, context: C
     yield from _api_version(spec.scaleTargetRef.apiVersion, SPEC / "scaleTargetRef" / "apiVersion")
     yield from each(spec.metrics, SPEC / "metrics", _metric)
     if spec.behavior is not None:
-        for direction in ("scaleUp", "scaleDown"):
-            rules = getattr(spec.behavior, direction)
-            if rules is not None:
-                yield from _rules(rules, SPEC / "behavior" / direction)
+        yield from checked(f"{_V2}HorizontalPodAutoscalerBehavior", spec.behavior, SPEC / "behavior")
 
 
 def _reference(reference: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
@@ -128,24 +122,3 @@ def _targets(target: autoscaling.MetricTarget, kind: str, path: Path) -> Errors:
         yield required(path / "averageValue", f"must set either {either}")
     elif kind == "external" and value is not None and average is not None:
         yield forbidden(path / "value", "may not set both a target value for metric and a per-pod target")
-
-
-def _rules(rules: autoscaling.HPAScalingRules, path: Path) -> Errors:
-    window = rules.stabilizationWindowSeconds
-    if window is not None and not 0 <= window <= _WINDOW_MAX:
-        bound = "greater than or equal to zero" if window < 0 else f"less than or equal to {_WINDOW_MAX}"
-        yield invalid(path / "stabilizationWindowSeconds", window, f"must be {bound}")
-    yield from one_of(rules.selectPolicy, _SELECT_POLICIES, path / "selectPolicy")
-    if rules.tolerance is not None and Quantity.parse(rules.tolerance).sign < 0:
-        yield invalid(path / "tolerance", rules.tolerance, "must be greater than or equal to 0")
-    if not rules.policies:
-        yield required(path / "policies", "must specify at least one Policy")
-    for index, policy in enumerate(rules.policies):
-        here = path / "policies" / index
-        yield from one_of(policy.type, _POLICIES, here / "type")
-        if policy.value <= 0:
-            yield invalid(here / "value", policy.value, "must be greater than zero")
-        if policy.periodSeconds <= 0:
-            yield invalid(here / "periodSeconds", policy.periodSeconds, "must be greater than zero")
-        elif policy.periodSeconds > _PERIOD_MAX:
-            yield invalid(here / "periodSeconds", policy.periodSeconds, f"must be less than or equal to {_PERIOD_MAX}")

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required, too_many, unsupported
 from dray.api.paths import SPEC, STATUS, Path
 from dray.api.types import resource
@@ -20,11 +21,9 @@ ALTERNATIVES_MAX = 8
 RESERVATIONS_MAX = 256
 DEVICE_CONDITIONS_MAX = 8
 DEVICE_DATA_MAX = 10 * 1024
-INTERFACE_NAME_MAX = 256
-HARDWARE_ADDRESS_MAX = 128
 IPS_MAX = 16
+_RESERVATION = "io.k8s.api.resource.v1.ResourceClaimConsumerReference"
 MODES = ("All", "ExactCount")
-SOURCES = ("FromClaim", "FromClass")
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
 _NO_ALTERNATIVES = "; `firstAvailable` is ignored while the feature gate DRAPrioritizedList is off"
@@ -80,7 +79,7 @@ def claim_spec(spec: resource.ResourceClaimSpec, path: Path, context: Context) -
     yield from each(within(claim.constraints, devices.LIST_MAX), path_devices / "constraints", constraint)
     yield from each(within(claim.config, devices.LIST_MAX), path_devices / "config", config)
     if spec.reservedFor is not None:
-        yield from _reservation(spec.reservedFor, path / "reservedFor")
+        yield from checked(_RESERVATION, spec.reservedFor, path / "reservedFor")
 
 
 def request_names(claim: resource.DeviceClaim) -> Requests:
@@ -224,8 +223,7 @@ def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceCla
 def _reservations(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, deleting: bool) -> Errors:
     path = STATUS / "reservedFor"
     for index, item in enumerate(within(status.reservedFor, RESERVATIONS_MAX)):
-        if not (item.resource and item.name and item.uid):
-            yield from _reservation(item, path / index)
+        yield from checked(_RESERVATION, item, path / index)
     if (
         deleting
         and status.allocation is not None
@@ -233,12 +231,6 @@ def _reservations(status: resource.ResourceClaimStatus, before: resource.Resourc
     ):
         text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
         yield forbidden(path, text)
-
-
-def _reservation(reference: resource.ResourceClaimConsumerReference, path: Path) -> Errors:
-    for field in ("resource", "name", "uid"):
-        if not getattr(reference, field):
-            yield required(path / field)
 
 
 def _allocation(allocation: resource.AllocationResult, path: Path, known: Requests) -> Errors:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, invalid, required
 from dray.api.paths import Path
 from dray.api.types import meta
-from dray.api.validation.lists import Errors, one_of, required_name
+from dray.api.validation.lists import Errors
 
 STATUSES = ("False", "True", "Unknown")
 REASON_MAX = 1024
@@ -27,12 +27,7 @@ def conditions(items: Sequence[meta.Condition], path: Path) -> Errors:
 
 
 def _condition(item: meta.Condition, path: Path) -> Errors:
-    yield from required_name(item.type, path / "type", names.qualified_name, "must be set")
-    yield from one_of(item.status, STATUSES, path / "status")
-    if item.observedGeneration < 0:
-        yield invalid(path / "observedGeneration", item.observedGeneration, "must be greater than or equal to zero")
-    if not item.lastTransitionTime:
-        yield required(path / "lastTransitionTime", "must be set")
+    yield from checked("io.k8s.apimachinery.pkg.apis.meta.v1.Condition", item, path)
     yield from _reason(item.reason, path / "reason")
     if len(item.message) > MESSAGE_MAX:
         yield invalid(path / "message", item.message, f"must be no more than {MESSAGE_MAX} characters")

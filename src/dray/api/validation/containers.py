@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, too_many, unsupported
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
+from dray.api.schema import CORE
 from dray.api.types import core
 from dray.api.validation.downward import ENV_FIELDS, container_resource, pod_field
 from dray.api.validation.filepaths import descending
-from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of
+from dray.api.validation.lists import Errors, each, named, required_name, required_one_of
 from dray.api.validation.probes import PROBES, handler, probe
 from dray.api.validation.security import container_security, propagation
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
-_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
-_RESTART_OPERATORS = ("In", "NotIn")
-_RESTART_RULES_MOST, _EXIT_CODES_MOST = 20, 255  # Kubernetes' numbers
+_RESTART_RULES_MOST = 20  # Kubernetes' number
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _ANY_RESOURCES = frozenset(
     {
@@ -50,12 +49,7 @@ def container(
     volumes: Mapping[str, core.Volume],
     host_network: bool,
 ) -> Errors:
-    yield from required_name(value.name, path / "name", names.label)
-    if not value.image:
-        yield required(path / "image")
-    elif value.image.strip() != value.image:
-        yield invalid(path / "image", value.image, "must not have leading or trailing whitespace")
-    yield from required_one_of(value.terminationMessagePolicy, MESSAGE_POLICIES, path / "terminationMessagePolicy")
+    yield from checked(f"{CORE}{type(value).__name__}", value, path)
     yield from _ports(value.ports, path / "ports", host_network)
     yield from each(value.env, path / "env", _env)
     yield from _mounts(value, path, volumes)
@@ -104,18 +98,8 @@ def restarts(value: core.Container, path: Path) -> Errors:
         yield required(path / "restartPolicy", "must specify restartPolicy when restart rules are used")
     if len(rules) > _RESTART_RULES_MOST:
         yield too_many(path / "restartPolicyRules", len(rules), _RESTART_RULES_MOST)
-    yield from each(rules, path / "restartPolicyRules", _restart_rule)
-
-
-def _restart_rule(rule: core.ContainerRestartRule, path: Path) -> Errors:
-    yield from one_of(rule.action, _RESTART_ACTIONS, path / "action")
-    codes = rule.exitCodes
-    if codes is None:
-        yield required(path / "exitCodes", "must be specified")
-        return
-    yield from one_of(codes.operator, _RESTART_OPERATORS, path / "exitCodes" / "operator")
-    if len(codes.values) > _EXIT_CODES_MOST:
-        yield too_many(path / "exitCodes" / "values", len(codes.values), _EXIT_CODES_MOST)
+    for index, rule in enumerate(rules):
+        yield from checked(f"{CORE}ContainerRestartRule", rule, path / "restartPolicyRules" / index)
 
 
 def _ports(ports: tuple[core.ContainerPort, ...], path: Path, host_network: bool) -> Errors:
@@ -160,8 +144,7 @@ def _env(variable: core.EnvVar, path: Path) -> Errors:
     for name in ("configMapKeyRef", "secretKeyRef"):
         reference = getattr(source, name)
         if reference is not None:
-            yield from required_name(reference.name, here / name / "name", names.subdomain)
-            yield from required_name(reference.key, here / name / "key", names.config_key)
+            yield from checked(f"{CORE}{name[0].upper()}{name[1:-3]}Selector", reference, here / name)
 
 
 def _mounts(value: core.Container | core.EphemeralContainer, path: Path, volumes: Mapping[str, core.Volume]) -> Errors:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dray.api import names
+from dray.api.constraints.formats import port as target_port
 from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
 from dray.api.paths import METADATA, SPEC, Path
 from dray.api.quantity import Quantity
@@ -18,7 +19,6 @@ from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, each, named, one_of, required_name, required_one_of, unchanged
 from dray.api.validation.metadata import check_labels, finalizer_name
 from dray.api.validation.placement import TAINT_EFFECTS
-from dray.api.validation.probes import target_port
 from dray.api.validation.quotas import quota_scopes
 
 DATA_MAX = 1024 * 1024

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
-from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
+from dray.api.errors import FieldError, duplicate, invalid, required, too_long, too_many, unsupported
 from dray.api.names import Check, Complaints
 from dray.api.paths import Path
 from dray.api.written import as_written
@@ -94,29 +94,6 @@ def at_most(value: int | None, maximum: int, path: Path) -> Errors:
         yield invalid(path, value, f"must be less than or equal to {maximum}")
 
 
-def one_member(members: Mapping[str, object], path: Path) -> Errors:
-    """Exactly one of several fields must be set."""
-    chosen = [name for name, value in members.items() if value is not None and value != ()]
-    if len(chosen) == 1:
-        return
-    options = ", ".join(f"`{name}`" for name in members)
-    if not chosen:
-        yield invalid(path, "", f"must specify one of: {options}")
-    else:
-        yield invalid(path, f"{{{', '.join(chosen)}}}", f"must specify exactly one of: {options}")
-
-
 def unchanged(new: object, old: object, path: Path, shown: object = None) -> Errors:
     if new != old:
         yield invalid(path, shown, IMMUTABLE)
-
-
-def kept_items(new: Sequence[Any] | None, old: Sequence[Any] | None, path: Path) -> Errors:
-    """Named elements may change but neither come nor go."""
-    before, now = {item.name for item in old or ()}, {item.name for item in new or ()}
-    for index, item in enumerate(new or ()):
-        if item.name not in before:
-            yield forbidden(path / index, "item may not be added")
-    for item in old or ():
-        if item.name not in now:
-            yield forbidden(path, "item may not be removed")

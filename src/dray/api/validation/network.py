@@ -18,7 +18,6 @@ from dray.api.validation.placement import label_selector
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _ENDPOINTS_MAX = 1000
-_ADDRESSES_MAX = 100
 _PORTS_MAX = 20000
 _TOPOLOGY_MAX = 16
 _HINTS_MAX = 8

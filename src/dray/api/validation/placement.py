@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.paths import Path
+from dray.api.schema import CORE
 from dray.api.types import core, meta
 from dray.api.validation.lists import Errors, each, named, required_name
 from dray.api.validation.metadata import check_labels
@@ -116,11 +118,7 @@ def toleration(item: core.Toleration, path: Path) -> Errors:
 
 
 def spread_constraint(item: core.TopologySpreadConstraint, path: Path) -> Errors:
-    if item.maxSkew <= 0:
-        yield invalid(path / "maxSkew", item.maxSkew, "must be greater than zero")
-    yield from required_name(item.topologyKey, path / "topologyKey", names.qualified_name, "can not be empty")
-    if item.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
-        yield unsupported(path / "whenUnsatisfiable", item.whenUnsatisfiable, ("DoNotSchedule", "ScheduleAnyway"))
+    yield from checked(f"{CORE}TopologySpreadConstraint", item, path)
     yield from label_selector(item.labelSelector, path / "labelSelector")
 
 

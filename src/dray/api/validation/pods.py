@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import msgspec
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.paths import SPEC, STATUS, Path
+from dray.api.schema import CORE
 from dray.api.types import core, meta
 from dray.api.validation.containers import container, ephemeral_container, init_container, resources, restarts
 from dray.api.validation.context import Context
@@ -16,12 +18,9 @@ from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
 from dray.api.validation.metadata import check_labels, template_metadata
 from dray.api.validation.placement import affinity, neighbour_rules, spread_constraints, toleration
-from dray.api.validation.security import pod_security
 from dray.api.validation.volumes import volumes
 
-RESTART_POLICIES = ("Always", "OnFailure", "Never")
 POD_RESOURCES = ("cpu", "memory")
-DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 MIRROR = "kubernetes.io/config.mirror"  # the annotation of pods that a node reports rather than is given
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NEGATIVE = "must be a non-negative integer"
@@ -92,7 +91,7 @@ def _containers(spec: core.PodSpec, path: Path, more_volumes: tuple[core.Volume,
     if spec.resources is not None:
         yield from _pod_resources(spec.resources, path / "resources", claims)
     if spec.securityContext is not None:
-        yield from pod_security(spec.securityContext, path / "securityContext")
+        yield from checked(f"{CORE}PodSecurityContext", spec.securityContext, path / "securityContext")
 
 
 def _pod_resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:
@@ -107,23 +106,7 @@ def _pod_resources(value: core.ResourceRequirements, path: Path, claims: Mapping
 
 
 def _choices(spec: core.PodSpec, path: Path) -> Errors:
-    for field, options in (("restartPolicy", RESTART_POLICIES), ("dnsPolicy", DNS_POLICIES)):
-        value = getattr(spec, field)
-        if not value:
-            yield required(path / field)
-        elif value not in options:
-            yield unsupported(path / field, value, options)
-    for field in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
-        name = getattr(spec, field)
-        if name:
-            yield from named(name, path / field, names.subdomain)
-    for field in ("hostname", "subdomain"):
-        name = getattr(spec, field)
-        if name:
-            yield from named(name, path / field, names.label)
-    if spec.activeDeadlineSeconds is not None and not 1 <= spec.activeDeadlineSeconds <= _LONGEST_DEADLINE:
-        text = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
-        yield invalid(path / "activeDeadlineSeconds", spec.activeDeadlineSeconds, text)
+    yield from checked(f"{CORE}PodSpec", spec, path)
     yield from preemption_policy(spec.preemptionPolicy, path / "preemptionPolicy")
     for index, gate in enumerate(spec.readinessGates):
         yield from named(gate.conditionType, path / "readinessGates" / index / "conditionType", names.qualified_name)

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.constraints.formats import DRIVER_MAX, IDENTIFIER_MAX, fully_qualified
 from dray.api.errors import forbidden, invalid, not_found_value, required, too_long, too_many
 from dray.api.paths import SPEC, Path
@@ -71,10 +72,7 @@ def _spec(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | No
 
 def _pool(pool: resource.ResourcePool, path: Path) -> Errors:
     yield from devices.pool_name(pool.name, path / "name")
-    if pool.resourceSliceCount <= 0:
-        yield invalid(path / "resourceSliceCount", pool.resourceSliceCount, "must be greater than zero")
-    if pool.generation < 0:
-        yield invalid(path / "generation", pool.generation, "must be greater than or equal to zero")
+    yield from checked("io.k8s.api.resource.v1.ResourcePool", pool, path)
 
 
 def _place(spec: resource.ResourceSliceSpec) -> Errors:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dray.api.constraints import checked
 from dray.api.errors import invalid, required
 from dray.api.paths import SPEC, STATUS, Path
+from dray.api.schema import APPS
 from dray.api.types import apps, core, policy
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
@@ -12,11 +14,9 @@ from dray.api.validation.placement import label_selector
 from dray.api.validation.workloads import scaled, selected_template
 from dray.api.written import as_go
 
-_RETENTION = ("Retain", "Delete")
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 _IMMUTABLE = ("serviceName", "podManagementPolicy", "selector", "volumeClaimTemplates")
 _PARTS_OF_REPLICAS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-_COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
 
 
 # StatefulSet
@@ -27,15 +27,7 @@ def create_stateful_set(stateful_set: apps.StatefulSet, context: Context) -> Err
     if spec.podManagementPolicy not in ("OrderedReady", "Parallel"):
         yield invalid(SPEC / "podManagementPolicy", spec.podManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
     yield from _update_strategy(spec.updateStrategy, SPEC / "updateStrategy")
-    retention = spec.persistentVolumeClaimRetentionPolicy
-    if retention is not None:
-        path = SPEC / "persistentVolumeClaimRetentionPolicy"
-        for field in ("whenDeleted", "whenScaled"):
-            yield from one_of(getattr(retention, field), _RETENTION, path / field)
-    for field in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
-        yield from at_least(getattr(spec, field), 0, SPEC / field)
-    if spec.ordinals is not None:
-        yield from at_least(spec.ordinals.start, 0, SPEC / "ordinals" / "start")
+    yield from checked(f"{APPS}StatefulSetSpec", spec, SPEC)
     claimed = tuple(core.Volume(name=claim.metadata.name) for claim in spec.volumeClaimTemplates)
     yield from selected_template(spec.selector, spec.template, "statefulset", ("Always",), claimed)
 
@@ -49,8 +41,7 @@ def update_stateful_set(stateful_set: apps.StatefulSet, old: apps.StatefulSet, c
 
 def update_stateful_set_status(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
     status = stateful_set.status
-    for field in ("replicas", *_PARTS_OF_REPLICAS, "observedGeneration", "collisionCount"):
-        yield from at_least(getattr(status, field), 0, STATUS / field)
+    yield from checked(f"{APPS}StatefulSetStatus", status, STATUS)
     for field in _PARTS_OF_REPLICAS:
         if getattr(status, field) > status.replicas:
             yield invalid(STATUS / field, getattr(status, field), "cannot be greater than status.replicas")
@@ -97,8 +88,7 @@ def update_budget_status(
     budget: policy.PodDisruptionBudget, old: policy.PodDisruptionBudget, context: Context
 ) -> Errors:
     yield from conditions(budget.status.conditions, STATUS / "conditions")
-    for field in _COUNTS:
-        yield from at_least(getattr(budget.status, field), 0, STATUS / field)
+    yield from checked("io.k8s.api.policy.v1.PodDisruptionBudgetStatus", budget.status, STATUS)
 
 
 def check_budget(budget: policy.PodDisruptionBudget, context: Context) -> Errors:

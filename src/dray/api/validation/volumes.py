@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, forbidden, invalid, required
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
+from dray.api.schema import CORE
 from dray.api.types import core
 from dray.api.validation import downward
 from dray.api.validation.filepaths import file_mode, unreserved, without_backsteps
-from dray.api.validation.lists import Errors, each, named, one_of, required_name
+from dray.api.validation.lists import Errors, each, one_of, required_name
 
 _SOURCES = tuple(name for name in core.Volume.__struct_fields__ if name != "name")
 HOST_PATH_TYPES = (
@@ -28,16 +30,16 @@ HOST_PATH_TYPES = (
 )
 _SHORTEST_TOKEN = 600
 _LONGEST_TOKEN = 2**32
-# The fields of a source that must not be empty.
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    "secret": ("secretName",),
-    "configMap": ("name",),
-    "persistentVolumeClaim": ("claimName",),
-    "nfs": ("server", "path"),
-    "csi": ("driver",),
-    "iscsi": ("targetPortal", "iqn"),
-    "glusterfs": ("endpoints", "path"),
-    "image": ("reference",),
+# What a source cannot do without is a constraint of its message.
+_MESSAGES: Mapping[str, str] = {
+    "secret": f"{CORE}SecretVolumeSource",
+    "configMap": f"{CORE}ConfigMapVolumeSource",
+    "persistentVolumeClaim": f"{CORE}PersistentVolumeClaimVolumeSource",
+    "nfs": f"{CORE}NFSVolumeSource",
+    "csi": f"{CORE}CSIVolumeSource",
+    "iscsi": f"{CORE}ISCSIVolumeSource",
+    "glusterfs": f"{CORE}GlusterfsVolumeSource",
+    "image": f"{CORE}ImageVolumeSource",
 }
 
 
@@ -60,9 +62,8 @@ def _source(volume: core.Volume, path: Path) -> Errors:
         yield forbidden(path / name, "may not specify more than 1 volume type")
     for name in chosen[:1]:
         source = getattr(volume, name)
-        for field in _NEEDED.get(name, ()):
-            if not getattr(source, field):
-                yield required(path / name / field)
+        if message := _MESSAGES.get(name):
+            yield from checked(message, source, path / name)
         if check := _CHECKS.get(name):
             yield from check(source, path / name)
 
@@ -151,11 +152,6 @@ def _once(file: str, shown: str, seen: set[str], path: Path) -> Errors:
     seen.add(name)
 
 
-def _claim(source: core.PersistentVolumeClaimVolumeSource, path: Path) -> Errors:
-    if source.claimName:
-        yield from named(source.claimName, path / "claimName", names.subdomain)
-
-
 _CHECKS: Mapping[str, Callable[[Any, Path], Errors]] = {
     "hostPath": host_path,
     "emptyDir": _empty_dir,
@@ -163,5 +159,4 @@ _CHECKS: Mapping[str, Callable[[Any, Path], Errors]] = {
     "configMap": _keys,
     "downwardAPI": _downward,
     "projected": _projected,
-    "persistentVolumeClaim": _claim,
 }

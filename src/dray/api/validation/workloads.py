@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
 from dray.api import cron
+from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.paths import METADATA, SPEC, Path
+from dray.api.schema import APPS
 from dray.api.selectors import label_selector as matcher
 from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta
@@ -82,8 +84,7 @@ def create_deployment(deployment: apps.Deployment, context: Context) -> Errors:
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
     yield from selected_template(spec.selector, spec.template, "deployment", ("Always",))
     yield from _deployment_strategy(spec.strategy, SPEC / "strategy")
-    for field in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
-        yield from at_least(getattr(spec, field), 0, SPEC / field)
+    yield from checked(f"{APPS}DeploymentSpec", spec, SPEC)
     if spec.progressDeadlineSeconds is not None and spec.progressDeadlineSeconds <= spec.minReadySeconds:
         text = "must be greater than minReadySeconds"
         yield invalid(SPEC / "progressDeadlineSeconds", spec.progressDeadlineSeconds, text)
@@ -126,8 +127,7 @@ def scaled(value: int | str | None, path: Path) -> Errors:
 
 def create_replica_set(replica_set: apps.ReplicaSet, context: Context) -> Errors:
     spec = replica_set.spec
-    yield from at_least(spec.replicas, 0, SPEC / "replicas")
-    yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
+    yield from checked(f"{APPS}ReplicaSetSpec", spec, SPEC)
     yield from selected_template(spec.selector, spec.template, "replicaset", ("Always",))
 
 
@@ -145,8 +145,7 @@ def check_replication_controller(controller: core.ReplicationController, context
 def create_daemon_set(daemon_set: apps.DaemonSet, context: Context) -> Errors:
     spec = daemon_set.spec
     yield from selected_template(spec.selector, spec.template, "daemonset", ("Always",))
-    yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
-    yield from at_least(spec.revisionHistoryLimit, 0, SPEC / "revisionHistoryLimit")
+    yield from checked(f"{APPS}DaemonSetSpec", spec, SPEC)
     path, strategy = SPEC / "updateStrategy", spec.updateStrategy
     if strategy.type not in ("OnDelete", "RollingUpdate"):
         yield unsupported(path, as_go(strategy), ("RollingUpdate", "OnDelete"))
@@ -192,8 +191,7 @@ def update_job(job: batch.Job, old: batch.Job, context: Context) -> Errors:
 
 def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
     """What a job is to do, which a CronJob says of the jobs to come."""
-    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
-        yield from at_least(getattr(spec, field), 0, where / field)
+    yield from checked("io.k8s.api.batch.v1.JobSpec", spec, where)
     if spec.completionMode is not None and spec.completionMode not in _COMPLETION_MODES:
         yield unsupported(where / "completionMode", spec.completionMode, _COMPLETION_MODES)
     elif spec.completionMode == "Indexed" and spec.completions is None:
