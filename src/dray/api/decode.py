@@ -285,6 +285,7 @@ class _Slot(msgspec.Struct):
     nullable: bool  # an empty list is written as null
     go_type: str
     inlined: str  # what Go's path has before the field's name: the structs that JSON inlines
+    word: str  # the Go type of a single value
 
 
 class _Plan(msgspec.Struct):
@@ -295,7 +296,7 @@ class _Plan(msgspec.Struct):
     visited: dict[str, _Slot]
 
 
-_METADATA_SLOT = _Slot(f"ref:{META}ObjectMeta", "", f"{META}ObjectMeta", False, "v1.ObjectMeta", "")
+_METADATA_SLOT = _Slot(f"ref:{META}ObjectMeta", "", f"{META}ObjectMeta", False, "v1.ObjectMeta", "", "v1.ObjectMeta")
 _METADATA_HOLDER = _Plan("CustomResource", {}, {})
 
 
@@ -316,7 +317,9 @@ def _slot(field: schema.Field, inlined: Sequence[str] = ()) -> _Slot:
     nullable = field.is_list and bool(field.always) and bool(field.nil or not field.required)
     shape = field.type[0] if field.is_list or field.is_map else ""
     structs = "".join(f"{name}." for name in inlined[: len(field.via)])
-    return _Slot(field.element, shape, field.reference, nullable, _go_type(field.type), structs)
+    word = field.go or _go_type(field.element)
+    go_type = f"[]{word}" if field.go and shape else field.go or _go_type(field.type)
+    return _Slot(field.element, shape, field.reference, nullable, go_type, structs, word)
 
 
 @cache
@@ -528,11 +531,11 @@ def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: lis
     if value is None:
         return _ZERO[slot.type]
     if not isinstance(value, _ACCEPTED[slot.type]) or isinstance(value, bool) is not (slot.type == "bool"):
-        raise _WrongType(FORMAT_WRONG) if slot.type == "quantity" else _mismatch(plan, value, _go_type(slot.type))
+        raise _WrongType(FORMAT_WRONG) if slot.type == "quantity" else _mismatch(plan, value, slot.word)
     try:
         return _canonical(slot.type, value)
     except _WrongType as error:
-        raise error if str(error) else _mismatch(plan, value, _go_type(slot.type), shown=True) from None
+        raise error if str(error) else _mismatch(plan, value, slot.word, shown=True) from None
 
 
 def _walk_union(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:

@@ -39,6 +39,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
     map_type: str = msgspec.field(name="mt", default="")
     patch_strategy: str = msgspec.field(name="ps", default="")
     patch_key: str = msgspec.field(name="pk", default="")
+    go: str = ""  # of a text: its type in Go, which errors name
     constraints: tuple[str, ...] = msgspec.field(name="c", default=())  # read by `dray.api.constraints`
 
     @property
