@@ -41,8 +41,8 @@ def to_stored(
     """A request's tree in the stored form. `old` is the stored object that an update replaces."""
     if resource.custom is not None:
         return _custom(resource, resource.stored, tree)
-    if resource.to_stored is not None:
-        resource.to_stored(version, tree, old, workloads)
+    if convert := resource.to_stored.get(version):
+        convert(tree, old, workloads)
     tree["apiVersion"] = resource.home.api_version()
     return tree
 
@@ -53,8 +53,8 @@ def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
         tree = _custom(resource, version, tree)
         shape_custom(resource, version, tree)
         return tree
-    if resource.from_stored is not None:
-        resource.from_stored(version, tree)
+    if convert := resource.from_stored.get(version):
+        convert(tree)
     tree["apiVersion"] = resource.api_version(version)
     return tree
 

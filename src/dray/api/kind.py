@@ -50,7 +50,7 @@ NOW = object()  # as a default: the time of the request
 UpdateHook: TypeAlias = Callable[[Tree, Any], None]
 Renames: TypeAlias = tuple[tuple[str, str], ...]  # patterns of paths, and what replaces them
 # Makes a tree of a version a stored one; gets the stored object that an update replaces, and finds Workloads.
-ToStored: TypeAlias = "Callable[[str, Tree, Wire | None, WorkloadLookup | None], None]"
+ToStored: TypeAlias = "Callable[[Tree, Wire | None, WorkloadLookup | None], None]"
 
 DRA_DEPRECATED = {"v1beta1": "v1.35+, unavailable in v1.38+", "v1beta2": "v1.36+, unavailable in v1.39+"}
 UNUSED = "is stored, but no part of dray acts on it"
@@ -106,6 +106,9 @@ class Resource:
     has_status_at_creation: bool = False
     status_writes_metadata: bool = False  # kubelets annotate nodes, controllers mark pods
     conditional: tuple[str, ...] = ()  # versions through which an update must name the resourceVersion that it changes
+    is_created_by_update: bool = False  # an update of an object that does not exist creates it
+    is_returned_when_deleted: bool = False  # a deletion answers with the object instead of a Status
+    keeps_dependents: bool = False  # unless the deletion says otherwise: older than the garbage collector
     guards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # places, by the feature gate that guards them
     on_create: Callable[[Tree], None] | None = None
     on_update: Mapping[str, UpdateHook] = field(default_factory=dict)  # by subresource; "" is the object itself
@@ -115,8 +118,8 @@ class Resource:
     rules: KindRules = KindRules()  # noqa: RUF009  # immutable
     error_names: Mapping[str, Renames] = field(default_factory=dict)  # of fields, in errors to clients of a version
     # Conversion, where versions differ in more than their name.
-    to_stored: ToStored | None = None
-    from_stored: Callable[[str, Tree], None] | None = None
+    to_stored: Mapping[str, ToStored] = field(default_factory=dict)  # by version
+    from_stored: Mapping[str, Callable[[Tree], None]] = field(default_factory=dict)
     # What clients see.
     selectable: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)  # what field selectors may name
     not_selectable: str = "field label not supported: {field}"

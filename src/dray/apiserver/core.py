@@ -39,7 +39,7 @@ from dray.apiserver.streaming.options import ConnectOptions
 from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import Deletion
-from dray.apiserver.write.registry import CREATED_BY_UPDATE, Registry
+from dray.apiserver.write.registry import Registry
 from dray.apiserver.write.subresources import IssueToken, Subresources
 from dray.background import Background
 from dray.store import StoreError
@@ -208,7 +208,7 @@ class ApiServer:
     def _creates(self, request: Request) -> bool:
         """Whether an apply or an update finds nothing to change, and makes the object instead."""
         applies = request.verb == "patch" and request.options.patch_type == APPLY_PATCH
-        replaces = request.verb == "update" and request.resource.qualified in CREATED_BY_UPDATE
+        replaces = request.verb == "update" and request.resource.is_created_by_update
         if request.subresource or not (applies or replaces):
             return False
         return self.storage.get(request.resource, request.namespace, request.name) is None

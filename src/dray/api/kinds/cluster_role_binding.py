@@ -16,4 +16,5 @@ KIND = Resource(
     rules=KindRules("access.create_binding", "access.update_binding", own_metadata=True),
     defaults=BINDING_DEFAULTS,
     more_defaults=subject_groups,
+    is_created_by_update=True,
 )

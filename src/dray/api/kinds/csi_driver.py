@@ -36,4 +36,5 @@ KIND = Resource(
         "spec.preventPodSchedulingIfMissing": False,
         "spec.volumeLifecycleModes": ["Persistent"],
     },
+    is_returned_when_deleted=True,
 )

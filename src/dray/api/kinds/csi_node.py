@@ -21,4 +21,5 @@ KIND = Resource(
     ),
     conditional=("v1",),
     rules=KindRules("csi.create_node", "csi.update_node"),
+    is_returned_when_deleted=True,
 )

@@ -17,4 +17,5 @@ KIND = Resource(
     deprecated=DRA_DEPRECATED,
     rules=KindRules("device_kinds.create_class", "device_kinds.update_class", own_metadata=True),
     guards={"DRAExtendedResource": ("spec.extendedResourceName",)},
+    is_returned_when_deleted=True,
 )

@@ -30,4 +30,5 @@ KIND = Resource(
     deprecated={"v1": "v1.33+; use discovery.k8s.io/v1 EndpointSlice"},
     rules=KindRules("network.check_endpoints"),
     defaults={"subsets[].ports[].protocol": "TCP"},
+    is_created_by_update=True,
 )

@@ -65,11 +65,11 @@ _STORED_NAMES = {
 }
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
     rename(tree, _STORED_NAMES)
 
 
-def _from_stored(version: str, tree: Tree) -> None:
+def _from_stored(tree: Tree) -> None:
     rename(tree, {stored: new for new, stored in _STORED_NAMES.items()})
     for name in ("note", "reason", "reportingController", "reportingInstance", "type", "action"):
         if tree.get(name) == "":
@@ -98,6 +98,7 @@ KIND = Resource(
     ),
     rules=KindRules("core.create_event", "", name=names.path_segment),
     selectable=_CORE_FIELDS,
+    is_created_by_update=True,
 )
 ALIAS = Resource(
     "events.k8s.io",
@@ -108,6 +109,7 @@ ALIAS = Resource(
     alias_of=KIND,
     rules=KindRules("core.create_new_event", "", name=names.path_segment),
     selectable=_NEW_FIELDS,
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1": _to_stored},
+    from_stored={"v1": _from_stored},
+    is_created_by_update=True,
 )

@@ -46,9 +46,7 @@ def _is_processor(metric: Tree) -> bool:
     return resource.get("name") == "cpu" and target.get("averageUtilization") is not None
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
-    if version != "v1":
-        return
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
     before = tree_of(old)
     spec, old_spec = tree.setdefault("spec", {}), before.get("spec") or {}
     wanted = spec.pop("targetCPUUtilizationPercentage", None)
@@ -65,9 +63,7 @@ def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLo
         lend(status, before.get("status") or {}, ("currentMetrics", "conditions"))
 
 
-def _from_stored(version: str, tree: Tree) -> None:
-    if version != "v1":
-        return
+def _from_stored(tree: Tree) -> None:
     spec, status = tree.get("spec", {}), tree.get("status", {})
     spec.pop("behavior", None)
     for metric in filter(_is_processor, spec.pop("metrics", None) or ()):
@@ -105,6 +101,6 @@ KIND = Resource(
     rules=KindRules("autoscaling.check_autoscaler", subresources={"status": "autoscaling.update_autoscaler_status"}),
     defaults={"spec.minReplicas": 1},
     more_defaults=_defaults,
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1": _to_stored},
+    from_stored={"v1": _from_stored},
 )

@@ -96,4 +96,5 @@ KIND = Resource(
     on_create=_select_own_pods,
     selectable={"status.successful": lambda job: str(job.status.succeeded)},
     not_selectable='field label "{field}" not supported for Job',
+    keeps_dependents=True,
 )

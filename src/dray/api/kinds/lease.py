@@ -18,4 +18,5 @@ KIND = Resource(
     ),
     conditional=("v1",),
     rules=KindRules("core.check_lease"),
+    is_created_by_update=True,
 )

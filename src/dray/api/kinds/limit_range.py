@@ -30,4 +30,5 @@ KIND = Resource(
     ),
     rules=KindRules("cluster.create_limits", "cluster.update_limits", own_metadata=True),
     more_defaults=_defaults,
+    is_created_by_update=True,
 )

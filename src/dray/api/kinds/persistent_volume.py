@@ -56,4 +56,5 @@ KIND = Resource(
         "status.phase": "Pending",
     },
     on_create=_protect,
+    is_returned_when_deleted=True,
 )

@@ -67,4 +67,5 @@ KIND = Resource(
     ),
     defaults={"spec.volumeMode": "Filesystem", "status.phase": "Pending"},
     on_create=_create,
+    is_returned_when_deleted=True,
 )

@@ -210,4 +210,5 @@ KIND = Resource(
         "status.podIPs": lambda pod: ",".join(ip.ip for ip in pod.status.podIPs),
         "status.nominatedNodeName": attrgetter("status.nominatedNodeName"),
     },
+    is_returned_when_deleted=True,
 )

@@ -36,9 +36,7 @@ def _keep_priority(tree: Tree, old: scheduling.PodGroup) -> None:
     keep_priority(tree.setdefault("spec", {}), old.spec)
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
-    if version != "v1alpha1":
-        return
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
     spec, before = tree.get("spec", {}), tree_of(old).get("spec", {})
     workload = (spec.pop("workloadRef", None) or {}).get("name", "")
     template = (spec.pop("podGroupTemplateRef", None) or {}).get("name", "")
@@ -57,9 +55,7 @@ def _template_policy(workloads: WorkloadLookup | None, workload: str, template: 
     return None
 
 
-def _from_stored(version: str, tree: Tree) -> None:
-    if version != "v1alpha1":
-        return
+def _from_stored(tree: Tree) -> None:
     spec = tree.get("spec", {})
     reference = spec.pop("workloadRef", None) or {}
     for name, stored in (("workloadRef", "workloadName"), ("podGroupTemplateRef", "templateName")):
@@ -97,6 +93,6 @@ KIND = Resource(
     guards=group_guards("spec"),
     on_create=_create,
     on_update={"": _keep_priority},
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1alpha1": _to_stored},
+    from_stored={"v1alpha1": _from_stored},
 )

@@ -24,4 +24,5 @@ KIND = Resource(
     rules=KindRules("pods.check_pod_template"),
     more_defaults=template_defaults,
     guards=pod_guards("template.spec"),
+    is_returned_when_deleted=True,
 )

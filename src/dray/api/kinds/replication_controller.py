@@ -43,4 +43,5 @@ KIND = Resource(
     more_defaults=_defaults,
     guards=pod_guards("spec.template.spec"),
     selectable={"status.replicas": lambda controller: str(controller.status.replicas)},
+    keeps_dependents=True,
 )

@@ -82,14 +82,12 @@ def _is_guarded(allocation: resource.AllocationResult) -> bool:
     )
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
-    if version == "v1beta1":
-        unflatten(tree.get("spec", {}))
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+    unflatten(tree.get("spec", {}))
 
 
-def _from_stored(version: str, tree: Tree) -> None:
-    if version == "v1beta1":
-        flatten(tree.get("spec", {}))
+def _from_stored(tree: Tree) -> None:
+    flatten(tree.get("spec", {}))
 
 
 KIND = Resource(
@@ -119,6 +117,7 @@ KIND = Resource(
     guards=claim_guards("spec"),
     on_update={"status": _forget_devices},
     settles=_settles,
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1beta1": _to_stored},
+    from_stored={"v1beta1": _from_stored},
+    is_returned_when_deleted=True,
 )

@@ -13,14 +13,12 @@ def _defaults(tree: Tree) -> None:
     claim_defaults(tree.setdefault("spec", {}).setdefault("spec", {}))
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
-    if version == "v1beta1":
-        unflatten(tree.get("spec", {}).get("spec", {}))
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
+    unflatten(tree.get("spec", {}).get("spec", {}))
 
 
-def _from_stored(version: str, tree: Tree) -> None:
-    if version == "v1beta1":
-        flatten(tree.get("spec", {}).get("spec", {}))
+def _from_stored(tree: Tree) -> None:
+    flatten(tree.get("spec", {}).get("spec", {}))
 
 
 KIND = Resource(
@@ -35,6 +33,7 @@ KIND = Resource(
     error_names={"v1beta1": FLAT_NAMES},
     more_defaults=_defaults,
     guards=claim_guards("spec.spec"),
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1beta1": _to_stored},
+    from_stored={"v1beta1": _from_stored},
+    is_returned_when_deleted=True,
 )

@@ -37,9 +37,7 @@ _ONLY_STORED = ("partitionSummary", "shareableSummary", "validationError")
 _COUNTS = ("allocatedDevices", "availableDevices", "totalDevices", "unavailableDevices")
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
-    if version != "v1alpha1":
-        return
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
     stored = tree_of(old)
     lend(tree.get("spec", {}), stored.get("spec", {}), ("defaultPartitionTypeAttribute",))
     status = tree.get("status")
@@ -57,9 +55,7 @@ def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLo
         lend(pool, before.get(_pool_key(pool), {}), _ONLY_STORED)
 
 
-def _from_stored(version: str, tree: Tree) -> None:
-    if version != "v1alpha1":
-        return
+def _from_stored(tree: Tree) -> None:
     tree.get("spec", {}).pop("defaultPartitionTypeAttribute", None)
     status = tree.get("status")
     if not status:
@@ -120,6 +116,7 @@ KIND = Resource(
     },
     defaults={"spec.limit": 100},
     guards={"DRAPartitionableDevicesType": ("spec.defaultPartitionTypeAttribute",)},
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1alpha1": _to_stored},
+    from_stored={"v1alpha1": _from_stored},
+    is_returned_when_deleted=True,
 )

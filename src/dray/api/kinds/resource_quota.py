@@ -27,4 +27,5 @@ KIND = Resource(
         AGE,
     ),
     rules=KindRules("core.create_quota", "core.update_quota"),
+    is_returned_when_deleted=True,
 )

@@ -19,9 +19,7 @@ def _warnings(slice_: resource.ResourceSlice, old: resource.ResourceSlice | None
         yield f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
-    if version != "v1beta1":
-        return
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
     spec = tree.get("spec", {})
     for name in ("nodeName", "allNodes"):
         if not spec.get(name, True):
@@ -30,9 +28,7 @@ def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLo
         device.update(device.pop("basic", None) or {})
 
 
-def _from_stored(version: str, tree: Tree) -> None:
-    if version != "v1beta1":
-        return
+def _from_stored(tree: Tree) -> None:
     for device in tree.get("spec", {}).get("devices") or ():
         name = device.pop("name", "")
         basic = dict(device)
@@ -87,12 +83,13 @@ KIND = Resource(
         "DRAPartitionableDevicesType": ("spec.partitionTypeAttribute",),
     },
     warnings=_warnings,
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1beta1": _to_stored},
+    from_stored={"v1beta1": _from_stored},
     selectable={
         "spec.nodeName": lambda slice_: slice_.spec.nodeName or "",
         "spec.driver": attrgetter("spec.driver"),
         "spec.pool.name": attrgetter("spec.pool.name"),
     },
     not_selectable="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}",
+    is_returned_when_deleted=True,
 )

@@ -17,4 +17,5 @@ KIND = Resource(
         text("Created At", "metadata.creationTimestamp", UNKNOWN),
     ),
     rules=KindRules("access.create_role", "access.update_role", own_metadata=True),
+    is_created_by_update=True,
 )

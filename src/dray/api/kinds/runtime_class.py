@@ -29,4 +29,5 @@ KIND = Resource(
     conditional=("v1",),
     rules=KindRules("cluster.create_runtime", ""),
     warnings=_warnings,
+    is_created_by_update=True,
 )

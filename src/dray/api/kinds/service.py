@@ -102,4 +102,6 @@ KIND = Resource(
     on_create=_create,
     on_update={"": _keep_addresses},
     selectable={"spec.clusterIP": attrgetter("spec.clusterIP"), "spec.type": attrgetter("spec.type")},
+    is_returned_when_deleted=True,
+    is_created_by_update=True,
 )

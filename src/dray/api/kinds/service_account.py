@@ -18,4 +18,5 @@ KIND = Resource(
         number("Secrets", lambda account: len(account.secrets)),
         AGE,
     ),
+    is_returned_when_deleted=True,
 )

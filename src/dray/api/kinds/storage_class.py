@@ -32,4 +32,5 @@ KIND = Resource(
     ),
     rules=KindRules("csi.create_class", ""),
     defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+    is_returned_when_deleted=True,
 )

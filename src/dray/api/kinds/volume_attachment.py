@@ -24,4 +24,5 @@ KIND = Resource(
     ),
     conditional=("v1",),
     rules=KindRules("csi.create_attachment", "csi.update_attachment"),
+    is_returned_when_deleted=True,
 )

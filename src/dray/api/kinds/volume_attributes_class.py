@@ -20,4 +20,5 @@ KIND = Resource(
         AGE,
     ),
     rules=KindRules("csi.create_attributes_class", "csi.update_attributes_class", own_metadata=True),
+    is_returned_when_deleted=True,
 )

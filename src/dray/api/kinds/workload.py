@@ -10,9 +10,7 @@ from dray.api.types import scheduling
 from dray.api.wire import Tree, Wire
 
 
-def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
-    if version != "v1alpha1":
-        return
+def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -> None:
     spec, old_spec = tree.get("spec", {}), tree_of(old).get("spec", {})
     before = {template.get("name"): template for template in old_spec.get("podGroupTemplates") or ()}
     for template in spec.get("podGroupTemplates") or ():
@@ -21,9 +19,7 @@ def _to_stored(version: str, tree: Tree, old: Wire | None, workloads: WorkloadLo
     lend(spec, old_spec, ("compositePodGroupTemplates",))
 
 
-def _from_stored(version: str, tree: Tree) -> None:
-    if version != "v1alpha1":
-        return
+def _from_stored(tree: Tree) -> None:
     spec = tree.get("spec", {})
     for template in spec.get("podGroupTemplates") or ():
         policy_from_stored(template)
@@ -42,6 +38,6 @@ KIND = Resource(
     rules=KindRules("groups.create_workload", ""),
     error_names={"v1alpha1": ((r"\bschedulingPolicy", r"policy"),)},
     guards=group_guards("spec.podGroupTemplates[]"),
-    to_stored=_to_stored,
-    from_stored=_from_stored,
+    to_stored={"v1alpha1": _to_stored},
+    from_stored={"v1alpha1": _from_stored},
 )

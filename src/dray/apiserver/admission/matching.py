@@ -18,7 +18,7 @@ from dray.api.types.meta import LabelSelector, ObjectMeta
 from dray.api.wire import Wire, tree_of
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
-from dray.apiserver.wire.discovery import SCALE, SUBRESOURCES, Subresource
+from dray.apiserver.wire.discovery import Subresource, subresource
 
 OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
@@ -162,10 +162,8 @@ def _labels(state: Wire) -> Mapping[str, str]:
 
 def own_kind(request: AdmissionRequest) -> Subresource | None:
     """What says of which kind the object is, where that is not the resource's."""
-    if not request.subresource or request.subresource == "scale":  # which custom resources have, too
-        return SCALE if request.subresource else None
-    found = SUBRESOURCES.get(f"{request.resource.plural}/{request.subresource}")
-    return found if found is not None and found.kind else None
+    found = subresource(request.resource, request.subresource)
+    return found if found.kind else None
 
 
 def _kind(request: AdmissionRequest, version: str) -> dict[str, str]:

@@ -36,29 +36,24 @@ class Subresource(msgspec.Struct, frozen=True):
 
 
 DEFAULT_SUBRESOURCE = Subresource(READ_WRITE)
-SCALE = Subresource(READ_WRITE, "Scale", "autoscaling", "v1")
 SUBRESOURCES: dict[str, Subresource] = {
-    "pods/attach": Subresource(CONNECT, "PodAttachOptions"),
-    "pods/binding": Subresource(("create",), "Binding"),
-    "pods/eviction": Subresource(("create",), "Eviction", "policy", "v1"),
-    "pods/exec": Subresource(CONNECT, "PodExecOptions"),
-    "pods/log": Subresource(("get",)),
-    "pods/portforward": Subresource(CONNECT, "PodPortForwardOptions"),
-    "pods/proxy": Subresource(PROXY, "PodProxyOptions"),
-    "nodes/proxy": Subresource(PROXY, "NodeProxyOptions"),
-    "services/proxy": Subresource(PROXY, "ServiceProxyOptions"),
-    "namespaces/finalize": Subresource(("update",)),
-    "serviceaccounts/token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1"),
-    "deployments/scale": SCALE,
-    "replicasets/scale": SCALE,
-    "statefulsets/scale": SCALE,
-    "replicationcontrollers/scale": SCALE,
+    "attach": Subresource(CONNECT, "PodAttachOptions"),
+    "binding": Subresource(("create",), "Binding"),
+    "eviction": Subresource(("create",), "Eviction", "policy", "v1"),
+    "exec": Subresource(CONNECT, "PodExecOptions"),
+    "finalize": Subresource(("update",)),
+    "log": Subresource(("get",)),
+    "portforward": Subresource(CONNECT, "PodPortForwardOptions"),
+    "scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
+    "token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1"),
 }
 
 
 def subresource(resource: Resource, name: str) -> Subresource:
     """What is known of a subresource."""
-    return SUBRESOURCES.get(f"{resource.plural}/{name}", DEFAULT_SUBRESOURCE)
+    if name == "proxy":
+        return Subresource(PROXY, f"{resource.kind}ProxyOptions")
+    return SUBRESOURCES.get(name, DEFAULT_SUBRESOURCE)
 
 
 def version_order(version: str) -> tuple[int, int, int]:

@@ -35,26 +35,10 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _POLICIES = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 _ATTEMPTS = 16
-# Kinds whose dependents are kept unless their deletion says otherwise: what they were before there was a collector.
-_ORPHANS_BY_DEFAULT = ("replicationcontrollers", "jobs.batch")
 _KEPT_PODS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
     "or set propagationPolicy=Orphan to suppress this warning"
 )
-# What is gone is shown once more for these; for others there is a Status.
-_RETURNED = frozenset(
-    {
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "podtemplates",
-        "pods",
-        "resourcequotas",
-        "serviceaccounts",
-        "services",
-    }
-)
-_RETURNED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
-_NOT_RETURNED = ("csistoragecapacities.storage.k8s.io", "devicetaintrules.resource.k8s.io")
 
 
 def gone_when_written(resource: Resource, obj: Wire) -> bool:
@@ -135,7 +119,7 @@ class Deletion:
             await self._admission.admit(admission)
             await self._admission.validate(admission)
         policy = request.options.propagation_policy
-        if not policy and resource.qualified in _ORPHANS_BY_DEFAULT:
+        if not policy and resource.keeps_dependents:
             policy = "" if FOREGROUND in old.metadata.finalizers else "Orphan"
             if resource.kind == "Job":
                 admission.warnings.append(_KEPT_PODS)
@@ -153,8 +137,7 @@ class Deletion:
 
 
 def _gone(resource: Resource, version: KeyVersion, warnings: list[str]) -> Answer:
-    returned = resource.qualified in _RETURNED or resource.group in _RETURNED_GROUPS
-    if returned and resource.qualified not in _NOT_RETURNED:
+    if resource.is_returned_when_deleted:
         return Answer(version=version, warnings=warnings)
     metadata = version.object.metadata
     details = {"name": metadata.name, "group": resource.group, "kind": resource.plural, "uid": metadata.uid}

@@ -66,14 +66,6 @@ Judge = Callable[[Resource, Wire, validation.Context], list[FieldError]]
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
-_RBAC = "rbac.authorization.k8s.io"
-CREATED_BY_UPDATE = frozenset(
-    {
-        *("endpoints", "events", "events.events.k8s.io", "leases.coordination.k8s.io", "limitranges", "services"),
-        *("runtimeclasses.node.k8s.io", f"roles.{_RBAC}", f"rolebindings.{_RBAC}"),
-        *(f"clusterroles.{_RBAC}", f"clusterrolebindings.{_RBAC}"),
-    }
-)
 
 
 class Registry:
@@ -191,7 +183,7 @@ class Registry:
             if attempt:
                 body = msgspec.json.decode(original)
             current = await self._current(request)
-            if current is None and request.resource.qualified in CREATED_BY_UPDATE and not request.subresource:
+            if current is None and request.resource.is_created_by_update and not request.subresource:
                 return await self.create(msgspec.structs.replace(request, body=body))
             request.is_large = _is_large(request, current)
             tree, warnings = await self._run(request, self._finish.read, request, body, current)
