@@ -48,6 +48,23 @@ def test_a_recording_is_asked(recording: str, manifest: str, capsys: pytest.Capt
     ]
 
 
+def test_who_would_be_preempted_is_told(recording: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def of(name: str, priority: int) -> Any:
+        tree = pod(name, 2)
+        return {**tree, "spec": {**tree["spec"], "priority": priority}}
+
+    full = write(tmp_path / "full.json", *(of(f"small-{n}", n) for n in range(2)))
+    more = str(tmp_path / "full-recording.json.gz")
+    assert main(["record", "-f", full, "-o", more]) == 0
+    wanted = write(tmp_path / "important.json", of("wanted", 10))
+    capsys.readouterr()
+    options = ["--recording", recording, "--recording", more]
+    assert main(["what-if", "-f", wanted, *options, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["preempted"] == [{"pod": "default/small-0", "by": "default/wanted"}]
+    assert found["pods"][0]["node"]
+
+
 @pytest.mark.wording
 def test_where_a_pod_finds_no_place_the_status_is_1(
     recording: str, manifest: str, capsys: pytest.CaptureFixture[str]

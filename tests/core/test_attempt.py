@@ -294,3 +294,46 @@ def test_many_rules_about_many_pods_are_judged_in_short_parts() -> None:
     assert decision.node == node_name(19)
     assert parts > 0
     assert longest < 0.03  # all at once took 0.06 s
+
+
+def test_packing_keeps_large_units_whole() -> None:
+    """Of three nodes with two cards in two partitions each, the partly used node, root and card come first."""
+    packs = SchedulerProfile(weights={"DevicePacking": 1})
+    scene = Scene(3)
+    for number in range(3):
+        for piece in _cards(node_name(number)):
+            scene.index.upsert_slice(piece)
+    part = one("device.attributes['gpu.example.com'].half")
+    nodes, cards = [], []
+    for number in range(6):
+        promise = scene.decide(pod(f"p{number}"), known_claim(f"c{number}", part), profile=packs)
+        assert promise.outcome is not None
+        nodes.append(promise.node)
+        cards += [id_.device[:6] for id_ in promise.outcome.devices[0]]
+    assert nodes[0] == nodes[1] == nodes[2] == nodes[3] != nodes[4] == nodes[5]
+    assert cards[:4] == ["card-0", "card-0", "card-1", "card-1"]
+    spread = Scene(3)
+    for number in range(3):
+        for piece in _cards(node_name(number)):
+            spread.index.upsert_slice(piece)
+    assert len({spread.decide(pod(f"p{n}"), known_claim(f"c{n}", part)).node for n in range(3)}) == 3
+
+
+def _cards(node: str) -> list[ResourceSlice]:
+    """Two cards on roots of their own, each in two halves."""
+    halves = [
+        {
+            "name": f"card-{card}-{half}",
+            "attributes": {"half": {"bool": True}, "resource.kubernetes.io/pcieRoot": {"string": f"pci{card}"}},
+            "consumesCounters": [{"counterSet": f"card-{card}", "counters": {"memory": {"value": "1"}}}],
+        }
+        for card in range(2)
+        for half in range(2)
+    ]
+    sets = [{"name": f"card-{card}", "counters": {"memory": {"value": "2"}}} for card in range(2)]
+    pool = {"node": node, "pool": node, "driver": "gpu.example.com", "count": 2}
+    trees = [
+        objects.resource_slice(f"{node}-counters", sharedCounters=sets, **pool),
+        objects.resource_slice(f"{node}-cards", *halves, **pool),
+    ]
+    return [msgspec.convert(tree, ResourceSlice) for tree in trees]

@@ -110,3 +110,26 @@ def test_the_filter_timeout_is_for_an_attempt_or_for_each_node() -> None:
     assert profile(filterTimeoutScope="Node").timeout_per_node
     with pytest.raises(ConfigurationError, match=r"args\.filterTimeoutScope: expected Attempt or Node, got 'Pod'"):
         profile(filterTimeoutScope="Pod")
+
+
+def test_preemption_is_turned_off_and_told_how_many_nodes_to_compare() -> None:
+    args = {"minCandidateNodesPercentage": 20, "minCandidateNodesAbsolute": 5}
+    off = {"schedulerName": "off", "plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
+    more = {"schedulerName": "more", "pluginConfig": [{"name": "DefaultPreemption", "args": args}]}
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    found = read({**head, "profiles": [off, more]})
+    assert not found.profiles["off"].preempts
+    profile = found.profiles["more"]
+    assert (profile.preempts, profile.candidate_percentage, profile.candidates) == (True, 20, 5)
+    assert found.warnings == ()
+    neither = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}
+    for wrong in (neither, {"minCandidateNodesAbsolute": -1}, {"minCandidateNodesPercentage": 101}):
+        with pytest.raises(ConfigurationError):
+            read({**head, "profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": wrong}]}]})
+
+
+def test_packing_is_off_unless_it_is_turned_on() -> None:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    on = {"schedulerName": "on", "plugins": {"score": {"enabled": [{"name": "DevicePacking"}]}}}
+    found = read({**head, "profiles": [{}, on]}).profiles
+    assert (found["default-scheduler"].weights["DevicePacking"], found["on"].weights["DevicePacking"]) == (0, 1)

@@ -109,7 +109,8 @@ async def test_a_victim_is_told_why_and_leaves_with_its_own_grace_period() -> No
         assert next(one.action for one in events if one.reason == "Preempted") == "Preempting"
         assert not waiting.spec.nodeName
         await let_go(c, "victim")
-        await placed(c, "p")
+        assert await placed(c, "p") == "node-0"
+        assert (await c.pod("p")).status.nominatedNodeName == ""
 
 
 async def test_pods_of_the_same_priority_and_those_that_do_not_help_stay() -> None:

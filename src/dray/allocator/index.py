@@ -9,7 +9,7 @@ Not thread-safe. Left out: watching the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from dray.allocator.budget import QUICK_SEARCH, UNLIMITED, Budget, OutOfSteps, S
 from dray.allocator.content import Content
 from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
+from dray.allocator.intactness import cost_of
 from dray.allocator.inventory import Inventory, Sight, StockChange
 from dray.allocator.layout import Layout
 from dray.allocator.outcome import Failed, Outcome, score
@@ -375,6 +376,10 @@ class Index:
         if sight.elsewhere or not all(stock.slice.spec.nodeName for stock in sight.stocks):
             return None
         return sight.view.layout, sight.usage()
+
+    def cost_of(self, node: str, devices: Collection[DeviceId]) -> float:
+        """How much of a node that is unused so far these devices would begin to use (`intactness.cost_of`)."""
+        return cost_of(self._inventory.sight(self.number(node)).stocks, devices)
 
     # What can be had.
 

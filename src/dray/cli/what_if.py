@@ -121,15 +121,19 @@ def asked(
     from dray.sim import changes, what_if
 
     change(args, trial)
-    moved = [pod for node in args.drain for pod in changes.drain(trial, node)]
-    trial.settle()
+    with what_if.preempting(trial) as preempted_first:
+        moved = [pod for node in args.drain for pod in changes.drain(trial, node)]
+        trial.settle()
     came_to = what_if.outcomes(trial, moved)
     count = what_if.how_many(trial, demand, args.at_most, is_late) if demand is not None and args.how_many else None
-    placed = what_if.place(trial, demand) if demand is not None else ()
+    with what_if.preempting(trial) as preempted:
+        placed = what_if.place(trial, demand) if demand is not None else ()
+    preempted = preempted_first | preempted
     found: dict[str, Any] = {
         "fits": all(one.node for one in (*came_to, *placed)),
         "pods": [outcome_tree(one) for one in placed],
         "moved": [outcome_tree(one) for one in came_to],
+        "preempted": [{"pod": pod, "by": by} for pod, by in preempted.items()],
     }
     if demand is not None:
         found["quotas"] = _quotas(trial, demand)
@@ -205,6 +209,7 @@ def _shown(found: dict[str, Any], output: str) -> str:
     if output == "json":
         return data(found, output)
     lines = [line for one in found["moved"] for line in _lines(one, "moves")]
+    lines += [f"pod {one['pod']} is preempted by pod {one['by']}" for one in found["preempted"]]
     lines += [line for one in found["pods"] for line in _lines(one, "goes")]
     lines += [f"namespace {name} has a ResourceQuota, which is not considered" for name in found.get("quotas", ())]
     if "howMany" in found:

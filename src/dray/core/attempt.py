@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,17 +18,19 @@ from msgspec.structs import replace
 
 from dray.allocator import Allocated, Budget, LeftOver, Turn
 from dray.allocator.budget import TURN
+from dray.api.allocations import together
 from dray.api.claim_access import PodClaims
 from dray.api.extended_resources import IN_MEMORY
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule, Unschedulable
 from dray.api.types.core import ContainerExtendedResourceRequest, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.core.configuration import SchedulerProfile
+from dray.core.configuration import DEVICE_PACKING, SchedulerProfile
 from dray.core.devices import Devices, has_alternatives
 from dray.core.kept_sets import KeptSets
 from dray.core.scores import (
     BetterAlternatives,
+    DevicePacking,
     FewTaints,
     LeastAllocated,
     PreferredNeighbours,
@@ -348,6 +351,8 @@ class Placement:
     def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
         weights = attempt.profile.weights
         rules: list[tuple[Score, float]] = [(rule, weights.get(rule.name, 0)) for rule in self._scores]
+        if weight := weights.get(DEVICE_PACKING, 0):
+            rules.append((DevicePacking(partial(self._packing_cost, attempt)), weight))
         preference = self._preference(attempt)
         if preference is not None and weights.get(BetterAlternatives.name, 0):
             compared = self._preferred(attempt, nodes, preference)
@@ -355,6 +360,15 @@ class Placement:
         else:
             compared = self._sample(nodes, self._most(attempt))
         return compared[0] if len(compared) == 1 else best(attempt.candidate, compared, rules, attempt.preferred)
+
+    def _packing_cost(self, attempt: Attempt, info: NodeInfo) -> float | None:
+        """What the pod's devices would begin to use of a node."""
+        search, index = attempt.devices.search_at(info.position), self._devices.index
+        if search is None:
+            return None
+        outcome = index.allocate(info.name, search.pending, search.budget.node, self._devices.turn())
+        index.left_over()  # a score is not worth waiting for
+        return index.cost_of(info.name, together(outcome.taken).touched) if isinstance(outcome, Allocated) else None
 
     def _preference(self, attempt: Attempt) -> Callable[[NodeInfo], float] | None:
         """How good the alternatives are that the pod would get on a node; None where it has no choice."""

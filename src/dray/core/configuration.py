@@ -19,6 +19,7 @@ BINDING_TIMEOUT = 600.0  # seconds for drivers to make devices ready, as KEP-500
 SHORTEST_BINDING_TIMEOUT = 1.0
 CANDIDATE_PERCENTAGE = 10  # the arguments of DefaultPreemption, as Kubernetes sets them
 CANDIDATES = 100
+DEVICE_PACKING = "DevicePacking"  # a score that Kubernetes does not have
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "NodeResourcesFit": 1,
     "NodeAffinity": 2,
@@ -26,8 +27,11 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
     "DynamicResources": 2,
+    DEVICE_PACKING: 0,  # off unless a profile turns it on
 }
 FILTERS: frozenset[str] = frozenset(SchedulingRule)
+DEFAULT_PREEMPTION = "DefaultPreemption"
+PLUGINS: frozenset[str] = FILTERS | frozenset(DEFAULT_WEIGHTS) | {DEFAULT_PREEMPTION}
 _PERCENTAGE = "percentageOfNodesToScore"
 _API_VERSION = "kubescheduler.config.k8s.io/v1"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
@@ -99,21 +103,40 @@ def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[s
     plugins = _map(entry.get("plugins"), f"{path}.plugins")
     for point, chosen in plugins.items():
         where = f"{path}.plugins.{point}"
-        if point not in ("score", "filter", "multiPoint"):
+        if point not in ("score", "filter", "postFilter", "multiPoint"):
             warnings.append(f"{where}: has no effect here")
             continue
         _choose(_map(chosen, where), where, point, weights, disabled)
-    timeouts, per_node = (FILTER_TIMEOUT, BINDING_TIMEOUT), False
+    timeouts, per_node, candidates = (FILTER_TIMEOUT, BINDING_TIMEOUT), False, (CANDIDATE_PERCENTAGE, CANDIDATES)
     for i, given in enumerate(_list(entry.get("pluginConfig"), f"{path}.pluginConfig")):
         where = f"{path}.pluginConfig[{i}]"
         config = _map(given, where)
+        args = _map(config.get("args"), f"{where}.args")
         if config.get("name") == "DynamicResources":
-            args = _map(config.get("args"), f"{where}.args")
             timeouts, per_node = _timeouts(args, f"{where}.args"), _is_per_node(args, f"{where}.args")
+        elif config.get("name") == DEFAULT_PREEMPTION:
+            candidates = _candidates(args, f"{where}.args")
         else:
             warnings.append(f"{where}: arguments of {config.get('name')} have no effect here")
     name, percentage = entry.get("schedulerName") or DEFAULT_SCHEDULER, _percentage(entry, percentage, f"{path}.")
-    return SchedulerProfile(name, weights, frozenset(disabled), *timeouts, percentage, per_node)
+    preempts, filters = DEFAULT_PREEMPTION not in disabled, frozenset(disabled & FILTERS)
+    return SchedulerProfile(name, weights, filters, *timeouts, percentage, per_node, preempts, *candidates)
+
+
+def _candidates(args: dict[str, Any], path: str) -> tuple[int, int]:
+    """The arguments of DefaultPreemption: the share of nodes that are compared, in per cent, and how many at least."""
+    found = []
+    for name, default, most in (
+        ("minCandidateNodesPercentage", CANDIDATE_PERCENTAGE, 100),
+        ("minCandidateNodesAbsolute", CANDIDATES, 2**31 - 1),
+    ):
+        value = default if args.get(name) is None else args[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise ConfigurationError(f"{path}.{name}: expected a whole number from 0 to {most}, got {value!r}")
+        found.append(value)
+    if not any(found):
+        raise ConfigurationError(f"{path}: minCandidateNodesPercentage and minCandidateNodesAbsolute cannot both be 0")
+    return found[0], found[1]
 
 
 def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
@@ -142,20 +165,23 @@ def _is_per_node(args: dict[str, Any], path: str) -> bool:
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:
     for i, plugin in enumerate(_list(chosen.get("disabled"), f"{where}.disabled")):
         name = _map(plugin, f"{where}.disabled[{i}]").get("name", "")
-        names = FILTERS | set(weights) if name == "*" else {name}
-        if not names <= FILTERS | set(DEFAULT_WEIGHTS):
+        names = PLUGINS if name == "*" else {name}
+        if not names <= PLUGINS:
             raise ConfigurationError(f"{where}.disabled: no plugin is called {name!r}")
-        if point != "filter":
+        if point in ("score", "multiPoint"):
             weights.update(dict.fromkeys(names & set(weights), 0))
-        if point != "score":
+        if point in ("filter", "multiPoint"):
             disabled.update(names & FILTERS)
+        if point in ("postFilter", "multiPoint"):
+            disabled.update(names & {DEFAULT_PREEMPTION})
     for i, plugin in enumerate(_list(chosen.get("enabled"), f"{where}.enabled")):
         name = _map(plugin, f"{where}.enabled[{i}]").get("name", "")
-        if name not in FILTERS | set(DEFAULT_WEIGHTS):
+        if name not in PLUGINS:
             raise ConfigurationError(f"{where}.enabled: no plugin is called {name!r}")
-        disabled.discard(name)
-        if point != "filter" and name in DEFAULT_WEIGHTS:
-            weights[name] = plugin.get("weight") or DEFAULT_WEIGHTS[name]
+        if point != "score":
+            disabled.discard(name)
+        if point in ("score", "multiPoint") and name in DEFAULT_WEIGHTS:
+            weights[name] = plugin.get("weight") or DEFAULT_WEIGHTS[name] or 1
 
 
 def _map(value: Any, path: str) -> dict[str, Any]:

@@ -131,6 +131,22 @@ class BetterAlternatives:
         return [MAX * value / top for value in raw] if top else None
 
 
+class DevicePacking:
+    """Prefer nodes, PCIe roots and physical devices that are partly used, so that large ones stay whole."""
+
+    name = "DevicePacking"
+
+    def __init__(self, cost: Callable[[NodeInfo], float | None]) -> None:
+        """`cost` is what the pod's devices would begin to use of a node; None where it needs none, or nobody knows."""
+        self._cost = cost
+
+    def scores(self, candidate: Candidate, nodes: Sample) -> Scores | None:
+        costs = [self._cost(info) for info in nodes.infos]
+        known = [cost for cost in costs if cost is not None]
+        worst = max(known, default=0.0)
+        return _scaled([-(worst if cost is None else cost) for cost in costs]) if known else None
+
+
 def owner_of(pod: Pod) -> str:
     """The uid of the workload that made a pod; empty for a lone one."""
     return next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), "")

@@ -1,14 +1,15 @@
 """Questions to a simulated cluster: does a manifest fit, where, and how many more of it.
 
 The answer is what the scheduler would do with the pods one after the other, after the pods that wait already. Every
-question is asked in a trial, so the cluster stays as it is. Left out: what is supposed first (`changes`), preemption, and
-quotas, which refuse objects before a scheduler sees them.
+question is asked in a trial, so the cluster stays as it is. Copies that are counted preempt nobody. Left out: what is
+supposed first (`changes`), and quotas, which refuse objects before a scheduler sees them.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from msgspec.structs import replace
@@ -35,10 +36,13 @@ class PodOutcome(msgspec.Struct, frozen=True):
     why: Unschedulable | None = None
     problem: ClaimProblem | None = None
     gates: tuple[str, ...] = ()
+    preempted_by: str = ""
 
     @property
     def words(self) -> str:
         """Why the pod waits, as people read it."""
+        if self.preempted_by:
+            return f"it is preempted by pod {self.preempted_by}"
         if self.gates:
             return f"it has scheduling gates: {', '.join(self.gates)}"
         if self.why is not None:
@@ -57,6 +61,18 @@ def outcomes(cluster: Cluster, pods: Iterable[Pod]) -> tuple[PodOutcome, ...]:
     """What became of pods."""
     waiting = cluster.waiting()
     return tuple(_outcome(cluster, pod, waiting) for pod in pods)
+
+
+@contextmanager
+def preempting(cluster: Cluster) -> Iterator[dict[str, str]]:
+    """Let pods preempt others within the block. Gives the pods that are preempted, each with the pod that did it."""
+    before, cluster.preempted = cluster.preempted, {}
+    preempts, cluster.model.preempts = cluster.model.preempts, True
+    try:
+        yield cluster.preempted
+    finally:
+        cluster.model.preempts = preempts
+        cluster.preempted = before | cluster.preempted
 
 
 def place(cluster: Cluster, demand: PodBatch) -> tuple[PodOutcome, ...]:
@@ -168,7 +184,8 @@ def is_placed(cluster: Cluster, pod: Pod) -> bool:
 def _outcome(cluster: Cluster, pod: Pod, waiting: dict[str, Unschedulable]) -> PodOutcome:
     name = name_of(pod)
     found = cluster.current(pod)
-    assert found is not None  # it was submitted, and no time has passed
+    if found is None:  # it was submitted, and no time has passed
+        return PodOutcome(name, preempted_by=cluster.preempted[name])
     if found.spec.nodeName:
         return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster.model.objects, found)))
     gates = tuple(gate.name for gate in found.spec.schedulingGates)

@@ -337,7 +337,7 @@ def _bound(pod: core.Pod, binding: core.Binding) -> core.Pod:
         pod,
         metadata=replace(pod.metadata, resourceVersion="", annotations=annotations),
         spec=replace(pod.spec, nodeName=binding.target.name),
-        status=replace(pod.status, conditions=(*conditions, scheduled)),
+        status=replace(pod.status, conditions=(*conditions, scheduled), nominatedNodeName=""),
     )
 
 

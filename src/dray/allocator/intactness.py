@@ -1,0 +1,47 @@
+"""How much of a node that is unused so far some devices would begin to use. Pure; which node is chosen is the scheduler's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dray.allocator.bits import positions
+from dray.api.allocations import DeviceId
+from dray.api.types.resource import Device
+
+if TYPE_CHECKING:
+    from dray.allocator.inventory import Stock
+
+PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
+NODE, ROOT, DEVICE = 64.0, 8.0, 1.0  # what beginning to use one costs; a node has fewer than eight roots as a rule
+
+
+def cost_of(stocks: Iterable[Stock], chosen: Collection[DeviceId]) -> float:
+    """The cost of the units that the chosen devices begin to use, plus the share of devices that stays free (0 to 1).
+
+    Units are the node, its PCIe roots, and physical devices, which partitions share by drawing on one counter set.
+    """
+    used: set[Hashable] = set()
+    begun: dict[Hashable, float] = {}
+    total = taken = 0
+    for stock in stocks:
+        spec = stock.slice.spec
+        total += len(spec.devices)
+        for at in {*positions(stock.taken), *stock.shares}:
+            taken += 1
+            used.update(unit for unit, _ in _units(spec.pool.name, spec.devices[at]))
+        mine = {id_.device for id_ in chosen if (id_.driver, id_.pool) == (spec.driver, spec.pool.name)}
+        for device in spec.devices if mine else ():
+            if device.name in mine:
+                begun.update(_units(spec.pool.name, device))
+    cost = sum(weight for unit, weight in begun.items() if unit not in used)
+    return cost + (max(0, total - taken - len(chosen)) / total if total else 0.0)
+
+
+def _units(pool: str, device: Device) -> Iterator[tuple[Hashable, float]]:
+    yield "node", NODE
+    root = device.attributes.get(PCIE_ROOT)
+    if root is not None and root.string is not None:
+        yield (PCIE_ROOT, root.string), ROOT
+    for draw in device.consumesCounters:
+        yield (pool, draw.counterSet), DEVICE
