@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from copy import deepcopy
@@ -264,3 +265,19 @@ async def test_an_event_is_the_same_object_in_both_groups(ask: Asker) -> None:
     assert await ask.names(new) == ["e"]
     await ask.patch(new, "e", {"note": "n"}, version="v1")
     assert (await ask.get(core, "e")).message == "n"
+
+
+async def test_json_patches_that_arrive_together_take_turns(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused, so that nothing else makes them wait."""
+    await ask.create(CLAIMS, claim("c"))
+    monkeypatch.setattr("dray.background.turns.SLICE_SECONDS", 0.0)  # each patch takes longer than that
+    operations = [{"op": "test", "path": "/metadata/name", "value": "x"}]
+    patches = asyncio.gather(
+        *(ask.patch(CLAIMS, "c", operations, patch_type=JSON_PATCH) for _ in range(50)), return_exceptions=True
+    )
+    turns = 0
+    while not patches.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert all(isinstance(outcome, ApiError) for outcome in await patches)
+    assert turns > 40

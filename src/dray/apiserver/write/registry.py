@@ -59,6 +59,7 @@ from dray.apiserver.write.memo import Memo, question_of
 from dray.apiserver.write.patches import Applied, Effort, TakesLong, json_patch, merge_patch, strategic_merge
 from dray.apiserver.write.scales import scale_of
 from dray.apiserver.write.validators import Validators
+from dray.background.turns import Steps
 from dray.store import KeyVersion, RevisionConflict
 
 T = TypeVar("T")
@@ -222,7 +223,7 @@ class Registry:
                 if (obj := self._finish.with_metadata(request, current)) is not None:
                     return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
                 original = original or encode(request.body)
-                tree, warnings = await self._run(request, self._patched, request, current, original)
+                tree, warnings = await self._unfolded(request, current, original)
                 return await self._replace(request, current, tree, warnings)
             except RevisionConflict:
                 continue
@@ -344,6 +345,17 @@ class Registry:
         if found is None or found.revision != current.revision:
             raise RevisionConflict(current.key, current.revision, 0 if found is None else found.revision)
         return stored, found
+
+    async def _unfolded(self, request: Request, current: KeyVersion, original: bytes) -> tuple[Tree, list[str]]:
+        """What a patch makes of the current object. Small JSON patches that arrive together take turns."""
+        steps = Steps(request.user.name) if request.options.patch_type == JSON_PATCH and not request.is_large else None
+        if steps is None:
+            return await self._run(request, self._patched, request, current, original)
+        await steps.begin()
+        try:
+            return await self._run(request, self._patched, request, current, original)
+        finally:
+            steps.end()
 
     def _patched(self, request: Request, current: KeyVersion, original: bytes) -> tuple[Tree, list[str]]:
         """What a patch makes of the current object, in the version that the patch is written in; read as a body is.
