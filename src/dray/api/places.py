@@ -38,10 +38,15 @@ def present(tree: Tree, path: str) -> list[tuple[Tree, str]]:
     """
     way, last = steps(path)
     found = [tree]
-    for name, behind in way:
-        found = [inner for holder in found if name in holder for inner in values(holder[name], behind)]
-        if not found:
+    for name, behind in way:  # without calls: every write looks at dozens of places, most of which are not there
+        inner = [value for holder in found if (value := holder.get(name))]
+        if behind == "[]":
+            inner = [item for items in inner for item in items]
+        elif behind:
+            inner = [item for items in inner for item in items.values()]
+        if not inner:
             return []
+        found = inner
     return [(holder, name) for holder in found for name in last if name in holder]
 
 

@@ -247,6 +247,20 @@ GUARDED: list[tuple[str, str, str, Tree, tuple[str, ...]]] = [
         {"spec": {"template": {"spec": {"workloadRef": {"name": "w", "podGroupName": "g"}}}}},
         ("workloadRef",),
     ),
+    (
+        "DynamicResourceAllocation",
+        "apps",
+        "StatefulSet",
+        {"spec": {"template": POD_OF_GROUP}},
+        ("resourceClaims", "claims"),
+    ),
+    (
+        "DynamicResourceAllocation",
+        "batch",
+        "CronJob",
+        {"spec": {"jobTemplate": {"spec": {"template": POD_OF_GROUP}}}},
+        ("resourceClaims", "claims"),
+    ),
 ]
 
 

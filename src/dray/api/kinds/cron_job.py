@@ -6,7 +6,7 @@ from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, number, since, text
 from dray.api.kind import ALL, STATUS, KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import template_columns
+from dray.api.templates import pod_guards, template_columns
 from dray.api.types import batch
 from dray.api.wire import Tree
 
@@ -44,4 +44,5 @@ KIND = Resource(
         "spec.failedJobsHistoryLimit": 1,
     },
     more_defaults=_defaults,
+    guards=pod_guards("spec.jobTemplate.spec.template.spec"),
 )

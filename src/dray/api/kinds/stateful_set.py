@@ -7,6 +7,7 @@ from dray.api.cells import container_names, images
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.kind import ALL, SCALED, KindRules, Resource
 from dray.api.podspecs import template_defaults
+from dray.api.templates import pod_guards
 from dray.api.trees import fill
 from dray.api.types import apps
 from dray.api.wire import Tree
@@ -56,4 +57,5 @@ KIND = Resource(
         "spec.volumeClaimTemplates[].status.phase": "Pending",
     },
     more_defaults=_defaults,
+    guards=pod_guards("spec.template.spec"),
 )
