@@ -199,3 +199,9 @@ def test_namespaces_carry_their_name() -> None:
 def test_an_empty_object_can_be_defaulted_and_read(resource: Any) -> None:
     asking = Asking(resource.group, resource.kind)
     assert asking.made({}).metadata.name == "x"  # type: ignore[attr-defined]
+
+
+def test_a_pointer_to_an_empty_value_is_kept_and_an_empty_plain_value_is_not() -> None:
+    spec = Asking("apps", "Deployment").defaulted({"spec": {"replicas": 0, "strategy": {"type": ""}}})["spec"]
+    assert spec["replicas"] == 0
+    assert spec["strategy"]["type"] == "RollingUpdate"
