@@ -29,7 +29,7 @@ from dray.api.errors import (
     not_found,
 )
 from dray.api.gates import FeatureGates
-from dray.api.needs import Known
+from dray.api.needs import Lacking
 from dray.api.resources import Resource
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.wire import Tree, Wire
@@ -310,7 +310,11 @@ class Registry:
         self, request: Request, name: str, judge: Callable[[validation.Context], list[FieldError]]
     ) -> None:
         """Raises Invalid if validation finds something wrong."""
-        errors = await self._run(request, self._validators.errors, request, Known(), judge)
+        validate = partial(self._validators.errors, request, {}, judge)
+        try:  # most validations lack nothing, and need no coroutine
+            errors = await self._run(request, validate) if request.is_large else validate()
+        except Lacking as lacking:
+            errors = await self._resolver.go_on(lacking, request.user.name, request.is_large, validate)
         if errors:
             raise Invalid(request.resource, name, errors)
 

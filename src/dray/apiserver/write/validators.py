@@ -45,21 +45,18 @@ class Validators:
     def __init__(self, gates: FeatureGates) -> None:
         self.gates = gates
         self._kept: dict[tuple[str, bool], Checked] = {}
+        self._on_loop: dict[str, _ValidationChecks] = {}  # by version; one after the other, so they serve all
 
     def errors(self, request: Request, known: Known, judge: Judge) -> list[FieldError]:
-        """What validation finds wrong: a step, which may run in another thread. Raises Lacking."""
-        checks = _ValidationChecks(self, known)
-        errors = judge(
-            validation.Context(
-                self.gates,
-                checks.selector,
-                request.version or request.resource.stored,
-                _policy_expressions,
-                checks.derived,
-                checks.rule_faults,
-                checks.object_errors,
-            )
-        )
+        """What validation finds wrong: a step, which runs in the worker thread if the request is large. Raises Lacking."""
+        version = request.version or request.resource.stored
+        checks = self._on_loop.get(version) if not request.is_large else None
+        if checks is None:
+            checks = _ValidationChecks(self, version)
+            if not request.is_large:
+                self._on_loop[version] = checks
+        checks.begin(known)
+        errors = judge(checks.context)
         if checks.lacking:
             raise Lacking(known, *checks.lacking.values())
         return errors
@@ -84,13 +81,28 @@ class Validators:
 
 
 class _ValidationChecks:
-    """The checkers of one validation. They answer as if all were well where they lack something."""
+    """The checkers of one validation at a time. They answer as if all were well where they lack something."""
 
-    def __init__(self, validators: Validators, known: Known) -> None:
+    def __init__(self, validators: Validators, version: str) -> None:
         self._validators = validators
-        self._known = known
+        self._known: Known = {}
         self._room = AT_ONCE
         self.lacking: dict[Any, Computing] = {}
+        self.context = validation.Context(
+            validators.gates,
+            self.selector,
+            version,
+            _policy_expressions,
+            self.derived,
+            self.rule_faults,
+            self.object_errors,
+        )
+
+    def begin(self, known: Known) -> None:
+        """Begin another validation."""
+        self._known, self._room = known, AT_ONCE
+        if self.lacking:
+            self.lacking = {}
 
     def selector(self, expression: str) -> validation.Complaint | None:
         """What is wrong with a selector."""
