@@ -383,3 +383,36 @@ async def test_a_nominated_node_that_is_gone_is_forgotten() -> None:
         await c.delete(Node, "node-0")
         await add_node(c.client, 7)
         assert await placed(c, "p") == "node-7"
+
+
+async def test_the_claim_of_a_group_is_free_when_all_of_its_pods_were_preempted() -> None:
+    gates = "GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true"
+    async with crowded(devices=1, gates=gates) as c:
+        await two(c)
+        entry = {"name": "shared", "resourceClaimTemplateName": "one"}
+        group: Tree = {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "g", "namespace": "default"},
+            "spec": {"priorityClassName": "low", "schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]},
+        }
+        await c.create(PodGroup, group)
+        member = {"schedulingGroup": {"podGroupName": "g"}, "resourceClaims": [entry]}
+        await c.create(Pod, of("low", "a", **member), of("low", "b", **member))
+        await c.runs("a", "b")
+        await c.create(Pod, of("high", "p", templates=["one"]))
+        await c.runs("p")
+        await c.gone(Pod, "a")
+        await c.gone(Pod, "b")
+
+
+async def test_a_critical_pod_preempts_and_is_preempted_by_nobody_less_critical() -> None:
+    async with crowded(devices=0) as c:
+        await c.create(Pod, of("high", "usual", **needs("40")))
+        await c.runs("usual")
+        await c.create(Pod, of("system-cluster-critical", "critical", **needs("40")))
+        await c.runs("critical")
+        await c.gone(Pod, "usual")
+        await c.create(Pod, of("high", "again", **needs("40")))
+        await c.waits("again", "preemption")
+        assert await alive(c, "critical")
