@@ -156,11 +156,11 @@ class BenchmarkCluster:
 
 @asynccontextmanager
 async def cluster(
-    nodes: int, devices: int, workloads: tuple[BenchmarkWorkload, ...] = ()
+    nodes: int, devices: int, workloads: tuple[BenchmarkWorkload, ...] = (), gates: FeatureGates | None = None
 ) -> AsyncIterator[BenchmarkCluster]:
     """A cluster whose nodes exist but run nothing, as in Kubernetes' own scheduling benchmark."""
-    running = await Running.open(ServerSettings(keys=None))
-    gates = FeatureGates()
+    gates = gates or FeatureGates()
+    running = await Running.open(ServerSettings(keys=None, gates=gates))
     client = InProcess(running.api, ADMIN)
     informers = SharedInformers(client)
     await register(client, nodes, devices)
