@@ -24,7 +24,9 @@ from dray.allocator.identity import GATE_OF
 from dray.api import claim_access
 from dray.api.allocations import Share
 from dray.api.claim_access import PodClaims, Purpose
+from dray.api.reasons.causes import CauseCode
 from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.groups import GroupProblem
 from dray.api.reasons.nodes import NodeReason, SchedulingRule
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, DeviceRequest, ResourceClaim, ResourceSlice
@@ -102,6 +104,7 @@ class Said(NamedTuple):
 
     reasons: dict[str, list[NodeReason]]
     decision: Promise | Refused
+    waits: GroupProblem | None = None  # why the pod's group keeps it from being tried
 
 
 async def scheduled(objects: Objects, later: Objects) -> list[tuple[Objects, dict[str, Said]]]:
@@ -134,7 +137,7 @@ def judged(scheduler: Scheduler, pod: Pod) -> Said:
             if not reasons[info.name]:
                 alone = replace(attempt, among=1 << info.position, lacking={})
                 reasons[info.name] = [*_why(decided(scheduler, alone))]
-    return Said(reasons, decision)
+    return Said(reasons, decision, scheduler.core.state.gangs.waits(pod))
 
 
 def decided(scheduler: Scheduler, attempt: Attempt) -> Promise | Refused:
@@ -168,6 +171,8 @@ def _differing(said: Said, told: WaitExplanation) -> str:
         return "" if told.cause.code == CAUSES[decision.why.problem.code] else "another problem of a claim"
     if set(verdicts) != set(said.reasons):
         return "other nodes"
+    if said.waits is not None and isinstance(decision, Promise):
+        return "" if told.cause.code is CauseCode.GROUP_MISSING else "a pod without its group"
     wrong = decision.why.wrong if isinstance(decision, Refused) else None
     for node, reasons in said.reasons.items():
         verdict = verdicts[node]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
-from dray.inspect.explain import NotThere, explain_claim, explain_pod, explain_request
+from dray.inspect.explain import NotThere, explain_claim, explain_group, explain_pod, explain_request
 from dray.inspect.layout import text_of
 from dray.inspect.placement import Allowance
 from dray.inspect.snapshot import Snapshot
@@ -604,6 +604,24 @@ SITUATIONS = (
         ('podgroup "g" waits for 3 pods, and 1 exist',),
     ),
     Situation(
+        "a group that does not exist, of a pod without claims",
+        (*CLUSTER, pod(claims=(), schedulingGroup={"podGroupName": "g"})),
+        "GroupMissing",
+        ('its podgroup "g" does not exist',),
+    ),
+    Situation(
+        "a gang that does not fit as a whole, although the pod would fit alone",
+        (
+            *CLUSTER,
+            claim(),
+            group(gang=2),
+            pod(schedulingGroup={"podGroupName": "g"}),
+            pod("other", claims=(), schedulingGroup={"podGroupName": "g"}, nodeSelector={"disk": "none"}),
+        ),
+        "GangUnplaced",
+        ('podgroup "g" has no place for 2 pods at once: minCount (2) cannot be satisfied: ', "Pod other: "),
+    ),
+    Situation(
         "no scheduler",
         (*CLUSTER, claim(), pod(schedulerName="mine")),
         "NoScheduler",
@@ -952,3 +970,17 @@ def test_objects_are_found_by_name_and_namespace() -> None:
     snapshot = Snapshot.of(pod("a"), pod("b"))
     assert snapshot.get(Pod, "b", "default") is snapshot.all(Pod)[1]
     assert snapshot.get(Pod, "b", "other") is None
+
+
+def test_a_group_says_what_its_pods_lack() -> None:
+    member = {"schedulingGroup": {"podGroupName": "g"}}
+    far = pod("far", claims=(), nodeSelector={"disk": "none"}, **member)
+
+    def cause(*objects: Any) -> str:
+        return str(explain_group(Snapshot.of(*CLUSTER, group(gang=2), *objects), "default", "g").cause.code)
+
+    assert cause(pod("a", claims=(), **member)) == "GangIncomplete"
+    assert cause(pod("a", claims=(), **member), far) == "GangUnplaced"
+    assert cause(far, pod("z", claims=(), **member)) == "PodWaits"
+    running = [pod(name, claims=(), node="n1", status={"phase": "Running"}, **member) for name in "ab"]
+    assert cause(*running) == "AllRun"

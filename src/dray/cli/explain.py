@@ -21,6 +21,7 @@ _NAMES = {
     "pod": ("pods", "po"),
     "claim": ("claims", "resourceclaim", "resourceclaims"),
     "request": ("requests", "rpsr", "resourcepoolstatusrequest", "resourcepoolstatusrequests"),
+    "podgroup": ("podgroups",),
     "deployment": ("deployments", "deploy"),
     "replicaset": ("replicasets", "rs"),
     "statefulset": ("statefulsets", "sts"),
@@ -36,8 +37,8 @@ _COLOURS = {"cause": "bold", "help": "green", "plain": "", "note": "yellow"}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "explain",
-        help="say why a pod, a claim or a workload waits",
-        description="Say why a pod, a claim, a workload or a ResourcePoolStatusRequest waits, what would help, and who has the devices.",
+        help="say why a pod, a claim, a group or a workload waits",
+        description="Say why a pod, a claim, a PodGroup, a workload or a ResourcePoolStatusRequest waits, what would help, and who has the devices.",
     )
     parser.add_argument("what", metavar="KIND", help=f"{', '.join(_NAMES)}; or KIND/NAME")
     parser.add_argument("name", metavar="NAME", nargs="?", default="")
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 def _problem(args: argparse.Namespace, what: str, kind: str, name: str) -> str:
     """What is wrong with the arguments."""
     if not kind:
-        return f"expected pod NAME, claim NAME or request NAME, or a workload ({', '.join([*_NAMES][3:])}), not {what}"
+        return f"expected pod NAME, claim NAME, request NAME or podgroup NAME, or a workload ({', '.join([*_NAMES][4:])}), not {what}"
     if not name:
         return f"expected {kind} NAME"
     if args.timeout <= 0:
@@ -141,6 +142,8 @@ async def _explained(client: Http, args: argparse.Namespace, kind: str, name: st
     allowance = Allowance.within(args.timeout)
     if workload is not None:
         return explain.explain_workload(snapshot, workload, namespace, name, allowance)
+    if kind == "podgroup":
+        return explain.explain_group(snapshot, namespace, name, allowance)
     return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, allowance)
 
 

@@ -18,8 +18,10 @@ from dray.api.reasons.wording import say
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
+from dray.api.types.scheduling import PodGroup
 from dray.client import Object
 from dray.inspect.explanation import WaitExplanation
+from dray.inspect.groups import group_finding
 from dray.inspect.hardware import alike
 from dray.inspect.placement import Allowance, judge_devices
 from dray.inspect.pods import CauseFinding, PodCase, missing_class
@@ -78,6 +80,15 @@ def explain_workload(
     workload = _existing(snapshot, type_, name, namespace)
     found, help_ = WorkloadCase(snapshot, workload, allowance or Allowance()).finding()
     return _explanation(BY_TYPE[type_].kind.lower(), namespace, name, found, snapshot, help_)
+
+
+def explain_group(snapshot: Snapshot, namespace: str, name: str, allowance: Allowance | None = None) -> WaitExplanation:
+    """Why a PodGroup is not placed, or that its pods run."""
+    if PodGroup in snapshot.unserved:
+        raise NotThere(say(CausePhrase.GATE_HIDES, kind="PodGroup", gate="GenericWorkload"))
+    group = _existing(snapshot, PodGroup, name, namespace)
+    found, help_ = group_finding(snapshot, group, allowance or Allowance())
+    return _explanation("podgroup", namespace, name, found, snapshot, help_)
 
 
 def explain_request(snapshot: Snapshot, name: str) -> WaitExplanation:

@@ -17,6 +17,10 @@ from dray.api.podclaims import holds_devices
 from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup
+from dray.core.configuration import Configuration
+from dray.core.gang_attempt import GangRefused
+from dray.core.model import ClusterModel
 from dray.core.objects import StoredObjects
 from dray.core.state import ClusterState
 from dray.inspect.snapshot import Snapshot
@@ -63,6 +67,23 @@ def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, budget: Budget = UNLI
     rules = _rules(snapshot, pod)
     judgement = rules.judge(Candidate(pod), claims, budget, thorough=True)
     return rules.verdicts(judgement)
+
+
+def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup) -> GangRefused | None:
+    """Why the gang of a pod finds no place as a whole, decided as the scheduler would; None if it finds one."""
+    has_policy = group.spec.preemptionPolicy is not None
+    gates = FeatureGates({**ALL_GATES.chosen, "PodGroupPreemptionPolicy": has_policy})
+    model = ClusterModel(gates, Configuration().profiles)
+    kinds: tuple[type[Any], ...] = (PodGroup, *_DECIDING)
+    for type_ in kinds:
+        for one in snapshot.all(type_):
+            model.put(one)
+    waiting = model.queue.get(pod.metadata.uid)
+    gang = model.gangs.begin(waiting) if waiting is not None and model.queue.take(waiting) else None
+    if gang is None:
+        return None
+    decision = model.gangs.decide(gang)
+    return decision if isinstance(decision, GangRefused) else None
 
 
 def judge_devices(

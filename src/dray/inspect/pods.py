@@ -33,7 +33,7 @@ from dray.client import Object
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import alike
 from dray.inspect.on_node import PodOnNode, latest_event
-from dray.inspect.placement import Allowance, judge
+from dray.inspect.placement import Allowance, gang_refusal, judge
 from dray.inspect.quotas import quota_cause
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
@@ -266,13 +266,20 @@ class PodCase:
 
     def _unscheduled(self, fitting: Sequence[str]) -> Cause:
         """A node fits; so it is the scheduler that has not acted."""
-        missing = self._missing_members()
+        missing = self._missing_group() or self._missing_members() or self._unplaced_gang()
         if missing:
             return missing
         tried = any(c.type == "PodScheduled" for c in self.pod.status.conditions)
         scheduler = self.pod.spec.schedulerName or DEFAULT_SCHEDULER
         code = CauseCode.WILL_BE_TRIED if tried else CauseCode.NO_SCHEDULER
         return Cause(code, names=tuple(fitting), subject=scheduler)
+
+    def _missing_group(self) -> Cause | None:
+        """The group of a pod does not exist; a pod with claims is told so before."""
+        is_known = self.group is not None or PodGroup in self.snapshot.unreadable | self.snapshot.unserved
+        if is_known or not self.group_name:
+            return None
+        return Cause(CauseCode.GROUP_MISSING, group=self.group_name)
 
     def _missing_members(self) -> Cause | None:
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
@@ -284,6 +291,16 @@ class PodCase:
         if len(members) >= gang.minCount:
             return None
         return Cause(CauseCode.GANG_INCOMPLETE, group=self.group_name, found=len(members), of=gang.minCount)
+
+    def _unplaced_gang(self) -> Cause | None:
+        """The pod fits alone, but its gang does not fit as a whole."""
+        gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
+        refused = gang_refusal(self.snapshot, self.pod, self.group) if self.group is not None and gang else None
+        if gang is None or refused is None:
+            return None
+        told = wording.unschedulable(refused.why)
+        found = refused.why.group.found if refused.why.group is not None else 0
+        return Cause(CauseCode.GANG_UNPLACED, group=self.group_name, found=found, of=gang.minCount, message=told)
 
 
 def _not_ready(found: DeviceBinding) -> Cause:

@@ -264,6 +264,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CauseCode.SCHEDULER_SAYS: "the scheduler says: {message}",
     CauseCode.NO_NODES: "the cluster has no nodes",
     CauseCode.SCHEDULING_GATED: "its scheduling gates hold it back: {names}",
+    CauseCode.GANG_UNPLACED: 'podgroup "{group}" has no place for {of} pods at once: {message}',
     CauseCode.GANG_INCOMPLETE: 'podgroup "{group}" waits for {of} pods, and {found} exist',
     CauseCode.WILL_BE_TRIED: "it fits on {names} by now; the scheduler {subject} will try it again",
     CauseCode.DEVICES_NOT_READY: (

@@ -83,6 +83,7 @@ class CauseCode(StrEnum):
     SCHEDULER_SAYS = "SchedulerSays"
     SCHEDULING_GATED = "SchedulingGated"
     GANG_INCOMPLETE = "GangIncomplete"
+    GANG_UNPLACED = "GangUnplaced"
     WILL_BE_TRIED = "WillBeTried"
     DEVICES_NOT_READY = "DevicesNotReady"
     DEVICES_FAILED = "DevicesFailed"

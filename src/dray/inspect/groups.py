@@ -1,0 +1,36 @@
+"""Why a PodGroup is not placed: too few pods, a pod that fits nowhere, or no place for all of them at once. Pure."""
+
+from __future__ import annotations
+
+from dray.api import podclaims
+from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.suggestions import Suggestion
+from dray.api.types.core import Pod
+from dray.api.types.scheduling import PodGroup
+from dray.core.gangs import min_count
+from dray.inspect.placement import Allowance
+from dray.inspect.pods import CauseFinding, PodCase
+from dray.inspect.snapshot import Snapshot
+from dray.inspect.suggesting.offers import suggestions
+
+_ABOUT_THE_GROUP = frozenset({CauseCode.GANG_INCOMPLETE, CauseCode.GANG_UNPLACED})
+
+
+def group_finding(
+    snapshot: Snapshot, group: PodGroup, allowance: Allowance
+) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
+    """What keeps a group from its nodes, and what would help; or that its pods run."""
+    name, namespace, least = group.metadata.name, group.metadata.namespace, min_count(group)
+    named = (pod for pod in snapshot.all(Pod) if podclaims.group_name(pod) == name)
+    pods = [pod for pod in named if pod.metadata.namespace == namespace and not podclaims.is_finished(pod)]
+    if len(pods) < least:
+        return CauseFinding(Cause(CauseCode.GANG_INCOMPLETE, group=name, found=len(pods), of=least)), ()
+    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+        found = PodCase(snapshot, pod, allowance).finding()
+        if not found.waits:
+            continue
+        if found.cause.code in _ABOUT_THE_GROUP:
+            return found, ()
+        help_ = suggestions(snapshot, pod, found.cause, found.nodes, allowance)
+        return found._replace(cause=Cause(CauseCode.OTHER_POD, subject=pod.metadata.name, behind=found.cause)), help_
+    return CauseFinding(Cause(CauseCode.ALL_RUN, of=len(pods)), waits=False), ()
