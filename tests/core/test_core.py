@@ -14,7 +14,7 @@ from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim,
 from dray.api.types.scheduling import PodGroup
 from dray.core.attempt import Promise, Refused
 from dray.core.configuration import Configuration
-from dray.core.core import PATIENCE
+from dray.core.core import PATIENCE, PATIENCE_AMID_CLAIMS
 from dray.core.model import ClusterModel
 from dray.core.queue import QueuePlace
 from tests import objects
@@ -153,6 +153,21 @@ def test_a_missing_claim_is_reported_once_and_only_after_a_while(model: ClusterM
     assert told.metadata.name == "p"
     assert why.problem is not None
     assert model.unreported() == []
+
+
+def test_a_missing_claim_is_reported_later_while_other_claims_are_made(model: ClusterModel) -> None:
+    model.put(user("p", "c"))
+    model.now += PATIENCE
+    model.put(claim("other"))
+    assert model.unreported() == []
+    model.now += PATIENCE
+    assert [told.metadata.name for told, _ in model.unreported()] == ["p"]
+    model.put(user("q", "d"))
+    for _ in range(int(PATIENCE_AMID_CLAIMS / PATIENCE)):
+        assert model.unreported() == []
+        model.now += PATIENCE
+        model.put(claim(f"at-{model.now}"))
+    assert [told.metadata.name for told, _ in model.unreported()] == ["q"]
 
 
 def test_another_pod_of_the_same_name_takes_the_place_of_the_first(model: ClusterModel) -> None:

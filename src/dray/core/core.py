@@ -17,6 +17,7 @@ the rules (`dray.verdicts`), the picture that they are asked about (`state`), th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -57,6 +58,9 @@ from dray.verdicts.demand import Candidate
 from dray.verdicts.node_resources import with_claims
 
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are generated right after the pod
+PATIENCE_AMID_CLAIMS = (
+    10.0  # the same while other claims are generated: after a burst of pods it may be their turn soon
+)
 
 
 @dataclass
@@ -66,6 +70,7 @@ class _Progress:
     queue: SchedulingQueue
     now: float = 0.0
     last: Candidate | None = None  # the pod that was tried last: the next is often like it
+    claim_came: float = -math.inf  # when a claim was last created
     held: set[str] = field(default_factory=set)  # uids of pods that are not tried before they are released
 
     def copy(self) -> _Progress:
@@ -133,6 +138,8 @@ class SchedulerCore:
             case Pod():
                 self._pod_changed(old, new, has_left_node=effect.rules >= ROOM_RULES)
             case ResourceClaim() as claim:
+                if old is None:
+                    self._progress.claim_came = self.now
                 self._claim_changed(claim, gone=new is None)
             case PodGroup() as group if old is None or new is None or old.spec != new.spec:
                 self._group_changed(group, gone=new is None)
@@ -267,9 +274,11 @@ class SchedulerCore:
 
     def unreported(self) -> list[tuple[Pod, Unschedulable]]:
         """Pods that lack a claim, their group or other pods of it for longer than usual, each with what is missing. Tells each once."""
-        found = []
+        found, progress = [], self._progress
+        is_quiet = progress.claim_came + PATIENCE <= self.now
+        since = self.now - (PATIENCE if is_quiet else PATIENCE_AMID_CLAIMS)
         for waiting in self.queue.gated():
-            if waiting.is_reported or waiting.since + PATIENCE > self.now:
+            if waiting.is_reported or waiting.since > since:
                 continue
             waiting.is_reported = True
             why = None if waiting.pod.spec.schedulingGates else self._lacking(waiting.pod)

@@ -155,7 +155,7 @@ class Shared:
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
         self.commit, self.load, self.head, self.compact = log.commit, log.load, log.head, log.compact
-        self.close = log.close
+        self.close, self.replay = log.close, log.replay
         self.through = asyncio.Event()
 
     async def tail(self, after: int) -> AsyncIterator[Batch]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import lru_cache
 from typing import Any, cast
 
@@ -51,6 +51,7 @@ class ListSelection(msgspec.Struct, frozen=True):
     labels: LabelRequirements
     fields: FieldSelector
     depth: int  # slashes in the prefix of one namespace, or of a resource without namespaces
+    matches: Callable[[Any], bool]  # whether an object is meant
 
     @property
     def everything(self) -> bool:
@@ -61,16 +62,22 @@ class ListSelection(msgspec.Struct, frozen=True):
         name = self.fields.exact("metadata.name")
         return f"{prefix}{name}" if name and prefix.count("/") == self.depth else None
 
-    def matches(self, obj: Any) -> bool:
-        return self.labels.matches(obj.metadata.labels) and self.fields.matches(obj)
-
 
 def _selection(resource: Resource, labels: str, fields: str) -> ListSelection:
     try:
         chosen = parse_labels(labels) if labels else EVERYTHING
-        return ListSelection(chosen, parse_fields(resource, fields), 2 if resource.namespaced else 1)
+        wanted = parse_fields(resource, fields)
     except SelectorError as error:
         raise BadRequest(str(error)) from error
+    return ListSelection(chosen, wanted, 2 if resource.namespaced else 1, _matcher(chosen, wanted))
+
+
+def _matcher(labels: LabelRequirements, fields: FieldSelector) -> Callable[[Any], bool]:
+    """The test of one object. A single field is what nodes ask for, of each pod that changes."""
+    if labels.everything and len(fields.conditions) == 1:
+        (read,), ((_, value, equal),) = fields.readers, fields.conditions
+        return lambda obj: (read(obj) == value) is equal
+    return lambda obj: labels.matches(obj.metadata.labels) and fields.matches(obj)
 
 
 _remembered = lru_cache(maxsize=1024)(_selection)
