@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dray.cli._device_tree import lines
 from dray.cli._top_tables import picture
-from dray.inspect.occupancy import device_rows
 from dray.inspect.snapshot import Snapshot
+from dray.questions.occupancy import device_rows
 from tests.inspect.objects import gpus, held, shared
-from tests.inspect.test_partial_use import PARTITIONED, nic
+from tests.questions.test_partial_use import PARTITIONED, nic
 
 
 def test_partitions_stand_below_what_they_draw_on() -> None:

@@ -15,7 +15,7 @@ from dray.api.types.core import Pod
 from dray.api.types.policy import PodDisruptionBudget
 from dray.client import Client
 from dray.controllers.disruption import DisruptionController
-from dray.controllers.workloads import ReplicaSetController
+from dray.controllers.workloads.replicasets import ReplicaSetController
 from dray.store import Cache
 from tests import objects
 from tests.controllers.conftest import Start

@@ -241,6 +241,21 @@ def test_a_fork_leaves_nothing_behind(model: ClusterModel) -> None:
     assert attempts(model) == {"p": "a", "q": "b"}
 
 
+def test_news_of_devices_in_a_fork_stay_there_and_those_before_are_not_lost(model: ClusterModel) -> None:
+    model.put(claim("c"))
+    model.put(user("p", "c"))
+    assert attempts(model) == {"p": ""}
+    with model.fork():
+        model.put(gpus("a", "gpu-0"))
+        assert model.has_device_news
+    assert not model.has_device_news
+    model.put(gpus("a", "gpu-0"))
+    with model.fork():
+        assert attempts(model) == {"p": "a"}  # looks at the news
+    assert model.has_device_news
+    assert attempts(model) == {"p": "a"}
+
+
 def test_news_of_devices_are_not_lost_among_news_of_pods(model: ClusterModel) -> None:
     """A device becomes free, and before anybody looks whom that helps, a pod is placed elsewhere."""
     model.put(gpus("a", "gpu-0"))

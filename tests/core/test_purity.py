@@ -80,3 +80,57 @@ ALLOWED = {"result.py": {"uuid"}}  # the identities of new shares, which Kuberne
 def test_a_thousand_pods_are_scheduled_without_a_clock() -> None:
     done = subprocess.run([sys.executable, "-c", SCHEDULE], capture_output=True, text=True, check=False)
     assert done.stdout == "800 200\n", done.stderr[-3000:]
+
+
+LOAD = """
+import random, sys, time
+
+chance, offset = random.Random(int(sys.argv[1])), 0.0
+
+def jumping(read):
+    def reading():
+        global offset
+        offset += chance.choice((0.0, 0.001, 0.05, 1.0, 60.0)) if int(sys.argv[1]) else 0.0
+        return read() + offset
+    return reading
+
+for name in ("time", "monotonic", "perf_counter", "thread_time", "process_time"):
+    setattr(time, name, jumping(getattr(time, name)))
+
+from dray.allocator import Turn
+from dray.api.types.core import Pod
+from dray.sim import Cluster, hardware
+from tests.sim.test_cluster import machines, pod, template
+
+load = random.Random(7)
+cluster = Cluster([*machines(12, 6), *(template(count) for count in (1, 2, 3))])
+cluster.model.state.index.defers = True  # attempts are made in parts, as in a server
+for number in range(150):
+    spec = {"nodeSelector": {"kubernetes.io/hostname": f"node-{load.randrange(12)}"}} if load.random() < 0.2 else {}
+    cluster.submit(pod(f"p{number}", load.choice((0, 1, 1, 2, 3)), **spec), at=load.random() * 50, runs=load.random() * 40)
+for _ in range(60):
+    cluster.advance(1.0)
+    for one in cluster.all(Pod):
+        print(_, one.metadata.name, one.spec.nodeName)
+    for name, why in cluster.waiting().items():
+        print(_, name, sorted((reason.code.value, nodes) for reason, nodes in why.reasons.items()))
+for claim_of in (cluster.explain(one.metadata.name) for one in cluster.all(Pod)):
+    print([str(use.device) for use in claim_of.devices])
+"""
+
+
+def decisions(seed: int) -> str:
+    """What is decided about a load of pods while every reading of a clock jumps by chance; seed 0: while none does."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(seed)], capture_output=True, text=True, check=False, cwd=root
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_pauses_at_any_reading_of_a_clock_change_no_decision() -> None:
+    steady = decisions(0)
+    assert len(steady.splitlines()) > 1000
+    assert decisions(1) == steady
+    assert decisions(2) == steady

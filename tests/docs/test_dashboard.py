@@ -6,11 +6,12 @@ import json
 import re
 from pathlib import Path
 
+from dray.api.availability import DeviceState
 from dray.api.reasons.devices import PoolCode
 from dray.web.questions import Desk
 from dray.web.rights import FOLLOWED, VisibleScope
 from dray.web.rows.claims import PodState
-from dray.web.rows.devices import DeviceFlag, DeviceState
+from dray.web.rows.devices import DeviceFlag
 from dray.web.streaming import MOST_BYTES
 from dray.web.tables import COLUMNS
 from dray.web.wire import _POLICY

@@ -9,7 +9,7 @@ from dray.api.reasons.nodes import NodeReason, NodeVerdict, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.inspect.explain import explain_pod
-from dray.inspect.snapshot import NAMESPACES, fetch
+from dray.inspect.reading import NAMESPACES, fetch
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, pod, request
 

@@ -8,7 +8,7 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.inspect.explain import explain_pod
-from dray.inspect.snapshot import fetch
+from dray.inspect.reading import fetch
 from tests.e2e.cluster import SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, device_class, pod, request, slice_of, template
 from tests.saying import refused

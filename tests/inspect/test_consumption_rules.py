@@ -12,7 +12,7 @@ from dray.inspect.linting import lint
 from dray.inspect.snapshot import Snapshot
 from tests import objects
 from tests.inspect.objects import DRIVER, class_, gpus, held, node
-from tests.inspect.test_partial_use import PARTITIONED, nic
+from tests.questions.test_partial_use import PARTITIONED, nic
 
 API = "resource.k8s.io/v1"
 SLICE = {"driver": DRIVER, "nodeName": "n1"}

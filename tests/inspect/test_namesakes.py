@@ -12,11 +12,11 @@ from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Event, Pod, ResourceQuota
 from dray.inspect.explain import explain_pod
 from dray.inspect.makers import maker_of
-from dray.inspect.occupancy import node_rows
 from dray.inspect.placement import Allowance
 from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.workloads import WorkloadCase
+from dray.questions.occupancy import node_rows
 from tests import objects
 from tests.inspect.objects import DRIVER, claim, class_, gpus, group, held, node, pod, quota, shared
 from tests.inspect.test_explain import attaching

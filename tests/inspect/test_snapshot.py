@@ -10,7 +10,7 @@ from dray.apiserver.assembly import Running, ServerSettings
 from dray.client import InProcess
 from dray.client.config import Config
 from dray.client.http import Http
-from dray.inspect.snapshot import fetch, read
+from dray.inspect.reading import fetch, read
 from tests.client.conftest import listening
 
 

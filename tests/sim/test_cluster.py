@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError
 from dray.api.reasons.nodes import NodeCode, Unschedulable
@@ -50,6 +52,11 @@ def cluster(nodes: int = 2, devices: int = 2) -> Cluster:
     return Cluster([*machines(nodes, devices), *(template(count) for count in (1, 2, 3))])
 
 
+def holders(made: Cluster) -> dict[DeviceId, ResourceClaim]:
+    """Which claim holds a device, whole or in part."""
+    return {device: claim for claim in made.all(ResourceClaim) for device in taken_by_claim(claim).touched}
+
+
 def places(made: Cluster) -> dict[str, str]:
     return {one.metadata.name: one.spec.nodeName for one in made.all(Pod)}
 
@@ -60,7 +67,7 @@ def test_a_pod_gets_a_node_and_its_devices_and_gives_them_back_when_its_time_is_
     made.submit(pod("b", 1), at=10, runs=5)
     made.advance(50)
     assert places(made) == {"a": "node-0", "b": ""}
-    assert len(made.holders()) == 2
+    assert len(holders(made)) == 2
     assert [*made.waiting()] == ["default/b"]
     made.run()
     assert made.now == 105  # b began when a had ended
@@ -92,7 +99,7 @@ def test_a_claim_that_pods_share_is_free_when_the_last_of_them_ends() -> None:
     made.submit(pod("a", claim="c"), runs=10)
     made.submit(pod("b", claim="c"), runs=20)
     made.advance(15)
-    assert len(made.holders()) == 2
+    assert len(holders(made)) == 2
     made.advance(10)
     claim = made.get(ResourceClaim, "c", "default")
     assert claim is not None
@@ -147,7 +154,7 @@ def test_a_node_takes_its_pods_along() -> None:
     made.settle()
     made.remove(Node, places(made)["a"])
     assert not places(made)
-    assert not made.holders()
+    assert not holders(made)
 
 
 def test_a_trial_leaves_no_trace() -> None:
@@ -209,7 +216,7 @@ def test_a_cluster_goes_on_after_a_trial_as_if_there_had_been_none(
         play(made, after, "after")
         made.advance(1000)
     assert places(trying) == places(plain)
-    assert {*trying.holders()} == {*plain.holders()}
+    assert {*holders(trying)} == {*holders(plain)}
 
 
 def test_a_trial_that_places_a_pod_leaves_the_reason_for_which_it_waits() -> None:
@@ -246,6 +253,20 @@ def test_a_pod_that_is_released_in_a_trial_is_held_afterwards() -> None:
     assert places(made) == {"held": "node-0"}
 
 
+def test_whatever_a_trial_sets_is_taken_back() -> None:
+    made = cluster()
+    before = {name: copy(one) if isinstance(one, (list, dict)) else one for name, one in vars(made).items()}
+    with made.fork() as trial:
+        trial.among, trial.is_terse, trial.preferred = 1, True, lambda pod: "node-1"
+        trial.submit(pod("later"), at=5.0)
+        trial.submit(pod("large", 3))
+        trial.submit(pod("now"), runs=3.0)
+        trial.settle()
+        trial.advance(1.0)
+        assert trial.waiting()
+    assert vars(made) == before
+
+
 def test_observers_are_told_of_the_cluster_and_not_of_trials() -> None:
     made = cluster(1)
     seen = Refusals()
@@ -270,9 +291,9 @@ def test_a_trial_within_a_trial_ends_alone() -> None:
             inner.add(pod("inner", 1))
             inner.settle()
         assert places(outer) == {"outer": "node-0"}
-        assert len(outer.holders()) == 1
+        assert len(holders(outer)) == 1
     assert not places(made)
-    assert not made.holders()
+    assert not holders(made)
 
 
 def test_a_trial_that_fails_leaves_no_trace() -> None:
@@ -287,7 +308,7 @@ def test_a_trial_that_fails_leaves_no_trace() -> None:
     with pytest.raises(KeyError):
         fail()
     assert not places(made)
-    assert not made.holders()
+    assert not holders(made)
 
 
 def test_a_preview_and_a_trial_leave_the_order_in_which_nodes_are_tried() -> None:
@@ -339,7 +360,7 @@ def test_a_node_takes_all_of_its_pods_along() -> None:
     made.settle()
     made.remove(Node, "node-0")
     assert not places(made)
-    assert not made.holders()
+    assert not holders(made)
 
 
 def test_events_happen_in_their_order_and_none_before_its_time() -> None:
@@ -414,7 +435,7 @@ def test_a_claim_that_replaces_another_takes_over_its_name_and_not_its_devices()
     shared["metadata"]["namespace"] = "default"
     made.add(shared, pod("a", claim="c"))
     made.settle()
-    [held] = made.holders()
+    [held] = holders(made)
     old = made.get(ResourceClaim, "c", "default")
     assert old is not None
     assert old.status.allocation is not None
@@ -427,7 +448,7 @@ def test_a_claim_that_replaces_another_takes_over_its_name_and_not_its_devices()
     )
     made.settle()
     assert places(made)["b"] == "node-0"
-    assert held in made.holders()
+    assert held in holders(made)
 
 
 def devices_of(made: Cluster) -> list[Device]:
@@ -460,11 +481,11 @@ def test_a_group_that_is_added_again_keeps_the_claim_of_its_pods() -> None:
     member = {"schedulingGroup": {"podGroupName": "g"}}
     made.add(group, pod("a", 1, **member))
     made.settle()
-    before = made.holders()
+    before = holders(made)
     made.add(group, pod("b", 1, **member))
     made.settle()
     assert places(made) == {"a": "node-0", "b": "node-0"}
     assert len(before) == 1
-    assert {device: claim.metadata.uid for device, claim in made.holders().items()} == {
+    assert {device: claim.metadata.uid for device, claim in holders(made).items()} == {
         device: claim.metadata.uid for device, claim in before.items()
     }

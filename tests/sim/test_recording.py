@@ -16,7 +16,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.wire import Tree, Wire
 from dray.sim.cluster import Cluster
 from dray.sim.recording import TYPES, Recording, RecordingError, from_bytes, record, to_bytes
-from tests.sim.test_cluster import claim_spec, machines, places, pod, template
+from tests.sim.test_cluster import claim_spec, holders, machines, places, pod, template
 
 SECRET = "hunter2"
 TIME = "2026-01-01T00:00:00Z"
@@ -75,7 +75,7 @@ def recorded(anonymous: bool = False) -> Recording:
 def outcome(made: Cluster) -> tuple[int, int, int]:
     """How many pods have a node, how many wait, how many devices are held."""
     made.settle()
-    return sum(bool(place) for place in places(made).values()), len(made.waiting()), len(made.holders())
+    return sum(bool(place) for place in places(made).values()), len(made.waiting()), len(holders(made))
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -85,7 +85,7 @@ def test_a_recording_is_the_cluster_again(compressed: bool) -> None:
     again, first = Cluster(read.typed()), busy()
     assert outcome(again) == outcome(first)
     assert places(again) == places(first)
-    assert again.holders().keys() == first.holders().keys()
+    assert holders(again).keys() == holders(first).keys()
 
 
 def test_what_is_private_is_not_recorded() -> None:

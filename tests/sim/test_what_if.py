@@ -20,7 +20,7 @@ from dray.sim.demands import DemandError, PodBatch, demand_of
 from dray.sim.likeness import is_uniform
 from dray.sim.what_if import HowMany, _count_by_kind, _count_one_by_one, how_many, place
 from tests import objects
-from tests.sim.test_cluster import NOW, cluster, pod, template
+from tests.sim.test_cluster import NOW, cluster, holders, pod, template
 
 
 def demand(*trees: Tree) -> PodBatch:
@@ -61,7 +61,7 @@ def test_a_manifest_fits_where_the_pods_would_then_go() -> None:
             one.spec.nodeName,
             {
                 str(device)
-                for device, holder in made.holders().items()
+                for device, holder in holders(made).items()
                 if holder.status.reservedFor[0].name == one.metadata.name
             },
         )
@@ -206,7 +206,7 @@ def test_a_claim_that_exists_is_used_as_it_is() -> None:
     made = cluster(2)
     made.add(claim_for("shared", 2), pod("first", claim="shared"))
     made.settle()
-    held = set(made.holders())
+    held = set(holders(made))
     with made.fork() as trial:
         (found,) = place(trial, demand(claim_for("shared", 2), pod("second", claim="shared")))
     assert {use.device for use in found.devices} == held
@@ -278,7 +278,7 @@ def test_a_drained_node_loses_its_pods_to_others_but_for_daemons() -> None:
         found = trial.get(Pod, "a", "default")
         assert found is not None
         assert found.spec.nodeName not in ("", place_of_a)
-        assert len(trial.holders()) == 2
+        assert len(holders(trial)) == 2
     with made.fork() as trial:
         changes.drain(trial, "node-0")
         changes.drain(trial, "node-1")

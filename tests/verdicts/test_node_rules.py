@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.types.core import Pod
-from dray.core.kept_sets import KeptSets
 from dray.verdicts.demand import Candidate
+from dray.verdicts.kept_sets import KeptSets
 from dray.verdicts.node_rules import NODE_RULES, NodeRule
 from dray.verdicts.nodes import NodeTable
 from tests.scheduler.objects import node, pod, put

@@ -197,6 +197,10 @@ class Mirror:
         row = self.row("devices", device)
         return self.hello["states"]["device"][row["state"]] if row else ""
 
+    def states(self) -> list[str]:
+        """The states of all devices."""
+        return [self.hello["states"]["device"][row["state"]] for row in self.tables["devices"].values()]
+
     def claim_state(self, claim: str) -> str:
         row = self.row("claims", claim)
         return self.strings[row["state"]] if row else ""

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from dray.api.types.core import Event, Pod
-from dray.api.types.resource import ResourceClaim
-from dray.cli._analyst import ClusterAnalyst
+from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.wire import Tree
+from dray.inspect.snapshot import Snapshot
+from dray.questions.occupancy import device_rows, pool_rows
 from tests import objects
 from tests.waiting import eventually
-from tests.web.serving import CLASS, DRIVER, Browser, Mirror, Served, allocate, device, publish
+from tests.web.serving import CLASS, DRIVER, Browser, Mirror, Served, allocate, device, publish, slice_tree
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 
@@ -197,11 +200,43 @@ async def test_what_still_fits_is_counted_by_class_and_node(server: Served, admi
             "class": CLASS,
             "total": 3,
             "free": 2,
+            "shared": 0,
             "node": {"name": "n1", "count": 1},
             "cluster": 2,
             "spread": [[1, 2]],
             "exact": True,
         }
+
+
+async def test_the_map_what_fits_and_top_count_the_same_devices_as_free(server: Served, admin: Browser) -> None:
+    def part(name: str, amount: str, **more: Any) -> Tree:
+        drawn = [{"counterSet": "g", "counters": {"memory": {"value": amount}}}]
+        return device(name, consumesCounters=drawn, **more)
+
+    counters = [{"name": "g", "counters": {"memory": {"value": "40Gi"}}}]
+    await server.client.create(ResourceSlice, slice_tree("n1", name="counters", slices=2, sharedCounters=counters))
+    taint = [{"key": "fan", "effect": "NoSchedule"}]
+    parts = part("whole", "40Gi"), part("half", "20Gi"), part("rest", "20Gi"), part("tiny", "1Gi", taints=taint)
+    await publish(server.client, "n1", *parts, slices=2)
+    await publish(server.client, "n2", *(device(name) for name in ("a", "b", "hot")))
+    nic = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": {"value": "10G"}})
+    await publish(server.client, "n3", nic, device("lost"))
+    await publish(server.client, "n4", device("gpu-0"), slices=2)  # its other slice is missing
+    await allocate(server.client, "mine", "n1", "half")
+    share = {"shareID": "a1b2c3d4-0000-0000-0000-000000000001", "consumedCapacity": {"bandwidth": "4G"}}
+    await allocate(server.client, "some", "n3", "nic", **share)
+    async with admin.page() as page:
+        await page.wait(lambda: page.state("nic") == "shared" and page.state("half") == "reserved")
+        [fits] = (await admin.ask("fits"))["classes"]
+        states = Counter(page.states())
+        assert (fits["free"], fits["shared"], fits["total"]) == (5, 1, sum(states.values()))
+        assert (states["free"], states["shared"]) == (5, 1)
+        assert fits["cluster"] == 6
+        types = (ResourceSlice, ResourceClaim)
+        objects_ = [one for type_ in types for one in (await server.client.list(type_)).items]
+        snapshot = Snapshot.of(*objects_)
+        assert Counter(row.state for row in device_rows(snapshot))["free"] == 5
+        assert sum(row.available for row in pool_rows(snapshot)) == 5
 
 
 # device, object
@@ -239,7 +274,6 @@ async def test_an_answer_is_found_again_when_the_process_that_answers_is_killed(
         dashboard = server.mounted._dashboard
         assert dashboard is not None
         analyst = dashboard._analyst
-        assert isinstance(analyst, ClusterAnalyst)
         process = analyst._background.pid
         assert process is not None
         os.kill(process, signal.SIGKILL)

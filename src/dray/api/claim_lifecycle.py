@@ -8,10 +8,12 @@ whether somebody still does (`dray.controllers.claim_facts`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from dray.api.types.resource import ResourceClaim
+from msgspec.structs import replace
+
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 
 
 class ClaimState(StrEnum):
@@ -91,3 +93,11 @@ def allows(claim: ResourceClaim, event: ClaimEvent) -> bool:
 def after(state: ClaimState, event: ClaimEvent | None) -> ClaimState:
     """The state after an event; the same one where nothing happens, or nothing that concerns this state."""
     return TRANSITIONS[state].get(event, state) if event is not None else state
+
+
+def with_consumers(claim: ResourceClaim, users: Sequence[ResourceClaimConsumerReference]) -> ResourceClaim:
+    """The claim when it is reserved for these; reserved for nobody, it has no devices either."""
+    if tuple(users) == claim.status.reservedFor:
+        return claim
+    status = replace(claim.status, reservedFor=tuple(users)) if users else ResourceClaimStatus()
+    return replace(claim, status=status)

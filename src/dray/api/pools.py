@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dray.api.quantity import ZERO, Quantity
 from dray.api.reasons.devices import PoolCode, PoolProblem
-from dray.api.types.resource import Device, ResourceSlice
+from dray.api.types.resource import Device, DeviceCounterConsumption, ResourceSlice
 
 
 class PoolName(NamedTuple):
@@ -91,10 +91,11 @@ def _counter_problem(slices: Sequence[ResourceSlice], every: Sequence[ResourceSl
 
 
 class CountersLeft:
-    """What is left of the counters of a pool while devices draw on them."""
+    """What is left of the counters of a pool while devices draw on them, and who may draw beside whom."""
 
     def __init__(self, left: dict[tuple[str, str], Quantity]) -> None:
         self._left = left
+        self._groups: dict[str, frozenset[str]] = {}  # that all who draw on a counter set have in common
 
     @classmethod
     def of(cls, slices: Sequence[ResourceSlice], used: Collection[str]) -> CountersLeft:
@@ -118,12 +119,17 @@ class CountersLeft:
         return max(ZERO, self._left.get((counter_set, counter), ZERO))
 
     def fits(self, device: Device) -> bool:
-        """Whether a device can draw what it needs."""
+        """Whether a device can draw what it needs, beside those that draw already."""
         return all(
             Quantity.parse(counter.value) <= self._left.get((drawn.counterSet, name), ZERO)
             for drawn in device.consumesCounters
             for name, counter in drawn.counters.items()
-        )
+        ) and all(self._goes_with_others(drawn) for drawn in device.consumesCounters)
+
+    def _goes_with_others(self, drawn: DeviceCounterConsumption) -> bool:
+        """Whether a device has a compatibility group in common with the others, or nobody has any."""
+        others, own = self._groups.get(drawn.counterSet), frozenset(drawn.compatibilityGroups)
+        return others is None or others == own or bool(others & own)
 
     def draw(self, device: Device) -> bool:
         """Let a device draw what it needs; whether there was enough."""
@@ -134,6 +140,8 @@ class CountersLeft:
 
     def _draw(self, device: Device) -> None:
         for drawn in device.consumesCounters:
+            own = frozenset(drawn.compatibilityGroups)
+            self._groups[drawn.counterSet] = self._groups.get(drawn.counterSet, own) & own
             for name, counter in drawn.counters.items():
                 key = (drawn.counterSet, name)
                 self._left[key] = self._left.get(key, ZERO) - Quantity.parse(counter.value)

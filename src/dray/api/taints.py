@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from dray.api.types.core import Taint
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceSlice
 
 
@@ -42,3 +43,8 @@ def with_rules(slice_: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> Resou
 
 def _added(rules: Sequence[DeviceTaintRule], driver: str, pool: str, device: str) -> list[DeviceTaint]:
     return [rule.spec.taint for rule in rules if selects(rule, driver, pool, device)]
+
+
+def taint_text(taint: DeviceTaint | Taint) -> str:
+    """`key=value:effect`, as kubectl writes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

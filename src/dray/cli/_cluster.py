@@ -41,7 +41,7 @@ def connect(args: argparse.Namespace) -> Http:
 
 async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects:
     """Read everything that a recording holds, and objects of more types. Raises ConfigError and ApiError."""
-    from dray.inspect.snapshot import read
+    from dray.inspect.reading import read
     from dray.sim.recording import TYPES
 
     async with connect(args) as client:

@@ -61,15 +61,15 @@ class Mounted:
     def _make(self) -> Dashboard:
         from dray.cli import version
         from dray.cli._access import ServerAccess
-        from dray.cli._analyst import ClusterAnalyst
         from dray.web.application import Dashboard
         from dray.web.wire import Names
 
         running, args = self._running, self._args
         return Dashboard(
             ServerAccess(running, f"{'http' if args.insecure else 'https'}://{running.address}"),
-            ClusterAnalyst(running.gates, running.background),
             Names(args.host, socket.gethostname(), loopback_only=args.insecure),
+            gates=running.gates,
+            background=running.background,
             sessions=self._sessions,
             version=version(),
         )

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from dray.inspect.occupancy import DeviceRow
-    from dray.inspect.partial_use import CounterRow
+    from dray.questions.occupancy import DeviceRow
+    from dray.questions.partial_use import CounterRow
 
 _FITTING_NAMED = 3
 

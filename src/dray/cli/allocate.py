@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dray.cli import InputError, Subparsers, fail
+from dray.cli import Subparsers, fail
 
 if TYPE_CHECKING:
     from dray.allocator import Allocated, Outcome
-    from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
-    from dray.inspect.snapshot import Snapshot
 
 
 ALLOCATED, WRONG_INPUT = 0, 2
@@ -58,10 +56,11 @@ def run(args: argparse.Namespace) -> int:
     from dray.api.gates import GateError
     from dray.api.manifests import ManifestError
     from dray.cli._scenarios import ScenarioError
+    from dray.questions.allocating import UnclearManifests
 
     try:
         return _scenarios(args) if args.scenarios else _manifests(args)
-    except (InputError, ManifestError, ScenarioError, GateError, OSError) as error:
+    except (UnclearManifests, ManifestError, ScenarioError, GateError, OSError) as error:
         return fail("allocate", error, WRONG_INPUT)
 
 
@@ -112,37 +111,30 @@ def _scenarios(args: argparse.Namespace) -> int:
 
 
 def _manifests(args: argparse.Namespace) -> int:
-    from dray.allocator import Allocated, Features, Unallocatable, allocate, steps_in
-    from dray.api.allocations import taken_by_all, together
+    from dray.allocator import Allocated, Unallocatable, steps_in
     from dray.api.gates import FeatureGates
     from dray.api.reasons.wording import tree
-    from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
     from dray.cli._manifests import read_manifests
-    from dray.inspect.snapshot import Snapshot
+    from dray.questions import Snapshot, allocations
+    from dray.questions.allocating import node_of
 
     gates = FeatureGates.parse(args.feature_gates)
-    features = Features.from_gates(gates.enabled)
     manifests = Snapshot.of(*read_manifests(args.filename, gates))
-    node = _node(args.node, manifests)
-    taken = taken_by_all(manifests.all(ResourceClaim))
-    classes, slices = manifests.all(DeviceClass), manifests.all(ResourceSlice)
-    left_over = False
-    for id_, claims in _questions(manifests):
-        start = time.monotonic()
-        outcome = allocate(node, claims, classes, slices, taken.devices, features, steps_in(args.timeout), taken.shares)
-        answered = answer(id_, outcome, (time.monotonic() - start) * 1000)
+    node = node_of(manifests, args.node)
+    left_over, start = False, time.monotonic()
+    for found in allocations(manifests, node, gates, steps_in(args.timeout)):
+        answered = answer(found.id, found.outcome, (time.monotonic() - start) * 1000)
         if args.output == "json":
             _print(answered)
-        if isinstance(outcome, Allocated):
-            taken = together([taken, *outcome.taken])
-            if args.output == "text":
-                print(f"{id_} on {node.metadata.name}:", *_lines(claims, outcome), sep="\n")
-            continue
-        left_over = True
-        to = sys.stderr if args.output == "json" else sys.stdout
-        print(f"{id_} cannot be allocated: {answered['message']}", file=to)
-        if isinstance(outcome, Unallocatable):
-            print(tree(outcome.explain()), file=to)
+        if not isinstance(found.outcome, Allocated):
+            left_over = True
+            to = sys.stderr if args.output == "json" else sys.stdout
+            print(f"{found.id} cannot be allocated: {answered['message']}", file=to)
+            if isinstance(found.outcome, Unallocatable):
+                print(tree(found.outcome.explain()), file=to)
+        elif args.output == "text":
+            print(f"{found.id} on {node.metadata.name}:", *_lines(found.claims, found.outcome), sep="\n")
+        start = time.monotonic()
     return int(left_over)
 
 
@@ -154,63 +146,3 @@ def _lines(claims: Sequence[ResourceClaim], outcome: Allocated) -> Iterator[str]
         for one in result["devices"]["results"]:
             device = "/".join((one["driver"], one["pool"], one["device"]))
             yield f"  claim {claim.metadata.name}, request {one['request']}: {device}"
-
-
-def _node(name: str | None, manifests: Snapshot) -> Node:
-    from dray.api.types.core import Node
-    from dray.api.types.meta import ObjectMeta
-
-    nodes = {node.metadata.name: node for node in manifests.all(Node)}
-    if name is None:
-        if len(nodes) != 1:
-            raise InputError(f"--node is needed to choose one of {', '.join(nodes)}" if nodes else "--node is needed")
-        return next(iter(nodes.values()))
-    if name in nodes:
-        return nodes[name]
-    if nodes:
-        raise InputError(f"there is no node {name}; the manifests have {', '.join(nodes)}")
-    return Node(metadata=ObjectMeta(name=name))  # no node is described, so this one has no labels
-
-
-def _questions(manifests: Snapshot) -> Iterator[tuple[str, list[ResourceClaim]]]:
-    """The claims of each pod; without pods, all claims together. What is allocated already is not asked for."""
-    from dray.api.types.core import Pod
-    from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
-    from dray.client import key_of
-
-    claims = {key_of(claim): claim for claim in manifests.all(ResourceClaim)}
-    templates = {key_of(template): template for template in manifests.all(ResourceClaimTemplate)}
-    pods = manifests.all(Pod)
-    done: set[tuple[str, str]] = {key for key, claim in claims.items() if claim.status.allocation is not None}
-    if not pods:
-        pending = [claim for key, claim in claims.items() if key not in done]
-        if not pending:
-            raise InputError("the manifests ask for nothing: no Pod, and no ResourceClaim without an allocation")
-        yield "claims", pending
-    for pod in pods:
-        used = [(key, claim) for key, claim in _claims_of(pod, claims, templates) if key not in done]
-        done.update(key for key, _ in used)
-        yield f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}", [claim for _, claim in used]
-
-
-def _claims_of(
-    pod: Pod, claims: dict[tuple[str, str], ResourceClaim], templates: dict[tuple[str, str], Any]
-) -> Iterator[tuple[tuple[str, str], ResourceClaim]]:
-    from dray.api.types.meta import ObjectMeta
-    from dray.api.types.resource import ResourceClaim
-
-    namespace = pod.metadata.namespace
-    for entry in pod.spec.resourceClaims:
-        if entry.resourceClaimName:
-            key = (namespace, entry.resourceClaimName)
-            if key not in claims:
-                raise InputError(f"pod {pod.metadata.name}: there is no ResourceClaim {entry.resourceClaimName}")
-            yield key, claims[key]
-        elif entry.resourceClaimTemplateName:
-            template = templates.get((namespace, entry.resourceClaimTemplateName))
-            if template is None:
-                wanted = entry.resourceClaimTemplateName
-                raise InputError(f"pod {pod.metadata.name}: there is no ResourceClaimTemplate {wanted}")
-            name = f"{pod.metadata.name}-{entry.name}"
-            meta = ObjectMeta(name=name, namespace=namespace)
-            yield (namespace, name), ResourceClaim(metadata=meta, spec=template.spec.spec)

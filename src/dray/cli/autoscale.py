@@ -145,12 +145,10 @@ def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -
 
 
 def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daemons: list[Any]) -> int:
+    from dray.questions import plan
     from dray.sim.autoscaling import report
-    from dray.sim.autoscaling.planner import plan
-    from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
 
-    found = plan(cluster, groups, daemon_sets=daemons, seconds=args.seconds)
-    down = ScaleDown() if found.nodes else scale_down(cluster, groups)  # nothing goes while something has to come
+    found, down = plan(cluster, groups, daemons, args.seconds)
     if args.output == "json":
         print(data(report.tree(found, down, groups), args.output))
     else:

@@ -67,14 +67,11 @@ async def _serve(args: argparse.Namespace) -> int:
 async def _serve_page(args: argparse.Namespace, what: Shown, stopping: asyncio.Event) -> int:
     from dray.apiserver.wire.serving import HttpServer, listen
     from dray.cli import version
-    from dray.cli._analyst import ClusterAnalyst
     from dray.web.application import Dashboard
     from dray.web.wire import Names
 
     access = what.access
-    dashboard = Dashboard(
-        access, ClusterAnalyst(what.gates), Names(loopback_only=True), version=version(), keep_seconds=None
-    )
+    dashboard = Dashboard(access, Names(loopback_only=True), gates=what.gates, version=version(), keep_seconds=None)
     with listen(_HOST, args.port) as sock:
         server = HttpServer(dashboard, sock, None)
         await server.start()

@@ -129,22 +129,13 @@ async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: s
 
 
 async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
-    from dray.inspect import explain
-    from dray.inspect.placement import Allowance
-    from dray.inspect.snapshot import NAMESPACES, REQUESTS, WORKLOADS, fetch
+    from dray.inspect.reading import NAMESPACES, REQUESTS, fetch
+    from dray.inspect.snapshot import WORKLOADS
+    from dray.questions import Allowance, explain
 
-    workload = next((one for one in WORKLOADS if one.__name__.lower() == kind), None)
-    more = REQUESTS if kind == "request" else (*NAMESPACES, *WORKLOADS)
     namespace = args.namespace or client.config.namespace
-    snapshot = await fetch(client, namespace, more)
-    if kind == "request":
-        return explain.explain_request(snapshot, name)
-    allowance = Allowance.within(args.timeout)
-    if workload is not None:
-        return explain.explain_workload(snapshot, workload, namespace, name, allowance)
-    if kind == "podgroup":
-        return explain.explain_group(snapshot, namespace, name, allowance)
-    return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, allowance)
+    snapshot = await fetch(client, namespace, REQUESTS if kind == "request" else (*NAMESPACES, *WORKLOADS))
+    return explain(snapshot, kind, name, namespace, Allowance.within(args.timeout))
 
 
 def _show(found: WaitExplanation, output: str) -> None:

@@ -88,7 +88,7 @@ def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
 
 
 async def _fetched(args: argparse.Namespace) -> Snapshot:
-    from dray.inspect.snapshot import fetch
+    from dray.inspect.reading import fetch
 
     async with connect(args) as client:
         return await fetch(client, args.namespace or client.config.namespace)

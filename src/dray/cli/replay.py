@@ -152,7 +152,8 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
     """What is to be changed; None for nothing."""
     from dray.cli._manifests import read_manifests
     from dray.cli.scheduler import read_configuration
-    from dray.cli.what_if import change, supposed
+    from dray.cli.what_if import changes_of, supposed
+    from dray.questions.supposing import suppose
     from dray.sim.changes import ChangeError
     from dray.sim.replay import Setup
 
@@ -164,7 +165,10 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
     if not (args.config or args.feature_gates or args.filename or args.profile or args.add_nodes or args.taint):
         return None
     objects = (*supposed(args, gates), *read_manifests(args.filename, gates))
-    return Setup(gates, configuration, objects, bool(args.profile), lambda cluster: change(args, cluster))
+    changes = changes_of(args)
+    return Setup(
+        gates, configuration, objects, bool(args.profile), lambda cluster: [suppose(cluster, one) for one in changes]
+    )
 
 
 def _prices(args: argparse.Namespace) -> Prices:

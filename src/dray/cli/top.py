@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import Subparsers, fail
@@ -126,25 +126,20 @@ async def rows_of(client: Client, args: argparse.Namespace) -> tuple[Sequence[An
 async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any], bool]:
     from dray.api.types.core import Pod
     from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-    from dray.inspect import occupancy
-    from dray.inspect.snapshot import read
+    from dray.inspect.reading import read
+    from dray.questions.occupancy import answered_rows, usage
 
     namespace = _namespace(client, args)
     wanted = [(ResourceSlice, ""), (ResourceClaim, namespace), (DeviceTaintRule, ""), (Pod, "")]
     snapshot = await read(client, wanted, namespace)
     if args.what == "claims":
         _must_read(snapshot, ResourceClaim, "give a namespace with -n")
-        return occupancy.claim_rows(snapshot, namespace, args.driver), False
-    if args.what == "pools" and snapshot.unreadable & {ResourceClaim, ResourceSlice}:
-        return occupancy.answered_rows(await _ask(client, snapshot, args.driver)), True
-    _must_read(snapshot, ResourceClaim, "`dray top pools` tells how full pools are")
-    _must_read(snapshot, ResourceSlice, "`dray top pools --driver NAME` tells how full pools are")
-    makers: dict[str, Callable[[Snapshot, str], Sequence[Any]]] = {
-        "pools": occupancy.pool_rows,
-        "nodes": occupancy.node_rows,
-        "devices": occupancy.device_rows,
-    }
-    return makers[args.what](snapshot, args.driver), False
+    elif args.what == "pools" and snapshot.unreadable & {ResourceClaim, ResourceSlice}:
+        return answered_rows(await _ask(client, snapshot, args.driver)), True
+    else:
+        _must_read(snapshot, ResourceClaim, "`dray top pools` tells how full pools are")
+        _must_read(snapshot, ResourceSlice, "`dray top pools --driver NAME` tells how full pools are")
+    return usage(snapshot, args.what, driver=args.driver, namespace=namespace), False
 
 
 def _namespace(client: Client, args: argparse.Namespace) -> str:

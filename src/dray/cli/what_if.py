@@ -1,7 +1,7 @@
 """`dray what-if`: will a manifest fit, where, how many more of it, and what if nodes go, come or are tainted.
 
-Reads a cluster or a recording and writes nothing. Exits 1 where a pod finds no place. The answering is
-`dray.sim.what_if`; here are the options and the words.
+Reads a cluster or a recording and writes nothing. Exits 1 where a pod finds no place. Left out: how the answer is found
+(`dray.questions.supposing`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail, problem
 from dray.cli._cluster import add_options, read_all
@@ -21,8 +21,7 @@ from dray.cli._output import data
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.api.wire import Wire
-    from dray.sim.cluster import Cluster
-    from dray.sim.demands import PodBatch
+    from dray.questions.supposing import SupposedChange, WhatIfAnswer
     from dray.sim.what_if import HowMany, PodOutcome
 
 
@@ -85,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     except problems as error:
         return fail("what-if", problem(error), 2)
     print(_shown(found, args.output))
-    return 0 if found["fits"] else 1
+    return 0 if found.fits else 1
 
 
 def _misused(args: argparse.Namespace) -> str:
@@ -99,55 +98,25 @@ def _misused(args: argparse.Namespace) -> str:
     return ""
 
 
-def _answered(args: argparse.Namespace, gates: FeatureGates) -> dict[str, Any]:
+def _answered(args: argparse.Namespace, gates: FeatureGates) -> WhatIfAnswer:
     from dray.cli._manifests import read_manifests
-    from dray.sim.cluster import Cluster
+    from dray.questions.supposing import DrainNode, cluster_of, what_if
     from dray.sim.demands import demand_of
 
     demand = demand_of(read_manifests(args.filename, gates), args.namespace) if args.filename else None
     objects, unread = _objects(args, gates)
     if unread:
         print(f"dray what-if: you may not list {', '.join(unread)}; the answer leaves them out", file=sys.stderr)
-    cluster = Cluster(objects, gates=gates)
-    cluster.settle()
-    with cluster.fork() as trial:
-        return asked(args, trial, demand)
+    supposed = [*changes_of(args), *map(DrainNode, args.drain)]
+    return what_if(cluster_of(objects, gates), demand, supposed, at_most=args.at_most if args.how_many else 0)
 
 
-def asked(
-    args: argparse.Namespace, trial: Cluster, demand: PodBatch | None, is_late: Callable[[], bool] = lambda: False
-) -> dict[str, Any]:
-    """The answer, as it is printed in JSON. Counting ends, incomplete, when it is late. Raises ChangeError."""
-    from dray.sim import changes, what_if
+def changes_of(args: argparse.Namespace) -> list[SupposedChange]:
+    """What --taint and --add-nodes suppose."""
+    from dray.questions.supposing import AddNodes, AddTaint
 
-    change(args, trial)
-    with what_if.preempting(trial) as preempted_first:
-        moved = [pod for node in args.drain for pod in changes.drain(trial, node)]
-        trial.settle()
-    came_to = what_if.outcomes(trial, moved)
-    count = what_if.how_many(trial, demand, args.at_most, is_late) if demand is not None and args.how_many else None
-    with what_if.preempting(trial) as preempted:
-        placed = what_if.place(trial, demand) if demand is not None else ()
-    preempted = preempted_first | preempted
-    found: dict[str, Any] = {
-        "fits": all(one.node for one in (*came_to, *placed)),
-        "pods": [outcome_tree(one) for one in placed],
-        "moved": [outcome_tree(one) for one in came_to],
-        "preempted": [{"pod": pod, "by": by} for pod, by in preempted.items()],
-    }
-    if demand is not None:
-        found["quotas"] = _quotas(trial, demand)
-    return found if count is None else found | {"howMany": _count_tree(count)}
-
-
-def change(args: argparse.Namespace, cluster: Cluster) -> None:
-    """Taint and add what --taint and --add-nodes say. Raises ChangeError."""
-    from dray.sim import changes
-
-    for target, text in args.taint:
-        changes.taint(cluster, target, text)
-    if args.add_nodes:
-        changes.add_nodes(cluster, args.add_nodes, args.like)
+    more = [AddNodes(args.like, args.add_nodes)] if args.add_nodes else []
+    return [*(AddTaint(target, text) for target, text in args.taint), *more]
 
 
 def supposed(args: argparse.Namespace, gates: FeatureGates) -> list[Wire]:
@@ -170,14 +139,6 @@ def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wi
     return [*read_recordings(args.recording or (), gates), *nodes], ()
 
 
-def _quotas(trial: Cluster, demand: PodBatch) -> list[str]:
-    """The namespaces whose quotas might refuse the manifest, which nobody counted."""
-    from dray.api.types.core import ResourceQuota
-
-    limited = {quota.metadata.namespace for quota in trial.all(ResourceQuota)}
-    return sorted(limited & {pod.metadata.namespace for pod in demand.pods})
-
-
 def _count(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -185,50 +146,32 @@ def _count(text: str) -> int:
     return number
 
 
-# Answers as trees and as text
+# Answers as text
 
 
-def outcome_tree(one: PodOutcome) -> dict[str, Any]:
-    if one.node:
-        devices = [{"claim": use.claim, "request": use.request, "device": str(use.device)} for use in one.devices]
-        return {"pod": one.pod, "node": one.node, "devices": devices}
-    reasons = [
-        {"rule": reason.rule, "code": reason.code, "subject": reason.subject, "nodes": nodes.bit_count()}
-        for reason, nodes in (one.why.reasons if one.why else {}).items()
-    ]
-    return {"pod": one.pod, "node": None, "reasons": reasons, "message": one.words}
-
-
-def _count_tree(count: HowMany) -> dict[str, Any]:
-    if count.end is None:
-        return {"copies": count.copies, "complete": False}
-    return {"copies": count.copies, "complete": True, "endedBy": outcome_tree(count.end)}
-
-
-def _shown(found: dict[str, Any], output: str) -> str:
+def _shown(found: WhatIfAnswer, output: str) -> str:
     if output == "json":
-        return data(found, output)
-    lines = [line for one in found["moved"] for line in _lines(one, "moves")]
-    lines += [f"pod {one['pod']} is preempted by pod {one['by']}" for one in found["preempted"]]
-    lines += [line for one in found["pods"] for line in _lines(one, "goes")]
-    lines += [f"namespace {name} has a ResourceQuota, which is not considered" for name in found.get("quotas", ())]
-    if "howMany" in found:
-        lines += _count_lines(found["howMany"])
-    if not lines:
-        lines = ["no pod has to move"]
-    return "\n".join(lines)
+        from dray.questions.supposing import answer_tree
+
+        return data(answer_tree(found), output)
+    lines = [line for one in found.moved for line in _lines(one, "moves")]
+    lines += [f"pod {pod} is preempted by pod {by}" for pod, by in found.preempted.items()]
+    lines += [line for one in found.pods for line in _lines(one, "goes")]
+    lines += [f"namespace {name} has a ResourceQuota, which is not considered" for name in found.quotas or ()]
+    if found.copies is not None:
+        lines.append(_count_line(found.copies))
+    return "\n".join(lines or ["no pod has to move"])
 
 
-def _lines(one: dict[str, Any], verb: str) -> list[str]:
-    if one["node"] is None:
-        return [f"pod {one['pod']} finds no place: {one['message']}"]
-    lines = [f"pod {one['pod']} {verb} to {one['node']}"]
-    return lines + [f"  claim {use['claim']}, request {use['request']}: {use['device']}" for use in one["devices"]]
+def _lines(one: PodOutcome, verb: str) -> list[str]:
+    if not one.node:
+        return [f"pod {one.pod} finds no place: {one.words}"]
+    lines = [f"pod {one.pod} {verb} to {one.node}"]
+    return lines + [f"  claim {use.claim}, request {use.request}: {use.device}" for use in one.devices]
 
 
-def _count_lines(count: dict[str, Any]) -> list[str]:
-    times = f"{count['copies']} time{'' if count['copies'] == 1 else 's'}"
-    if not count["complete"]:
-        return [f"it fits at least {times}; --at-most allows to count further"]
-    end = count["endedBy"]
-    return [f"it fits {times}; then pod {end['pod']} finds no place: {end['message']}"]
+def _count_line(count: HowMany) -> str:
+    times = f"{count.copies} time{'' if count.copies == 1 else 's'}"
+    if count.end is None:
+        return f"it fits at least {times}; --at-most allows to count further"
+    return f"it fits {times}; then pod {count.end.pod} finds no place: {count.end.words}"

@@ -16,21 +16,9 @@ import msgspec
 from dray.api.calls import Patch, PatchKind
 from dray.api.custom import CustomObject
 from dray.api.errors import NotFound
+from dray.api.objects import Object as Object  # part of the interface
 from dray.api.resources import BY_TYPE, Resource
-from dray.api.types.meta import ObjectMeta
 from dray.api.wire import Tree
-
-
-class Object(Protocol):
-    """What all kinds of the API have in common."""
-
-    @property
-    def apiVersion(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
 
 T = TypeVar("T", bound=Object)
 

@@ -10,11 +10,11 @@ from zlib import crc32
 
 from dray.api import podclaims
 from dray.api.names import GENERATED_ALPHABET
+from dray.api.objects import control_by
 from dray.api.types.core import Pod
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
-from dray.controllers.ownership import control_by
 
 SUFFIX = 5
 NAME_LIMIT = 63  # what a label's value takes, and what the server leaves of a generated name

@@ -13,9 +13,9 @@ from enum import Enum
 
 from msgspec.structs import replace
 
+from dray.api.objects import Object, control_by
 from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.api.wire import Tree, tree_of
-from dray.client import Object
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -105,14 +105,8 @@ def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: 
     return Delete(_own_policy(meta))
 
 
-def control_by(owner: Object) -> OwnerReference:
-    """The owner reference of what `owner` controls."""
-    meta = owner.metadata
-    return OwnerReference(owner.apiVersion, owner.kind, True, True, meta.name, meta.uid)
-
-
 def controller_reference(owner: Object) -> Tree:
-    """The same as a tree."""
+    """The owner reference of what `owner` controls, as a tree."""
     return tree_of(control_by(owner))
 
 

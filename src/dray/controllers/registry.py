@@ -19,19 +19,16 @@ from dray.controllers.node_eviction import NodeEviction
 from dray.controllers.node_health import NodeHealth
 from dray.controllers.nodes import NodeGarbage
 from dray.controllers.policies import PolicyStatus
-from dray.controllers.poolstatus import PoolStatusController
+from dray.controllers.poolstatus.controller import PoolStatusController
 from dray.controllers.quota import QuotaController
 from dray.controllers.taints import TaintEviction
 from dray.controllers.volumes import VolumeController
-from dray.controllers.workloads import (
-    CronJobController,
-    DaemonSetController,
-    DeploymentController,
-    JobController,
-    ReplicaSetController,
-    ReplicationManager,
-    StatefulSetController,
-)
+from dray.controllers.workloads.cronjobs import CronJobController
+from dray.controllers.workloads.daemonsets import DaemonSetController
+from dray.controllers.workloads.deployments import DeploymentController
+from dray.controllers.workloads.jobs import JobController
+from dray.controllers.workloads.replicasets import ReplicaSetController, ReplicationManager
+from dray.controllers.workloads.statefulsets import StatefulSetController
 
 CONTROLLERS: dict[str, Factory] = {
     "cronjob": CronJobController,

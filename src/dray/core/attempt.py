@@ -27,7 +27,6 @@ from dray.api.types.core import ContainerExtendedResourceRequest, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.core.configuration import DEVICE_PACKING, SchedulerProfile
 from dray.core.devices import Devices, has_alternatives
-from dray.core.kept_sets import KeptSets
 from dray.core.scores import (
     BetterAlternatives,
     DevicePacking,
@@ -179,7 +178,7 @@ class Placement:
     def __init__(self, table: NodeTable, neighbours: Neighbours, devices: Devices) -> None:
         self._table = table
         self._neighbours = neighbours
-        self.rules = Rules(table, neighbours, devices.rule, KeptSets(table).accepting)
+        self.rules = Rules(table, neighbours, devices.rule)
         self._devices = devices
         self.observe: RuleObserver | None = None  # is told what every rule says; None costs nothing
         self.start = 0  # where the next pod starts to look, so that load spreads over equal nodes

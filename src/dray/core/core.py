@@ -72,9 +72,12 @@ class _Progress:
     last: Candidate | None = None  # the pod that was tried last: the next is often like it
     claim_came: float = -math.inf  # when a claim was last created
     held: set[str] = field(default_factory=set)  # uids of pods that are not tried before they are released
+    has_device_news: bool = False  # devices changed since the last look at waiting pods began
+    look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
 
     def copy(self) -> _Progress:
-        return replace(self, queue=self.queue.copy(), held=set(self.held))
+        has_news = self.has_device_news or self.look is not None  # a look in the copy begins anew
+        return replace(self, queue=self.queue.copy(), held=set(self.held), has_device_news=has_news, look=None)
 
 
 class SchedulerCore:
@@ -103,8 +106,6 @@ class SchedulerCore:
         self.state = ClusterState(objects, gates, clock, defers=defers, binding_timeouts=binding_timeouts)
         self.preemption = Preemption(objects, self.state)
         self.preempts = True  # whether pods that fit nowhere may make others end
-        self._has_device_news = False  # devices changed since the last look at waiting pods began
-        self._look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
         self.gangs = GangScheduling(self)
 
     @property
@@ -235,14 +236,14 @@ class SchedulerCore:
         """Try the pods again that a change may help; whom devices help is looked up by `wake_for_devices`."""
         if effect.rules:
             self.queue.activate_refused(None if effect is ANYTHING else effect.rules)
-        self._has_device_news |= effect.devices
+        self._progress.has_device_news |= effect.devices
         for uid in effect.nominated:
             self.queue.activate_one(uid)
 
     @property
     def has_device_news(self) -> bool:
         """Whether devices changed and not all pods were looked at that this may help."""
-        return self._has_device_news or self._look is not None
+        return self._progress.has_device_news or self._progress.look is not None
 
     def wake_for_devices(self, most: int | None = None) -> None:
         """Wake pods to which nodes can give more devices than when they were refused, while they can.
@@ -250,17 +251,17 @@ class SchedulerCore:
         Of thousands that wait, many ask for the same (`Attempt.alike`): they are looked at once, and woken one after the
         other. With `most`, so many kinds of pods are looked at, and the next call goes on with the others.
         """
-        if self._look is None:
+        if self._progress.look is None:
             self.gangs.wake_for_devices()
-            self._has_device_news, self._look = False, iter(self.queue.alike())
+            self._progress.has_device_news, self._progress.look = False, iter(self.queue.alike())
         looked = 0
-        for pods in islice(self._look, most):
+        for pods in islice(self._progress.look, most):
             looked += 1
             first = pods.first()  # none where a group before took them along
             if first is not None and (attempt := first.attempt) is not None:
                 self.queue.activate_in_turn(pods, partial(self.state.devices.is_news, attempt))
         if most is None or looked < most:
-            self._look = None
+            self._progress.look = None
 
     def hold(self, uid: str) -> None:
         """Do not try a pod before it is released. To be called before the pod comes."""
@@ -433,7 +434,7 @@ class SchedulerCore:
         is_freed = [*map(devices.claim_written, written)]
         if promise.special is not None:
             is_freed.append(devices.claim_made(promise.special, written[-1]))
-        self._has_device_news |= any(is_freed)
+        self._progress.has_device_news |= any(is_freed)
 
     def undo(self, waiting: Waiting, promise: Promise, *, is_bound: bool = False) -> None:
         """A placement could not be written: give back what was promised, and try the pod again after a while.

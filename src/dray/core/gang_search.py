@@ -64,8 +64,9 @@ class GangSearch:
         self._kinds = kinds_of(attempts, self._shared)
         self.is_exact = not any(map(minds_others, pods)) and all(one.problem is None for one in attempts)
         self._local = _local_pools(state)
-        pools = {(piece.spec.driver, piece.spec.pool.name) for piece in state.objects.slices()}
-        self.spans_nodes = bool(pools - self._local)  # whether there are devices that several nodes can reach
+        self.spans_nodes = any(
+            pool not in self._local for pool in state.pools
+        )  # whether there are devices that several nodes can reach
 
     @property
     def steps(self) -> int:
@@ -310,8 +311,4 @@ def _likeness(state: ClusterState, info: NodeInfo) -> Hashable:
 
 def _local_pools(state: ClusterState) -> set[tuple[str, str]]:
     """The pools all of whose devices belong to one node."""
-    local: dict[tuple[str, str], bool] = {}
-    for piece in state.objects.slices():
-        key = piece.spec.driver, piece.spec.pool.name
-        local[key] = local.get(key, True) and bool(piece.spec.nodeName)
-    return {key for key, is_local in local.items() if is_local}
+    return {pool for pool in state.pools if all(piece.spec.nodeName for piece in state.pools.slices_of(pool))}

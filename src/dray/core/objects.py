@@ -13,7 +13,7 @@ from dray.api.extended_resources import is_special
 from dray.api.podclaims import Use, group_name, holds_devices, made_for, use_of, uses_of
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.policy import PodDisruptionBudget
-from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Wire
 
@@ -46,8 +46,6 @@ class ObjectLookup(Protocol):
     def namespace_labels(self, name: str) -> Mapping[str, str]: ...
 
     def disruption_budgets(self, namespace: str) -> Iterable[PodDisruptionBudget]: ...
-
-    def slices(self) -> Iterable[ResourceSlice]: ...
 
 
 class StoredObjects:
@@ -133,9 +131,6 @@ class StoredObjects:
 
     def disruption_budgets(self, namespace: str) -> Iterator[PodDisruptionBudget]:
         return (one for one in self.all(PodDisruptionBudget) if one.metadata.namespace == namespace)
-
-    def slices(self) -> Iterator[ResourceSlice]:
-        return self.all(ResourceSlice)
 
 
 class _ObjectIndex(dict[Hashable, dict[tuple[str, str], W]]):

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from dray.allocator import Features, Index
 from dray.api.allocations import taken_by_claim
+from dray.api.availability import ClusterPools
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing, has_claims, is_finished
 from dray.api.reasons.nodes import SchedulingRule
-from dray.api.taints import selects, with_rules
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.core.attempt import Placement
@@ -87,7 +87,7 @@ class ClusterState:
         self.journal = Journal(self.table, self.devices.ledger, self.gangs, self.nominations)
         self.ending: dict[ClaimKey, None] = {}  # claims that a pod left, and that have devices
         self._changed = 0  # changes that may turn a verdict
-        self._taint_rules: dict[str, DeviceTaintRule] = {}
+        self.pools = ClusterPools()
         self._changes: dict[type[Any], Callable[[Any, Any], Effect]] = {
             Pod: self._change_pod,
             Node: self._change_node,
@@ -203,28 +203,22 @@ class ClusterState:
         return EXTENDED_CLASSES if rule.remove_class(old.metadata.name) else CLASSES
 
     def _change_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> Effect:
+        self.pools.change_slice(old, new)
         if new is None:
             assert old is not None
             self.index.remove_slice(old.metadata.name)
         else:
-            self._publish(new)
+            self.index.upsert_slice(self.pools.tainted(new))
         return DEVICES
 
     def _change_taint_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Effect:
         """Taint the devices that a rule selects now, and clear those that it selected before."""
         if old is not None and new is not None and old.spec == new.spec:
             return NOTHING
-        if new is not None:
-            self._taint_rules[new.metadata.name] = new
-        elif old is not None:
-            self._taint_rules.pop(old.metadata.name, None)
-        for piece in self.objects.slices():
-            if any(rule and selects(rule, piece.spec.driver, piece.spec.pool.name) for rule in (old, new)):
-                self._publish(piece)
+        for pool in self.pools.change_rule(old, new):
+            for piece in self.pools.slices_of(pool):
+                self.index.upsert_slice(piece)
         return DEVICES
-
-    def _publish(self, piece: ResourceSlice) -> None:
-        self.index.upsert_slice(with_rules(piece, self._taint_rules.values()))
 
 
 def _uids(nominations: Iterable[Nomination]) -> tuple[str, ...]:

@@ -15,16 +15,17 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api import podclaims
+from dray.api.claim_lifecycle import with_consumers
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
+from dray.api.objects import Object
 from dray.api.reasons.suggestions import ChangeVerb, SuggestedChange
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod, PodResourceClaimStatus, PodStatus, PodTemplateSpec
-from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree, tree_of
 from dray.apiserver.write.patches.merge_patch import merge_patch
-from dray.client import Object
 from dray.controllers.generated import claim_for, claim_name
 from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
@@ -161,14 +162,13 @@ class _Trial:
         if podclaims.is_controlled_by(claim, uid):
             self._objects[ResourceClaim].remove(claim)
             return
-        left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
-        if left == claim.status.reservedFor:
+        left = with_consumers(claim, [one for one in claim.status.reservedFor if one.uid != uid])
+        if left is claim:
             return
-        if not left and claim.metadata.deletionTimestamp is not None:
+        if not left.status.reservedFor and claim.metadata.deletionTimestamp is not None:
             self._objects[ResourceClaim].remove(claim)
-            return
-        status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
-        self._put(claim, replace(claim, status=status))
+        else:
+            self._put(claim, left)
 
     # -- the claims of templates
 

@@ -25,7 +25,7 @@ from dray.inspect.snapshot import Snapshot
 
 def class_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator[Finding]:
     """Selectors of a class are asked about every device of every driver."""
-    hardware = Hardware(known.slices)
+    hardware = Hardware(known.pools)
     subject = f"DeviceClass {class_.metadata.name}"
     for number, expression in enumerate(expressions(class_.spec.selectors)):
         field = f"spec.selectors[{number}].cel.expression"
@@ -34,7 +34,7 @@ def class_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator
 
 def claim_findings(place: str, root: str, claim: ResourceClaim, known: Snapshot, connected: bool) -> Iterator[Finding]:
     """Everything about what a claim asks for; `root` is where it stands in the document."""
-    hardware = Hardware(known.slices)
+    hardware = Hardware(known.pools)
     requests = claim.spec.devices.requests or ()
     asks = asks_of(claim, known.classes)
     for number, request in enumerate(requests):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from dray.api import podclaims
+from dray.api.objects import Object
 from dray.api.reasons import cause_wording
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.causes import Cause, CauseCode
@@ -19,7 +20,6 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
 from dray.api.types.scheduling import PodGroup
-from dray.client import Object
 from dray.inspect.explanation import WaitExplanation
 from dray.inspect.groups import group_finding
 from dray.inspect.hardware import alike

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
-from dray.api.pools import by_pool, newest, problem_of
+from dray.api.availability import ClusterPools
 from dray.api.reasons.causes import Place
-from dray.api.types.resource import Device, ResourceSlice
+from dray.api.types.resource import Device
 from dray.cel import STORED, DeviceView, EvaluationError, compile_selector
 from dray.inspect.expressions import KINDS, AttributeAccess
 
@@ -41,10 +41,10 @@ class Matching(NamedTuple):
 class Hardware:
     """All devices of a cluster. Whoever looks for devices that match charges the `meter`."""
 
-    def __init__(self, slices: Iterable[ResourceSlice], meter: StepMeter | None = None) -> None:
+    def __init__(self, pools: ClusterPools, meter: StepMeter | None = None) -> None:
         self.meter = meter
-        self.pools = {key: newest(found) for key, found in sorted(by_pool(slices).items())}
-        self.problems = {key: problem for key, of in self.pools.items() if (problem := problem_of(of))}
+        self.pools = {name: pools[name].slices for name in pools}
+        self.problems = {name: problem for name in pools if (problem := pools[name].problem)}
 
     @cached_property
     def devices(self) -> list[Published]:

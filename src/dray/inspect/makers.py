@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dray.api.objects import Object
 from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.core import Pod
 from dray.api.types.meta import OwnerReference
 from dray.api.wire import Tree, tree_of
-from dray.client import Object
 from dray.inspect.changes import deleted, patched
 from dray.inspect.snapshot import Snapshot
 

@@ -21,6 +21,7 @@ from dray.api.extended_resources import (
     needs_of,
     special_claim,
 )
+from dray.api.objects import Object
 from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
 from dray.api.reasons.causes import Cause, CauseCode
@@ -29,7 +30,6 @@ from dray.api.reasons.nodes import NodeReason, NodeVerdict
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
-from dray.client import Object
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import alike
 from dray.inspect.on_node import PodOnNode, latest_event

@@ -32,7 +32,7 @@ from dray.api.reasons.devices import (
 )
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.reasons.wording import request_of
-from dray.api.types.core import Taint
+from dray.api.taints import taint_text
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
 from dray.cel import Interrupted
 from dray.inspect.amounts import Amounts
@@ -64,7 +64,7 @@ class ClaimShortage:
         self._claims = {f"{c.metadata.namespace}/{c.metadata.name}": c for c in claims}
         self._verdicts = verdicts
         self._allowance = allowance or Allowance()
-        self.hardware = Hardware(snapshot.slices, self._allowance.cluster)
+        self.hardware = Hardware(snapshot.pools, self._allowance.cluster)
         self._taken = snapshot.taken
         self._amounts = Amounts(snapshot, self.hardware)
 
@@ -326,8 +326,8 @@ class ClaimShortage:
         amounts = self._amounts.holders(self._lacking())
         held: dict[str, list[DeviceId]] = {name: [] for name in amounts}
         claims = {f"{c.metadata.namespace}/{c.metadata.name}": c for c in self._snapshot.all(ResourceClaim)}
-        for device, claim in self._snapshot.holders.items():
-            if device in wanted:
+        for device in filter(wanted.__contains__, self._snapshot.holders):
+            for claim in self._snapshot.holders.claims(device):
                 held.setdefault(f"{claim.metadata.namespace}/{claim.metadata.name}", []).append(device)
         ordered = sorted(held, key=lambda name: (-len(held[name]), name))
         return tuple(
@@ -394,8 +394,3 @@ def rules_with(taints: Iterable[DeviceTaint], snapshot: Snapshot) -> list[str]:
     keys = {(taint.key, taint.effect) for taint in taints}
     rules = snapshot.all(DeviceTaintRule)
     return [rule.metadata.name for rule in rules if (rule.spec.taint.key, rule.spec.taint.effect) in keys]
-
-
-def taint_text(taint: DeviceTaint | Taint) -> str:
-    """`key=value:effect`, as kubectl writes it."""
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -1,37 +1,37 @@
-"""The objects that explanations need, read once, and which of them could not be read.
+"""The objects of a cluster at one moment, and which of them could not be read.
 
 A user may not be allowed to read everything, and a cluster may not have every resource; both are noted, since "there is
-none" and "I could not look" are different answers. Left out: following changes.
+none" and "I could not look" are different answers. Pure. Left out: reading them (`reading`), and following changes.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dray.api import podclaims
 from dray.api.allocations import DeviceId, taken_by_claim
-from dray.api.errors import Forbidden, NotFound
+from dray.api.availability import ClusterPools, DeviceHolders, PoolUse
+from dray.api.device_health import UnhealthyDevices, unhealthy_in_claim, unhealthy_in_pod
+from dray.api.objects import Object
 from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
-from dray.api.taints import with_rules
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.batch import Job
-from dray.api.types.core import Event, Namespace, Node, Pod, ResourceQuota, ServiceAccount
+from dray.api.types.core import Event, Node, Pod, ResourceQuota, ServiceAccount
 from dray.api.types.resource import (
     DeviceClass,
     DeviceTaintRule,
     ResourceClaim,
     ResourceClaimTemplate,
-    ResourcePoolStatusRequest,
     ResourceSlice,
 )
 from dray.api.types.scheduling import PodGroup
-from dray.client import Client, Object
-from dray.verdicts.rules import Rules
+
+if TYPE_CHECKING:
+    from dray.verdicts.rules import Rules
 
 T = TypeVar("T", bound=Object)
 
@@ -82,15 +82,36 @@ class Snapshot:
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 
     @cached_property
-    def slices(self) -> tuple[ResourceSlice, ...]:
-        """All slices, with the taints that rules add."""
-        rules = self.all(DeviceTaintRule)
-        return tuple(with_rules(one, rules) for one in self.all(ResourceSlice))
+    def pools(self) -> ClusterPools:
+        """All pools, with the taints that rules add."""
+        return ClusterPools(self.all(ResourceSlice), self.all(DeviceTaintRule))
 
     @cached_property
-    def holders(self) -> dict[DeviceId, ResourceClaim]:
-        """Which claim holds a device, or a share of it."""
-        return {device: claim for claim in self.all(ResourceClaim) for device in taken_by_claim(claim).touched}
+    def uses(self) -> dict[PoolName, PoolUse]:
+        """Each published pool, and who holds its devices."""
+        return {name: PoolUse(self.pools[name], self.holders, self.unhealthy) for name in self.pools}
+
+    @cached_property
+    def holders(self) -> DeviceHolders:
+        """Which claims hold a device, or shares of it."""
+        return DeviceHolders(self.all(ResourceClaim))
+
+    @cached_property
+    def unhealthy(self) -> UnhealthyDevices:
+        """The devices whose drivers say that they are unhealthy, each with what they say."""
+        found: dict[DeviceId, str] = {}
+        claims = {(claim.metadata.namespace, claim.metadata.name): claim for claim in self.all(ResourceClaim)}
+        for claim in claims.values():
+            found.update(unhealthy_in_claim(claim))
+        for pod in self.all(Pod):
+
+            def claim_of(entry: str, pod: Pod = pod) -> ResourceClaim | None:
+                uses = podclaims.uses_of(pod, self.group_of(pod))
+                name = next((use.claim for use in uses if use.entry == entry), None)
+                return claims.get((pod.metadata.namespace, name or ""))
+
+            found.update(unhealthy_in_pod(pod, claim_of))
+        return found
 
     @cached_property
     def taken(self) -> set[DeviceId]:
@@ -117,48 +138,4 @@ class Snapshot:
         return sorted([*found, *(f"{BY_TYPE[type_].plural} of other namespaces" for type_ in self.partial & _DECIDING)])
 
 
-async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) -> Snapshot:
-    """Read what explanations of objects in a namespace need."""
-    wanted = [(type_, "") for type_ in (*CLUSTER_WIDE, *more)]
-    wanted += [(type_, namespace) for type_ in IN_NAMESPACE]
-    return await read(client, wanted, namespace)
-
-
-async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: str) -> Snapshot:
-    """Read objects of these types and namespaces, or those of the home namespace where the user may not see all."""
-    answers = await asyncio.gather(*(_list(client, type_, where, home) for type_, where in wanted))
-    types = [type_ for type_, _ in wanted]
-    return Snapshot(
-        {type_: one.found for type_, one in zip(types, answers, strict=True) if one.error is None},
-        unreadable=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.error is Forbidden),
-        unserved=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.error is NotFound),
-        partial=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.partial),
-    )
-
-
-class _Listed(NamedTuple):
-    """What a list gave, or why it gave nothing."""
-
-    found: tuple[Any, ...] = ()
-    partial: bool = False
-    error: type[Exception] | None = None
-
-
-async def _list(client: Client, type_: type[Any], where: str, home: str) -> _Listed:
-    """All objects; those of the home namespace where the user may not see all; or why there are none."""
-    try:
-        return _Listed((await client.list(type_, where)).items)
-    except NotFound:
-        return _Listed(error=NotFound)
-    except Forbidden:
-        if where == home or not BY_TYPE[type_].namespaced:
-            return _Listed(error=Forbidden)
-    try:
-        return _Listed((await client.list(type_, home)).items, partial=True)
-    except (Forbidden, NotFound) as error:
-        return _Listed(error=type(error))
-
-
 WORKLOADS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ServiceAccount)
-REQUESTS: tuple[type[Any], ...] = (ResourcePoolStatusRequest,)
-NAMESPACES: tuple[type[Any], ...] = (Namespace,)

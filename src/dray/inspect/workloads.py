@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dray.api import podclaims
+from dray.api.objects import Object
 from dray.api.reasons.causes import Cause, CauseCode
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.batch import Job
 from dray.api.types.core import Event, Pod, PodTemplateSpec, ServiceAccount
 from dray.api.types.meta import ObjectMeta
-from dray.client import Object
 from dray.inspect.changes import applied
 from dray.inspect.placement import Allowance
 from dray.inspect.pods import CauseFinding, PodCase

@@ -8,7 +8,7 @@ from dray.api.extended_resources import is_special
 from dray.api.podclaims import made_for
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.policy import PodDisruptionBudget
-from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.types.resource import ResourceClaim
 from dray.client import SharedInformers
 from dray.client.consumers import ClaimConsumers
 
@@ -28,7 +28,6 @@ class InformedObjects:
         self._claims.add_index(SPECIAL_BY_POD, _owner_of_special)
         self._budgets = informers.informer(PodDisruptionBudget)
         self._budgets.add_index(BUDGETS_BY_NAMESPACE, lambda budget: [budget.metadata.namespace])
-        self._slices = informers.informer(ResourceSlice)
         # Asked for every pod, so without a call in between.
         self.claim = self._claims.get
         self.uses, self.consumers, self.is_in_use = consumers.uses, consumers.of, consumers.is_in_use
@@ -43,9 +42,6 @@ class InformedObjects:
 
     def disruption_budgets(self, namespace: str) -> Iterable[PodDisruptionBudget]:
         return self._budgets.by_index(BUDGETS_BY_NAMESPACE, namespace)
-
-    def slices(self) -> Iterable[ResourceSlice]:
-        return self._slices.list()
 
 
 def _owner_of_special(claim: ResourceClaim) -> list[str]:

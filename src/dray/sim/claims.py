@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from dray.api import podclaims
 from dray.api.claim_access import ClaimUse
+from dray.api.claim_lifecycle import with_consumers
 from dray.api.extended_resources import IN_MEMORY
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
@@ -139,7 +140,6 @@ class SimulatedClaims:
         if podclaims.is_controlled_by(claim, uid):
             self._model.drop(claim)
             return
-        left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
-        if left != claim.status.reservedFor:
-            status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
-            self._model.put(replace(claim, status=status))
+        left = with_consumers(claim, [one for one in claim.status.reservedFor if one.uid != uid])
+        if left is not claim:
+            self._model.put(left)

@@ -14,13 +14,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from dray.api import podclaims
-from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.claim_access import PodClaims
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
@@ -138,10 +138,6 @@ class Cluster:
     def pods_on(self, node: str) -> list[Pod]:
         info = self.model.state.table.get(node)
         return [one.pod for one in info.pods.values() if not one.is_nominated] if info is not None else []
-
-    def holders(self) -> dict[DeviceId, ResourceClaim]:
-        """Which claim holds a device, whole or in part."""
-        return {device: claim for claim in self.all(ResourceClaim) for device in taken_by_claim(claim).touched}
 
     def waiting(self) -> dict[str, Unschedulable]:
         """The pods that were tried and wait, as namespace/name, each with why."""
@@ -269,15 +265,14 @@ class Cluster:
 
         The trial is this same cluster, so it costs what it changes, however large the cluster is.
         """
-        kept = self.observers, self.among, self.preferred, self.is_terse, self._made, self._events, self._why
-        preempted, self.preempted = self.preempted, dict(self.preempted)
-        self.observers, self._events, self._why = [], [*self._events], dict(self._why)
+        kept = vars(self).copy()
+        vars(self).update({name: copy(one) for name, one in kept.items() if isinstance(one, (list, dict))})
+        self.observers = []
         try:
             with self.model.fork():
                 yield self
         finally:
-            self.observers, self.among, self.preferred, self.is_terse, self._made, self._events, self._why = kept
-            self.preempted = preempted
+            vars(self).update(kept)
 
     # -- pods
 

@@ -14,7 +14,7 @@ from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule
 from dray.api.selectors import node_selector_matches, tolerates, untolerated
 from dray.api.types.core import NodeSelector, Taint
 from dray.verdicts.demand import Candidate
-from dray.verdicts.nodes import NodeInfo, NodeTable
+from dray.verdicts.nodes import NodeInfo
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -180,17 +180,3 @@ NODE_RULES: tuple[NodeRule, ...] = (
     NodePorts(),
     NodeResourcesFit(),
 )
-
-Accepting = Callable[[NodeRule, Candidate], int]
-
-
-def looking_at(table: NodeTable) -> Accepting:
-    """Which nodes accept a pod, found by looking at each of them; for a picture that is asked about one pod only."""
-
-    def accepting(rule: NodeRule, pod: Candidate) -> int:
-        if rule.signature(pod) is None:
-            return table.everyone
-        accepts = rule.judge(pod)
-        return sum(1 << info.position for info in table if accepts(info))
-
-    return accepting

@@ -1,6 +1,6 @@
 """All rules about nodes, composed once: what the scheduler decides by is what explain tells.
 
-The scheduler asks each rule only about the nodes that are left, and brings sets of nodes that it keeps up to date;
+The scheduler asks each rule only about the nodes that are left;
 explain is thorough and asks every rule about every node. For each node the scheduler's reasons are therefore the first of
 explain's. Left out: preferences among nodes that fit.
 """
@@ -19,15 +19,14 @@ from dray.api.types.core import TopologySpreadConstraint
 from dray.api.types.resource import AllocationResult
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import NOTHING_ASKED, DeviceRule, DeviceVerdict, Search
+from dray.verdicts.kept_sets import KeptSets
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.node_rules import (
     NODE_AFFINITY,
     NODE_RULES,
     TAINT_TOLERATION,
-    Accepting,
     NodeRule,
     Refusal,
-    looking_at,
 )
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
@@ -70,13 +69,11 @@ class Judgement:
 class Rules:
     """The rules, on one picture of the cluster."""
 
-    def __init__(
-        self, table: NodeTable, neighbours: Neighbours, devices: DeviceRule, accepting: Accepting | None = None
-    ) -> None:
+    def __init__(self, table: NodeTable, neighbours: Neighbours, devices: DeviceRule) -> None:
         self._table = table
         self._neighbours = neighbours
         self._devices = devices
-        self._accepting = accepting or looking_at(table)
+        self._sets = KeptSets(table)
 
     def judge(
         self,
@@ -104,7 +101,7 @@ class Rules:
                 nodes = everyone if thorough else judgement.nodes
                 if asked is not None:
                     asked.append((rule.name, nodes))
-                accepted = nodes & self._accepting(rule, pod)
+                accepted = nodes & self._sets.accepting(rule, pod)
                 if accepted != nodes:
                     self._refuse(rule, pod, judgement, nodes ^ accepted)
         if _AFFINITY not in disabled and (pod.spec.affinity is not None or self._table.refusers):
@@ -137,9 +134,9 @@ class Rules:
         """The nodes whose domains count for a constraint, whether there is room on them or not."""
         nodes = self._table.everyone
         if constraint.nodeAffinityPolicy != "Ignore":
-            nodes &= self._accepting(NODE_AFFINITY, pod)
+            nodes &= self._sets.accepting(NODE_AFFINITY, pod)
         if constraint.nodeTaintsPolicy == "Honor":
-            nodes &= self._accepting(TAINT_TOLERATION, pod)
+            nodes &= self._sets.accepting(TAINT_TOLERATION, pod)
         return nodes
 
     def verdicts(self, judgement: Judgement) -> list[NodeVerdict]:

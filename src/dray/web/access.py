@@ -1,7 +1,7 @@
-"""What the command line injects: who may look at the cluster, as whom, and who answers questions about it.
+"""What the command line injects: who may look at the cluster, and as whom; and what a question is answered from.
 
-`Access` knows identities and gives each its client; `Analyst` answers what takes long, beside the event loop, from objects
-that were read before. Left out: cookies and codes (`sessions`), which are the same everywhere.
+`Access` knows identities and gives each its client. Left out: cookies and codes (`sessions`), which are the same
+everywhere, and who answers (`analyst`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import msgspec
 
 from dray.api.allocations import DeviceId
+from dray.api.availability import PublishedPool
 from dray.api.pools import PoolName
 from dray.api.wire import Tree
 from dray.client import Client
-from dray.web.rows.devices import PoolView
 
 
 class QuestionError(Exception):
@@ -90,7 +90,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     unreadable: frozenset[type[Any]]
     unserved: frozenset[type[Any]]
     partial: frozenset[type[Any]]
-    pools: Mapping[PoolName, PoolView]
+    pools: Mapping[PoolName, PublishedPool]
     number_of: Callable[[DeviceId], int | None]
 
 
@@ -99,30 +99,3 @@ class WaitingCause(msgspec.Struct, frozen=True):
 
     code: str
     text: str
-
-
-class Analyst(Protocol):
-    """Answers questions beside the event loop, each within some seconds. All methods raise `QuestionError`.
-
-    Sets of devices are ranges of numbers, as they are sent to the page (`dray.web.tables.ranges`).
-    """
-
-    async def match(self, facts: ClusterFacts, expression: str, of_class: str, seconds: float) -> Tree: ...
-
-    async def classes(self, facts: ClusterFacts, number: int, seconds: float) -> list[str]:
-        """The classes that a device is of."""
-        ...
-
-    async def why(self, facts: ClusterFacts, namespace: str, name: str, seconds: float) -> Tree: ...
-
-    async def causes(
-        self, facts: ClusterFacts, pods: Sequence[tuple[str, str]], seconds: float
-    ) -> Sequence[WaitingCause | None]:
-        """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
-        ...
-
-    async def attempt(self, facts: ClusterFacts, question: Tree, seconds: float) -> Tree: ...
-
-    async def fits(self, facts: ClusterFacts, seconds: float) -> Tree: ...
-
-    async def close(self) -> None: ...

@@ -20,8 +20,11 @@ from pathlib import Path
 import msgspec
 
 from dray.api.errors import ApiError, Unauthorized
+from dray.api.gates import FeatureGates
 from dray.api.wire import Tree
-from dray.web.access import Access, Analyst, QuestionError, SessionIdentity, SignInCredentials
+from dray.background import Background
+from dray.web.access import Access, QuestionError, SessionIdentity, SignInCredentials
+from dray.web.analyst import ClusterAnalyst
 from dray.web.picture import DashboardPicture
 from dray.web.questions import Desk
 from dray.web.sessions import Sessions
@@ -60,20 +63,21 @@ class Dashboard:
     def __init__(
         self,
         access: Access,
-        analyst: Analyst,
         names: Names,
         *,
+        gates: FeatureGates | None = None,
+        background: Background | None = None,
         sessions: Sessions | None = None,
         version: str = "",
         keep_seconds: float | None = KEEP_SECONDS,
     ) -> None:
         self.access = access
-        self._analyst = analyst
+        self._analyst = ClusterAnalyst(gates, background)
         self._names = names
         self.sessions = sessions or Sessions()
         self._version = version
         self._keep_seconds = keep_seconds
-        self._desk = Desk(analyst)
+        self._desk = Desk(self._analyst)
         self._pictures: dict[bytes, tuple[DashboardPicture, asyncio.Task[None]]] = {}
         self._closed = False
 

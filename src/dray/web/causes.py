@@ -1,7 +1,7 @@
 """Why pods wait, as rows: equal pods share a cause, found by looking at one of them.
 
 Finding out takes a while and goes on beside the event loop, only while somebody looks, and for a small part of the time:
-after each round comes a pause that is several times as long. Left out: how a cause is found (`Analyst.causes`).
+after each round comes a pause that is several times as long. Left out: how a cause is found (`analyst`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import msgspec
 
 from dray.api.types.core import Pod
 from dray.client import Key
-from dray.web.access import Analyst, ClusterFacts, WaitingCause
+from dray.web.access import ClusterFacts, WaitingCause
+from dray.web.analyst import ClusterAnalyst
 from dray.web.rows.claims import created
 from dray.web.tables import RowTable
 
@@ -38,7 +39,7 @@ class CauseKind(NamedTuple):
 class Causes:
     """The causes of one picture. `explained` is told which pods have which."""
 
-    def __init__(self, analyst: Analyst, pods: RowTable, table: RowTable, waiting: Mapping[Key, Pod]) -> None:
+    def __init__(self, analyst: ClusterAnalyst, pods: RowTable, table: RowTable, waiting: Mapping[Key, Pod]) -> None:
         self._analyst = analyst
         self._pods = pods
         self._table = table

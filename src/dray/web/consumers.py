@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from dray.api.allocations import DeviceId
 from dray.api.claim_lifecycle import has_devices
-from dray.api.podclaims import has_claims
+from dray.api.device_health import unhealthy_in_pod
+from dray.api.podclaims import has_claims, uses_of
 from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
@@ -19,7 +21,6 @@ from dray.client import Delta, Key, key_of
 from dray.web.following import Following
 from dray.web.inventory import DashboardInventory
 from dray.web.rows.claims import PodState, claim_keys, claim_row, devices_of, group_key, group_row, pod_row, pod_state
-from dray.web.rows.health import unhealthy_in_pod
 from dray.web.tables import RowTable, Strings
 
 WAITS = frozenset({PodState.WAITING, PodState.GATED})
@@ -123,9 +124,7 @@ class DashboardConsumers:
         known = self.following.get(PodGroup, *group) if group is not None else None
         uses = claim_keys(pod, known) if pod is not None and shown else ()
         self._link(key, uses, group)
-        self._inventory.health_told(
-            key, unhealthy_in_pod(pod, uses, self._known_claim) if pod is not None else frozenset()
-        )
+        self._inventory.health_told(key, self._sick_devices(pod, known) if pod is not None else frozenset())
         self._count(key, state if shown else None)
         if pod is None or state is None or not shown:
             self.waiting.pop(key, None)
@@ -140,6 +139,15 @@ class DashboardConsumers:
         in_group = self._tables["groups"].number((PodGroup, group)) if known is not None else None
         cause = self.causes.get(key) if state in WAITS else None
         self._tables["pods"].put(key, pod_row(pod, state, self._strings, node, cause, claims, in_group))
+
+    def _sick_devices(self, pod: Pod, group: PodGroup | None) -> frozenset[DeviceId]:
+        """The devices that the pod's node reports as unhealthy."""
+
+        def claim_of(entry: str) -> ResourceClaim | None:
+            name = next((use.claim for use in uses_of(pod, group) if use.entry == entry), None)
+            return self._known_claim((pod.metadata.namespace, name)) if name else None
+
+        return frozenset(unhealthy_in_pod(pod, claim_of))
 
     def _known_claim(self, key: Key) -> ResourceClaim | None:
         assert self.following is not None

@@ -7,16 +7,16 @@ use takes others away; in all others only the devices that changed. Left out: wh
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.allocations import DeviceId
+from dray.api.availability import ClusterPools, DeviceHolders, DeviceState, PoolUse, PublishedPool
+from dray.api.device_health import unhealthy_in_claim
 from dray.api.pools import PoolName
-from dray.api.taints import selects
 from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
 from dray.client import Delta, Key, key_of
-from dray.web.rows.devices import DeviceState, PartitionPlace, PoolJudge, PoolView
-from dray.web.rows.health import unhealthy_in_claim
+from dray.web.rows.devices import PartitionPlace, flags_of, partition_places
 from dray.web.tables import Row, RowTable, Strings
 
 DeviceChanged = Callable[[DeviceId, int, Row | None, Row | None], None]
@@ -34,32 +34,32 @@ class DashboardInventory:
         self._nodes, self._claims = tables["nodes"], tables["claims"]
         self._strings = strings
         self._changed = changed
-        self._slices: defaultdict[PoolName, dict[str, ResourceSlice]] = defaultdict(dict)
-        self._rules: dict[str, DeviceTaintRule] = {}
-        self._holders: dict[DeviceId, dict[Key, ResourceClaim]] = {}
-        self._sick: dict[object, frozenset[DeviceId]] = {}
+        self._published = ClusterPools()
+        self._holders = DeviceHolders()
+        self._sick: dict[object, frozenset[DeviceId]] = {}  # by who says so
+        self._unwell: Counter[DeviceId] = Counter()
         self._named: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that claims named, by pool
         self._rows_of: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that have a row, by pool
-        self.views: dict[PoolName, PoolView] = {}
+        self._partitions: dict[PoolName, Mapping[str, PartitionPlace]] = {}  # where they are drawn
+        self.views: dict[PoolName, PublishedPool] = {}
         self.tally: Counter[int] = Counter()  # devices by state
         self.counts: dict[PoolName, tuple[int, int, int, int]] = {}
         self.operations: Mapping[str, Sequence[Tree]] = {}
         self.allocated_at: dict[Key, float] = {}
         self.claims_known = False
-        self._unread_pools: dict[PoolName, None] = {}
         self._unjudged: dict[PoolName, None] = {}
         self._unjudged_devices: dict[DeviceId, None] = {}
         self._stale_drivers: dict[str, None] = {}
 
     # What is known
 
-    def holders(self, device: DeviceId) -> list[ResourceClaim]:
-        """The claims that hold a device, or shares of it."""
-        return [*self._holders.get(device, {}).values()]
+    def use_of(self, view: PublishedPool) -> PoolUse:
+        """A pool and who holds its devices, as far as the identity may know."""
+        return PoolUse(view, self._holders, self._unwell)
 
     def taints(self, id_: DeviceId, device: Device) -> list[Tree]:
         """The taints of a device, each with the rule that made it, or none where its driver did."""
-        rules = [rule for rule in self._rules.values() if selects(rule, *id_)]
+        rules = self._published.rules_for(id_)
         own = len(device.taints) - len(rules)
         names = [*[""] * own, *(rule.metadata.name for rule in rules)]
         return [
@@ -71,34 +71,20 @@ class DashboardInventory:
 
     def slices_changed(self, deltas: Sequence[Delta[ResourceSlice]]) -> None:
         for old, new in deltas:
-            for one in (old, new):
-                if one is not None:
-                    pool = PoolName(one.spec.driver, one.spec.pool.name)
-                    self._slices[pool].pop(one.metadata.name, None)
-                    self._unread_pools[pool] = None
-            if new is not None:
-                self._slices[PoolName(new.spec.driver, new.spec.pool.name)][new.metadata.name] = new
+            self._pools_changed(self._published.change_slice(old, new))
 
     def rules_changed(self, deltas: Sequence[Delta[DeviceTaintRule]]) -> None:
         for old, new in deltas:
-            for rule in filter(None, (old, new)):
-                self._unread_pools.update(dict.fromkeys(pool for pool in self._slices if selects(rule, *pool)))
-                self._rules.pop(rule.metadata.name, None)
-            if new is not None:
-                self._rules[new.metadata.name] = new
+            self._pools_changed(self._published.change_rule(old, new))
+
+    def _pools_changed(self, pools: Collection[PoolName]) -> None:
+        self._unjudged.update(dict.fromkeys(pools))
+        self._stale_drivers.update(dict.fromkeys(pool.driver for pool in pools))
 
     def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        for one in filter(None, (old, new)):
-            key = key_of(one)
-            for device in taken_by_claim(one).touched:
-                self._note(device)
-                if one is new:
-                    self._holders.setdefault(device, {})[key] = one
-                elif (holders := self._holders.get(device)) is not None:
-                    holders.pop(key, None)
-                    if not holders:
-                        del self._holders[device]
-        sick = unhealthy_in_claim(new) if new is not None and new.status.devices else frozenset()
+        for device in self._holders.change(old, new):
+            self._note(device)
+        sick = frozenset(unhealthy_in_claim(new)) if new is not None and new.status.devices else frozenset()
         self.health_told((ResourceClaim, key_of(new or old)), sick)  # type: ignore[arg-type]  # one of them is there
 
     def health_told(self, by: object, sick: frozenset[DeviceId]) -> None:
@@ -108,6 +94,8 @@ class DashboardInventory:
         before = self._sick.pop(by, frozenset())
         if sick:
             self._sick[by] = sick
+        self._unwell.update(sick - before)
+        self._unwell -= Counter(before - sick)  # nothing of those that nobody complains about any more
         for device in before ^ sick:
             self._note(device)
 
@@ -126,20 +114,13 @@ class DashboardInventory:
 
     def count(self, counts: Mapping[PoolName, tuple[int, int, int, int]]) -> None:
         """Take over what the cluster itself has counted."""
-        for pool in self.counts.keys() | counts.keys():
-            if pool in self.views:
-                self._unread_pools[pool] = None
+        self._pools_changed([pool for pool in self.counts.keys() | counts.keys() if pool in self.views])
         self.counts = dict(counts)
 
     # Rows
 
     def refresh(self) -> Iterator[None]:
         """Work in what was noted, piece by piece."""
-        while self._unread_pools:
-            pool = next(iter(self._unread_pools))
-            del self._unread_pools[pool]
-            self._read(pool)
-            yield
         while self._unjudged:
             pool = next(iter(self._unjudged))
             del self._unjudged[pool]
@@ -148,69 +129,56 @@ class DashboardInventory:
         while self._unjudged_devices:
             device = next(iter(self._unjudged_devices))
             del self._unjudged_devices[device]
-            self._judge_device(device)
+            if (view := self.views.get(PoolName(device.driver, device.pool))) is not None:  # one without counters
+                self._put(self.use_of(view), device)
             yield
 
-    def _read(self, name: PoolName) -> None:
-        slices = self._slices.get(name)
-        if slices:
-            self.views[name] = PoolView.of(name, [*slices.values()], [*self._rules.values()])
-        else:
-            self._slices.pop(name, None)
-            self.views[name] = PoolView(name, (), {}, None, {})
-        self._unjudged[name] = None
-        self._stale_drivers[name.driver] = None
-
     def _judge_pool(self, name: PoolName) -> None:
-        view = self.views.get(name)
-        if view is None:
-            view = self.views[name] = PoolView(name, (), {}, None, {})
+        view = self._published[name]
         held = {one for one in self._named.pop(name, ()) if DeviceId(*name, one) in self._holders}
         if held:
             self._named[name] = held
-        if not view.places and not held:
+        if not view.devices and not held:
             self._forget(name)
         else:
+            if view is not self.views.get(name):
+                self.views[name], self._partitions[name] = view, partition_places(view)
             self._pools.put(name, self._pool_row(view))
-        judge = PoolJudge(view, self._holders, self.claims_known)
-        for device in dict.fromkeys((*view.places, *sorted(held), *sorted(self._rows_of[name]))):
-            self._put(view, judge, DeviceId(*name, device))
+        use = self.use_of(view)
+        for device in dict.fromkeys((*view.devices, *sorted(held), *sorted(self._rows_of[name]))):
+            self._put(use, DeviceId(*name, device))
 
-    def _judge_device(self, device: DeviceId) -> None:
-        """One device of a pool without counters."""
-        view = self.views.get(PoolName(device.driver, device.pool))
-        if view is not None:
-            self._put(view, PoolJudge(view, self._holders, self.claims_known), device)
-
-    def _put(self, view: PoolView, judge: PoolJudge, id_: DeviceId) -> None:
+    def _put(self, use: PoolUse, id_: DeviceId) -> None:
         number, before = self._devices.find(id_), self._devices.get(id_)
-        if id_.device not in view.places and id_ not in self._holders:
-            self._rows_of[view.name].discard(id_.device)
+        if id_.device not in use.pool.devices and id_ not in self._holders:
+            self._rows_of[use.pool.name].discard(id_.device)
             self._devices.drop(id_)
             row = None
         else:
-            self._rows_of[view.name].add(id_.device)
-            row = self._row(view, judge, id_)
+            self._rows_of[use.pool.name].add(id_.device)
+            row = self._row(use, id_)
             self._devices.put(id_, row)
             number = self._devices.number(id_)
         if row != before and number is not None:
             self._count_states(before, row)
             self._changed(id_, number, before, row)
 
-    def _row(self, view: PoolView, judge: PoolJudge, id_: DeviceId) -> Row:
-        holders = self._holders.get(id_, {})
-        found = judge.judge(id_, bool(self._sick) and any(id_ in sick for sick in self._sick.values()))
-        cell, share = view.cells.get(id_.device, PartitionPlace(id_.device, 1))
-        since = min((at for key in holders if (at := self.allocated_at.get(key)) is not None), default=None)
+    def _row(self, use: PoolUse, id_: DeviceId) -> Row:
+        holders = [*map(key_of, self._holders.claims(id_))]
+        state, found = use.state(id_.device), use.pool.devices.get(id_.device)
+        if state is DeviceState.FREE and not self.claims_known:
+            state = DeviceState.UNKNOWN
+        used = use.used_part(id_.device) if found is not None and holders else None
+        cell, share = self._partitions[use.pool.name].get(id_.device, PartitionPlace(id_.device, 1))
         return (
-            self._pools.number(view.name),
+            self._pools.number(use.pool.name),
             self._strings.number(id_.device),
             self._devices.number(DeviceId(id_.driver, id_.pool, cell)),
-            int(found.state),
-            found.flags,
-            tuple(self._claims.number(key) for key in holders),
-            since,
-            found.used,
+            int(state),
+            flags_of(found, id_ in self._unwell),
+            tuple(map(self._claims.number, holders)),
+            min((at for key in holders if (at := self.allocated_at.get(key)) is not None), default=None),
+            None if used is None else round(used, 4),
             share,
         )
 
@@ -230,7 +198,7 @@ class DashboardInventory:
             if driver is not None:
                 yield driver[0]
 
-    def _pool_row(self, view: PoolView) -> Row:
+    def _pool_row(self, view: PublishedPool) -> Row:
         newest = view.slices[0].spec.pool if view.slices else None
         return (
             self._drivers.number(view.name.driver),
@@ -246,6 +214,7 @@ class DashboardInventory:
     def _forget(self, name: PoolName) -> None:
         """A pool that nobody publishes and no claim names."""
         self.views.pop(name, None)
+        self._partitions.pop(name, None)
         self._pools.drop(name)
         self._stale_drivers[name.driver] = None
 
@@ -256,7 +225,7 @@ class DashboardInventory:
         stale, self._stale_drivers = self._stale_drivers, {}
         if not stale:
             return
-        views: dict[str, list[PoolView]] = {}
+        views: dict[str, list[PublishedPool]] = {}
         for name, view in self.views.items():
             if name.driver in stale:
                 views.setdefault(name.driver, []).append(view)
@@ -273,9 +242,9 @@ class DashboardInventory:
                 self._stale_drivers[driver] = None
         self.operations = operations
 
-    def _driver_row(self, driver: str, views: Sequence[PoolView]) -> Row:
-        places = [place for view in views for place in view.places.values()]
-        nodes = {place.slice.spec.nodeName or place.device.nodeName or "" for place in places}
+    def _driver_row(self, driver: str, views: Sequence[PublishedPool]) -> Row:
+        places = [place for view in views for place in view.devices.values()]
+        nodes = {place.node for place in places}
         versions = {
             attribute.version or attribute.string or ""
             for place in places
@@ -285,7 +254,7 @@ class DashboardInventory:
         sick = sum(
             row[STATE] == DeviceState.UNHEALTHY
             for view in views
-            for name in view.places
+            for name in view.devices
             if (row := self._devices.get(DeviceId(*view.name, name))) is not None
         )
         return (

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from dray.api.allocations import DeviceId
+from dray.api.availability import DeviceState
 from dray.api.claim_lifecycle import TRANSITIONS
 from dray.api.errors import ApiError, Unauthorized
 from dray.api.pools import PoolName
@@ -23,7 +24,8 @@ from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim,
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.api.wire import Tree
 from dray.client import Deltas, Key
-from dray.web.access import Access, Analyst, QuestionError, SessionIdentity
+from dray.web.access import Access, QuestionError, SessionIdentity
+from dray.web.analyst import ClusterAnalyst
 from dray.web.causes import LOOK_SECONDS, Causes
 from dray.web.consumers import DashboardConsumers
 from dray.web.following import Following
@@ -33,7 +35,6 @@ from dray.web.poolcounts import pool_counts
 from dray.web.reading import PLACEMENT, REFUSED_CLAIMS, facts
 from dray.web.rights import Scopes, VisibleScope, as_tree, is_less, may_measure, scopes
 from dray.web.rows.claims import PodState
-from dray.web.rows.devices import DeviceState
 from dray.web.rows.nodes import class_row, node_row
 from dray.web.sampling import sample_of
 from dray.web.streaming import OpenPage, event
@@ -51,7 +52,7 @@ ROWS = 4096  # of a message; more take a browser too long to read at once
 class DashboardPicture:
     """The picture of one identity. `run` keeps it until it is cancelled or the identity is not let in any more."""
 
-    def __init__(self, identity: SessionIdentity, access: Access, analyst: Analyst, version: str) -> None:
+    def __init__(self, identity: SessionIdentity, access: Access, analyst: ClusterAnalyst, version: str) -> None:
         self.identity = identity
         self.access = access
         self.client = access.client(identity)

@@ -1,7 +1,7 @@
 """Questions of a page: checked here, and answered by the analyst beside the event loop.
 
 One question of a user is answered at a time, few wait, and each has a deadline, so that nobody's questions take the server
-over. Left out: the answers themselves (`Analyst`), what was (`past`), and all about a device (`details`).
+over. Left out: the answers themselves (`analyst`), what was (`past`), and all about a device (`details`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from dray.api.availability import PublishedPool
 from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -18,12 +19,12 @@ from dray.api.types.batch import CronJob, Job
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.api.wire import Tree
-from dray.web.access import Analyst, QuestionError
+from dray.web.access import QuestionError
+from dray.web.analyst import ClusterAnalyst
 from dray.web.details import device_tree
 from dray.web.past import past_tree
 from dray.web.reading import PLACEMENT, events_of, facts
 from dray.web.rights import FOLLOWED, VisibleScope
-from dray.web.rows.devices import PoolView
 
 if TYPE_CHECKING:
     from dray.web.picture import DashboardPicture
@@ -91,7 +92,7 @@ class ObjectName(msgspec.Struct, forbid_unknown_fields=True):
 class Desk:
     """Where questions are put."""
 
-    def __init__(self, analyst: Analyst) -> None:
+    def __init__(self, analyst: ClusterAnalyst) -> None:
         self._analyst = analyst
         self._kinds: Mapping[str, tuple[type[Any], Callable[[DashboardPicture, Any], Awaitable[Tree]]]] = {
             "match": (DeviceMatch, self._match),
@@ -170,7 +171,7 @@ class Desk:
         return {"object": tree}
 
 
-def _place(picture: DashboardPicture, number: int) -> tuple[PoolView, str]:
+def _place(picture: DashboardPicture, number: int) -> tuple[PublishedPool, str]:
     """The pool of a device, and its name there."""
     row = picture.tables["devices"].rows.get(number)
     pool = picture.tables["pools"].rows.get(row[0]) if row is not None else None

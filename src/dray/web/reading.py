@@ -1,7 +1,7 @@
 """What a question is answered from: the copies of a picture, and what is read for this question alone.
 
 Few questions need more than the picture follows, and none needs all events of a cluster, of which there can be hundreds of
-thousands. So each says what else it needs. Left out: the answers (`Analyst`).
+thousands. So each says what else it needs. Left out: the answers (`analyst`).
 """
 
 from __future__ import annotations

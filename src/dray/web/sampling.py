@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
+from dray.api.availability import HELD, DeviceState
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceSlice
 from dray.web.consumers import WAITS, DashboardConsumers
 from dray.web.inventory import DashboardInventory
 from dray.web.rights import Scopes, VisibleScope
 from dray.web.rows.claims import PodState
-from dray.web.rows.devices import HELD, DeviceState
 
 _PLACED = (PodState.STARTING, PodState.RUNNING, PodState.ENDING)
 

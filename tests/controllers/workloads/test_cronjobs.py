@@ -7,7 +7,7 @@ from typing import Any
 from dray.api.times import parse_timestamp
 from dray.api.types.batch import CronJob, Job
 from dray.client import Client, ManualClock
-from dray.controllers.workloads import CronJobController
+from dray.controllers.workloads.cronjobs import CronJobController
 from tests.controllers.conftest import Start
 from tests.controllers.workloads.conftest import NAMESPACE, becomes, template, told
 

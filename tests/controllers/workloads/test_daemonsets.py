@@ -10,7 +10,7 @@ import pytest
 from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node, Pod
 from dray.client import Client, ManualClock
-from dray.controllers.workloads import DaemonSetController
+from dray.controllers.workloads.daemonsets import DaemonSetController
 from tests.controllers.conftest import Start, quiet
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, pods, template, told
 

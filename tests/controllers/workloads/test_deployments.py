@@ -8,7 +8,8 @@ from typing import Any
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import Pod
 from dray.client import Client, ManualClock
-from dray.controllers.workloads import DeploymentController, ReplicaSetController
+from dray.controllers.workloads.deployments import DeploymentController
+from dray.controllers.workloads.replicasets import ReplicaSetController
 from dray.controllers.workloads.revisions import REVISION, REVISION_HISTORY
 from tests.controllers.conftest import Start, quiet
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, events, pods, template

@@ -7,7 +7,7 @@ import asyncio
 from dray.api.gates import FeatureGates
 from dray.api.types.apps import ReplicaSet
 from dray.client import Client, SharedInformers
-from dray.controllers.workloads import ReplicaSetController
+from dray.controllers.workloads.replicasets import ReplicaSetController
 from dray.scheduler import Scheduler
 from dray.sim import SimulatedNodes
 from tests.controllers.conftest import Start, quiet

@@ -13,7 +13,9 @@ from dray.apiserver.assembly import Running
 from dray.client import Client
 from dray.client.config import Config
 from dray.client.http import Http
-from dray.controllers.workloads import DeploymentController, JobController, ReplicaSetController
+from dray.controllers.workloads.deployments import DeploymentController
+from dray.controllers.workloads.jobs import JobController
+from dray.controllers.workloads.replicasets import ReplicaSetController
 from tests.client.conftest import listening
 from tests.controllers.conftest import Start
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, pods, template

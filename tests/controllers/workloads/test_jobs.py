@@ -12,8 +12,8 @@ from dray.api.types.batch import Job
 from dray.api.types.core import Pod
 from dray.client import Client, ManualClock
 from dray.controllers.garbage import GarbageCollector
-from dray.controllers.workloads import JobController
 from dray.controllers.workloads.jobpods import INDEX, TRACKING
+from dray.controllers.workloads.jobs import JobController
 from tests.controllers.conftest import Start, gone, quiet
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, events, pods, template, told
 

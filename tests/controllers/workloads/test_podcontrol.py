@@ -13,14 +13,11 @@ from dray.api.types.core import Pod, ReplicationController
 from dray.background.thread import ON_THE_LOOP
 from dray.background.turns import ALLOWANCE, WRITE
 from dray.client import Client, Object
-from dray.controllers.workloads import (
-    JobController,
-    ReplicaSetController,
-    ReplicationManager,
-    StatefulSetController,
-)
 from dray.controllers.workloads.jobpods import TRACKING
+from dray.controllers.workloads.jobs import JobController
 from dray.controllers.workloads.podcontrol import BURST
+from dray.controllers.workloads.replicasets import ReplicaSetController, ReplicationManager
+from dray.controllers.workloads.statefulsets import StatefulSetController
 from tests.controllers.conftest import Start, gone
 from tests.controllers.counting import Held, PerRound
 from tests.controllers.workloads.conftest import NAMESPACE, becomes, pods, template

@@ -8,7 +8,7 @@ from typing import Any
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Namespace, Pod, ReplicationController, ResourceQuota
 from dray.client import Client, ManualClock
-from dray.controllers.workloads import ReplicaSetController, ReplicationManager
+from dray.controllers.workloads.replicasets import ReplicaSetController, ReplicationManager
 from tests.controllers.conftest import Start, quiet
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, events, pods, template, told
 

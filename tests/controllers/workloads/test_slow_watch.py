@@ -14,7 +14,9 @@ from dray.api.types.core import Node, Pod
 from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running
 from dray.client import Client, Informer, InProcess
-from dray.controllers.workloads import DaemonSetController, JobController, ReplicaSetController
+from dray.controllers.workloads.daemonsets import DaemonSetController
+from dray.controllers.workloads.jobs import JobController
+from dray.controllers.workloads.replicasets import ReplicaSetController
 from tests.controllers.conftest import Start, quiet
 from tests.controllers.workloads.conftest import NAMESPACE, becomes, pods, template
 

@@ -7,8 +7,9 @@ from typing import Any
 from dray.api.types.apps import ControllerRevision, DaemonSet, StatefulSet
 from dray.api.types.core import Node, PersistentVolumeClaim, Pod
 from dray.client import Client
-from dray.controllers.workloads import DaemonSetController, StatefulSetController
+from dray.controllers.workloads.daemonsets import DaemonSetController
 from dray.controllers.workloads.history import revision_hash
+from dray.controllers.workloads.statefulsets import StatefulSetController
 from tests.controllers.conftest import Start, quiet
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, pods, template
 

@@ -4,17 +4,17 @@ Each published device counts exactly once, so the numbers of a pool always add u
 allocated, whatever else is true of it; another one is unavailable if it is tainted or if its pool cannot be used; the
 rest is available. A partition for which too little is left of its counters is unavailable. Admin access holds no device,
 and neither does an allocation of a device that is no longer published. Left out: where taints come from (callers merge
-DeviceTaintRules), and what is left of partitions and shares (`summaries`).
+DeviceTaintRules), what a device is (`dray.api.availability`), and what is left of partitions and shares (`summaries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from dray.api.allocations import taken_by_all
-from dray.api.pools import CountersLeft, by_pool, newest, problem_of
+from dray.api.availability import DeviceHolders, DeviceState, PoolUse, PublishedPool
+from dray.api.pools import PoolName, by_pool, newest, problem_of
 from dray.api.reasons.devices import PoolProblem, PoolState
 from dray.api.reasons.wording import pool_problem
 from dray.api.types.resource import ResourceClaim, ResourceSlice
@@ -23,7 +23,6 @@ from dray.controllers.poolstatus.summaries import Summaries, summarize
 MOST_PROBLEMS = 10  # that a status lists for all pools together, as the API has it
 DEFAULT_LIMIT = 100
 LONGEST_PROBLEM = 256  # bytes, as the API has it
-_KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 ClaimsOf = Callable[[str, str], Iterable[ResourceClaim]]
 """The claims that hold devices of a driver's pool; others may be among them."""
@@ -94,28 +93,32 @@ def _about(pool: str, problem: str) -> str:
 
 
 def count(
-    slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim], partition_type: str | None = None
+    slices: Sequence[ResourceSlice], claims: Iterable[ResourceClaim], partition_type: str | None = None
 ) -> PoolCount:
     """Count one pool. There is at least one slice, and all are of that pool."""
-    current = newest(slices)
-    spec = current[0].spec
-    problem = problem_of(current)
-    published = {device.name for one in current for device in one.spec.devices}
-    taken = taken_by_all(claims)
-    pool = (spec.driver, spec.pool.name)
-    held = published.intersection(device.device for device in taken.touched if device[:2] == pool)
-    unusable = published if problem else _tainted(current) | _short_of_counters(current, held)
-    summaries = Summaries() if problem else summarize(current, held, taken.shares, partition_type)
+    first = slices[0].spec
+    return count_use(
+        PoolUse(PublishedPool.of(PoolName(first.driver, first.pool.name), slices), DeviceHolders(claims)),
+        partition_type,
+    )
+
+
+def count_use(use: PoolUse, partition_type: str | None = None) -> PoolCount:
+    """Count the devices of a pool that is published."""
+    pool, problem = use.pool, use.pool.problem
+    shares = (share for name in use.held for _, share in use.shares(name))
+    summaries = Summaries() if problem else summarize(pool.slices, use.held, shares, partition_type)
     problems = [_told(problem)] if problem else [*summaries.problems]
+    free = sum(use.state(name) is DeviceState.FREE for name in pool.devices)
     return PoolCount(
-        driver=spec.driver,
-        name=spec.pool.name,
-        node=_node(current),
-        generation=spec.pool.generation,
-        slices=len(current),
-        total=len(published),
-        allocated=len(held),
-        unavailable=len(unusable - held),
+        driver=pool.name.driver,
+        name=pool.name.pool,
+        node=pool.node or None,
+        generation=pool.slices[0].spec.pool.generation,
+        slices=len(pool.slices),
+        total=len(pool.devices),
+        allocated=len(use.held),
+        unavailable=len(pool.devices) - len(use.held) - free,
         problem=shortened("; ".join(problems)) if problems else None,
         is_incomplete=problem is not None and problem.state is PoolState.INCOMPLETE,
         summaries=summaries,
@@ -125,31 +128,6 @@ def count(
 def _told(problem: PoolProblem) -> str:
     text = pool_problem(problem)
     return f"PoolIncomplete: {text}" if problem.state is PoolState.INCOMPLETE else text
-
-
-def _short_of_counters(slices: Sequence[ResourceSlice], held: Collection[str]) -> set[str]:
-    """The devices that nobody has, and nobody could get, as others draw on their counters."""
-    left = CountersLeft.of(slices, held)
-    return {
-        device.name
-        for one in slices
-        for device in one.spec.devices
-        if device.consumesCounters and device.name not in held and not left.fits(device)
-    }
-
-
-def _tainted(slices: Iterable[ResourceSlice]) -> set[str]:
-    return {
-        device.name
-        for one in slices
-        for device in one.spec.devices
-        if device.taints and any(taint.effect in _KEEPS_OUT for taint in device.taints)
-    }
-
-
-def _node(slices: Sequence[ResourceSlice]) -> str | None:
-    nodes = {one.spec.nodeName for one in slices}
-    return nodes.pop() if len(nodes) == 1 else None
 
 
 def shortened(text: str) -> str:

@@ -13,7 +13,7 @@ from dray.api.podclaims import is_finished
 from dray.api.selectors import node_selector_matches, untolerated
 from dray.api.types.apps import DaemonSet, DaemonSetStatus
 from dray.api.types.core import Node, NodeSelector, Pod, PodSpec, Toleration
-from dray.client import Tree
+from dray.api.wire import Tree
 from dray.controllers.workloads.pods import creation_time, is_available, is_deleting, is_ready, pod_tree
 from dray.controllers.workloads.revisions import template_hash
 from dray.controllers.workloads.rollout import share

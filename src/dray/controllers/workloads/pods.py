@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dray.api.objects import Object
 from dray.api.podclaims import is_finished
 from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod, PodTemplateSpec
 from dray.api.wire import Tree, tree_of
-from dray.client.interface import Object
 from dray.controllers.ownership import controller_reference
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import PodTemplateSpec
-from dray.api.wire import tree_of
-from dray.client import Tree
+from dray.api.wire import Tree, tree_of
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.pods import creation_time
 

@@ -9,6 +9,7 @@ from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.pools import PoolName
 from dray.api.reasons.causes import Cause
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.taints import taint_text
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree, tree_of
@@ -16,7 +17,7 @@ from dray.inspect.asking import Ask, DeviceCensus, asks_of
 from dray.inspect.changes import deleted, is_controlled, patched
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Published
-from dray.inspect.shortage import rules_with, taint_text
+from dray.inspect.shortage import rules_with
 from dray.inspect.suggesting.subject import WaitingPod
 
 _TOGETHER = 3  # pods that a suggestion ends at most
@@ -161,7 +162,7 @@ def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Su
 
 def pool_again(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The pool as its slices are, with their right number and each device once."""
-    pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.subject), [])
+    pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.subject), ())
     published = {piece.metadata.name: piece for piece in subject.snapshot.all(ResourceSlice)}
     seen: set[str] = set()
     changes = []

@@ -13,11 +13,11 @@ from dray.api.podclaims import holds_devices
 from dray.api.reasons.causes import Cause
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.taints import taint_text
 from dray.api.types.core import Node, Pod
 from dray.api.wire import Tree, tree_of
 from dray.inspect.changes import is_controlled, patched
 from dray.inspect.pods import DEFAULT_SCHEDULER
-from dray.inspect.shortage import taint_text
 from dray.inspect.suggesting.devices import ending
 from dray.inspect.suggesting.requests import toleration
 from dray.inspect.suggesting.subject import WaitingPod

@@ -9,6 +9,7 @@ from dray.api.reasons.cause_wording import asked as in_words_of
 from dray.api.reasons.cause_wording import place
 from dray.api.reasons.causes import Cause, RequestedDevices, SelectorCode
 from dray.api.reasons.suggestions import SuggestedChange, Suggestion, SuggestionCode
+from dray.api.taints import taint_text
 from dray.api.types.core import Taint
 from dray.api.types.resource import DeviceTaint
 from dray.api.usage import MOST_DEVICES
@@ -17,7 +18,6 @@ from dray.inspect.asking import DeviceCensus, expressions
 from dray.inspect.changes import patched
 from dray.inspect.expressions import accesses, in_words
 from dray.inspect.selectors import missing_name
-from dray.inspect.shortage import taint_text
 from dray.inspect.suggesting.rewriting import guarded, redriven, renamed, revalued
 from dray.inspect.suggesting.subject import WaitingPod
 

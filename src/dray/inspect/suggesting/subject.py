@@ -37,7 +37,7 @@ class WaitingPod:
         self.pod = pod
         self.nodes = nodes
         self.namespace = pod.metadata.namespace
-        self.hardware = Hardware(snapshot.slices, meter)
+        self.hardware = Hardware(snapshot.pools, meter)
         self.group = snapshot.group_of(pod)
 
         self._maker = maker_of(self.pod, snapshot)

@@ -2,7 +2,7 @@
 
 Python runs one thread at a time, and collecting garbage stops all of them: with 5,000 nodes, questions in a thread held the
 loop for more than a second. So they go to the worker process, which is told what has changed since the last question, in
-small pieces. It forgets its copies when nobody has asked for a while. Left out: the answers (`_answers`).
+small pieces. It forgets its copies when nobody has asked for a while. Left out: the answers (`answers`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 
 from dray.api.allocations import DeviceId
+from dray.api.availability import PublishedPool
 from dray.api.gates import FeatureGates
 from dray.api.pools import PoolName
 from dray.api.wire import Tree
 from dray.background import Background, Computation, Interrupt
-from dray.cli._answers import Answers, Hidden, PoolAnswer, Told
 from dray.client import key_of
 from dray.web.access import ClusterFacts, QuestionError, WaitingCause
-from dray.web.rows.devices import PoolView
+from dray.web.answers import Answers, Hidden, PoolAnswer, Told
 
 _IDLE_SECONDS = 120.0  # after which the copies are forgotten
 _GRACE_SECONDS = 30.0  # beyond what a question may take: for the copy, and for others before it
@@ -90,7 +90,7 @@ class _Copy:
     def __init__(self) -> None:
         self.is_new = True
         self._objects: dict[type[Any], dict[Key, Any]] = {}
-        self._pools: dict[PoolName, PoolView] = {}
+        self._pools: dict[PoolName, PublishedPool] = {}
 
     async def news(self, facts: ClusterFacts) -> AsyncIterator[tuple[list[Told], dict[PoolName, PoolAnswer | None]]]:
         """What has changed since the last time, in pieces; at least one."""
@@ -129,15 +129,18 @@ def _pool(facts: ClusterFacts, name: PoolName) -> PoolAnswer | None:
     view = facts.pools.get(name)
     if view is None:
         return None
-    numbers = {device: facts.number_of(DeviceId(*name, device)) for device in view.places}
-    devices = msgspec.json.encode([place.device for place in view.places.values()])
+    numbers = {device: facts.number_of(DeviceId(*name, device)) for device in view.devices}
+    devices = msgspec.json.encode([place.device for place in view.devices.values()])
     return PoolAnswer(
         name.driver, {device: number for device, number in numbers.items() if number is not None}, devices
     )
 
 
 class ClusterAnalyst:
-    """Answers questions with dray's own code, in the worker process."""
+    """Answers questions in the worker process, each within some seconds. All methods raise `QuestionError`.
+
+    Sets of devices are ranges of numbers, as they are sent to the page (`dray.web.tables.ranges`).
+    """
 
     def __init__(self, gates: FeatureGates | None = None, background: Background | None = None) -> None:
         self._gates = gates or FeatureGates()
@@ -152,12 +155,14 @@ class ClusterAnalyst:
         return cast(Tree, await self._ask(facts, seconds, "match", expression, of_class))
 
     async def classes(self, facts: ClusterFacts, number: int, seconds: float) -> list[str]:
+        """The classes that a device is of."""
         return cast("list[str]", await self._ask(facts, seconds, "classes", number))
 
     async def why(self, facts: ClusterFacts, namespace: str, name: str, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "why", namespace, name))
 
     async def causes(self, facts: ClusterFacts, pods: Sequence[Key], seconds: float) -> Sequence[WaitingCause | None]:
+        """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
         return cast("list[WaitingCause | None]", await self._ask(facts, seconds, "causes", pods))
 
     async def attempt(self, facts: ClusterFacts, question: Tree, seconds: float) -> Tree:

@@ -13,7 +13,7 @@ from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
 from dray.api.claim_access import Knowledge, PodClaims, claims_of
 from dray.api.podclaims import Sharing
-from dray.api.pools import CountersLeft, PoolName
+from dray.api.pools import PoolName
 from dray.api.reasons.devices import StepCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
@@ -56,7 +56,7 @@ def pending_claims(snapshot: Snapshot, pod: Pod) -> list[ResourceClaim]:
 
 def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], meter: StepMeter | None) -> list[RequestSteps]:
     """The steps of every request. Raises OutOfSteps where the meter says so."""
-    hardware = Hardware(snapshot.slices, meter)
+    hardware = Hardware(snapshot.pools, meter)
     found = []
     for claim in claims:
         for ask in asks_of(claim, snapshot.classes).values():
@@ -94,16 +94,12 @@ class _Steps:
 
     def _drawable(self, devices: Sequence[Published]) -> list[Published]:
         """The devices whose counters suffice, each by itself."""
-        left: dict[PoolName, CountersLeft] = {}
-        found = []
-        for one in devices:
-            pool = PoolName(one.id.driver, one.id.pool)
-            if one.device.consumesCounters and pool not in left:
-                used = {id_.device for id_ in self._snapshot.holders if id_[:2] == pool}
-                left[pool] = CountersLeft.of(self._hardware.pools[pool], used)
-            if not one.device.consumesCounters or left[pool].fits(one.device):
-                found.append(one)
-        return found
+        uses = self._snapshot.uses
+        return [
+            one
+            for one in devices
+            if not one.device.consumesCounters or uses[PoolName(one.id.driver, one.id.pool)].left.fits(one.device)
+        ]
 
 
 def _step(code: str, before: Sequence[Published], after: Sequence[Published], subject: str = "", number: int | None = None, text: str = "") -> FilterStep:  # fmt: skip

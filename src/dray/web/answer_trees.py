@@ -12,9 +12,9 @@ from dray.api.reasons.nodes import NodeReason
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.wire import Tree
 from dray.inspect.explanation import WaitExplanation
-from dray.inspect.matching import Failure
-from dray.inspect.room import ClassRoom
-from dray.inspect.steps import CONSTRAINT, FilterStep
+from dray.questions.room import ClassRoom
+from dray.questions.selecting import Failure
+from dray.questions.steps import CONSTRAINT, FilterStep
 from dray.verdicts.devices import progress
 from dray.web.tables import ranges
 
@@ -92,8 +92,9 @@ def room_tree(room: ClassRoom) -> Tree:
         "class": room.name,
         "total": room.total,
         "free": room.free,
+        "shared": room.shared,
         "node": {"name": room.node, "count": room.best},
-        "cluster": room.free,
+        "cluster": room.together,
         "spread": room.spread,
         "exact": room.exact,
     }

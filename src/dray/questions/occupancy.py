@@ -10,19 +10,29 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.allocations import DeviceId
+from dray.api.availability import DeviceState
 from dray.api.pools import PoolName
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.wording import say
 from dray.api.types.resource import PoolStatus, ResourceClaim, ResourcePoolStatusRequest
-from dray.controllers.poolstatus.computation import count
+from dray.controllers.poolstatus.computation import count_use
 from dray.inspect.asking import asks_of
-from dray.inspect.device_defects import DeviceDefects, counted
 from dray.inspect.hardware import Hardware
-from dray.inspect.partial_use import WHOLE, PartialUse, PoolUse, consumers
 from dray.inspect.snapshot import Snapshot
+from dray.questions.device_defects import counted, taints_told
+from dray.questions.partial_use import WHOLE, PartialUse, consumers, partial_use
 
-_IN_USE = ("allocated", "shared", "unhealthy")  # only those who use a device are told of its health
+_STATES = {
+    DeviceState.FREE: "free",
+    DeviceState.RESERVED: "allocated",
+    DeviceState.IDLE: "allocated",
+    DeviceState.SHARED: "shared",
+    DeviceState.EXCLUDED: "blocked",
+    DeviceState.TAINTED: "tainted",
+    DeviceState.UNHEALTHY: "unhealthy",
+    DeviceState.INCOMPLETE: "unusable",
+}
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -95,14 +105,29 @@ class ClaimRow(msgspec.Struct, frozen=True):
     created: str
 
 
+UsageRow = PoolRow | NodeRow | DeviceRow | ClaimRow
+
+
+def usage(snapshot: Snapshot, what: str, *, driver: str = "", namespace: str = "") -> Sequence[UsageRow]:
+    """The rows of devices, pools, nodes or claims, of one driver or all; claims of one namespace or all."""
+    match what:
+        case "pools":
+            return pool_rows(snapshot, driver)
+        case "nodes":
+            return node_rows(snapshot, driver)
+        case "claims":
+            return claim_rows(snapshot, namespace, driver)
+        case _:
+            return device_rows(snapshot, driver)
+
+
 def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
     """Pools, counted from slices and claims."""
-    by_pool, by_device = _claims_by_pool(snapshot), _by_pool(device_rows(snapshot, driver))
+    by_device = _by_pool(device_rows(snapshot, driver))
     rows = []
-    for key, slices in Hardware(snapshot.slices).pools.items():
-        if driver in ("", key[0]):
-            pool = count(slices, by_pool.get(key, ()))
-            devices = by_device.get(key, [])
+    for name, use in snapshot.uses.items():
+        if driver in ("", name.driver):
+            pool, devices = count_use(use), by_device.get(name, [])
             rows.append(
                 PoolRow(
                     pool.driver,
@@ -150,24 +175,15 @@ def node_rows(snapshot: Snapshot, driver: str = "") -> list[NodeRow]:
             node,
             name,
             len(rows),
-            sum(row.state in _IN_USE for row in rows),
+            sum(bool(row.claim) for row in rows),
             sum(row.state == "free" for row in rows),
-            sum(row.state not in (*_IN_USE, "free") for row in rows),
+            sum(not row.claim and row.state != "free" for row in rows),
             "; ".join(sorted({pools[PoolName(row.driver, row.pool)] for row in rows} - {""})),
             unhealthy=sum(row.state == "unhealthy" for row in rows),
             why=_why(rows),
         )
         for (node, name), rows in sorted(groups.items())
     ]
-
-
-def _claims_by_pool(snapshot: Snapshot) -> dict[tuple[str, str], list[ResourceClaim]]:
-    """The claims that hold devices of each pool, whole or in part."""
-    found: dict[tuple[str, str], list[ResourceClaim]] = {}
-    for claim in snapshot.all(ResourceClaim):
-        for pool in dict.fromkeys((device.driver, device.pool) for device in taken_by_claim(claim).touched):
-            found.setdefault(pool, []).append(claim)
-    return found
 
 
 def answered_rows(requests: Iterable[ResourcePoolStatusRequest]) -> list[PoolRow]:
@@ -198,44 +214,30 @@ def _unknown(unavailable: int) -> tuple[str, ...]:
 
 def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
     """Every published device, and who has it."""
-    hardware, defects = Hardware(snapshot.slices), DeviceDefects(snapshot)
     rows: dict[DeviceId, DeviceRow] = {}
-    claims = _claims_by_pool(snapshot)
-    uses = {pool: PoolUse(slices, claims.get(pool, ())) for pool, slices in hardware.pools.items()}
-    for one in hardware.devices:
+    for one in Hardware(snapshot.pools).devices:
         if driver not in ("", one.id.driver):
             continue
-        claim = snapshot.holders.get(one.id)
-        state, taints, health = "free", defects.taints(one.id, one.device), defects.health(one.id)
-        partial = uses[PoolName(one.id.driver, one.id.pool)].of(one.id, one.device)
-        if claim is not None:
-            state = "shared" if partial.shares else "allocated"
-        elif (one.id.driver, one.id.pool) in hardware.problems:
-            state = "unusable"
-        elif taints:
-            state = "tainted"
-        elif partial.blocked:
-            state = "blocked"
-        if health is not None:
-            state = "unhealthy"
+        use = snapshot.uses[PoolName(one.id.driver, one.id.pool)]
+        claim = next(reversed(snapshot.holders.claims(one.id)), None)
         rows[one.id] = DeviceRow(
             *one.id,
             node=one.node,
-            state=state,
+            state=_STATES[use.state(one.device.name)],
             claim=f"{claim.metadata.namespace}/{claim.metadata.name}" if claim else "",
             used_by=consumers(claim) if claim else (),
             attributes={n: str(v) for named in one.view.attributes.values() for n, v in named.items()},
             capacity={n: str(v) for named in one.view.capacity.values() for n, v in named.items()},
-            partial=partial,
-            taints=taints,
-            unhealthy=health,
+            partial=partial_use(use, one.device),
+            taints=taints_told(snapshot, one.id, one.device),
+            unhealthy=snapshot.unhealthy.get(one.id),
         )
     return [*rows.values()]
 
 
 def claim_rows(snapshot: Snapshot, namespace: str = "", driver: str = "") -> list[ClaimRow]:
     """Claims with what they want and have."""
-    nodes = {one.id: one.node for one in Hardware(snapshot.slices).devices}
+    nodes = {one.id: one.node for one in Hardware(snapshot.pools).devices}
     rows = []
     for claim in snapshot.all(ResourceClaim):
         held = _devices(claim)

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from dray.api.types.resource import ResourcePoolStatusRequest
+from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
 from dray.controllers.poolstatus.computation import answer, complete_status
-from dray.inspect.occupancy import answered_rows, claim_rows, device_rows, node_rows, pool_rows
 from dray.inspect.snapshot import Snapshot
+from dray.questions.occupancy import answered_rows, claim_rows, device_rows, node_rows, pool_rows
 from tests.inspect.objects import DRIVER, claim, device, gpus, held, pod, rule, taint, wants
 
 SNAPSHOT = Snapshot.of(
@@ -52,7 +52,9 @@ def test_pools_are_counted_as_a_request_would_be_answered() -> None:
         ("n2", 2, 0, 0, 2),
     ]
     assert rows[0].utilisation == 1 / 3
-    status = complete_status(answer(SNAPSHOT.slices, lambda *_: SNAPSHOT.holders.values()), "2026-01-01T00:00:00Z")
+    status = complete_status(
+        answer(SNAPSHOT.all(ResourceSlice), lambda *_: SNAPSHOT.all(ResourceClaim)), "2026-01-01T00:00:00Z"
+    )
     tree: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {"driver": DRIVER}, "status": status}
     answered = answered_rows([msgspec.convert(tree, ResourcePoolStatusRequest)])
     uncounted = {"total": 0, "unavailable": 0, "slices": 0}  # of an incomplete pool, a request is told no numbers
@@ -83,6 +85,8 @@ def test_a_device_that_its_driver_calls_unhealthy() -> None:
     assert (first.state, first.unhealthy, second.state) == ("unhealthy", "too hot", "free")
     [pool] = pool_rows(snapshot)
     assert (pool.allocated, pool.unhealthy) == (1, 1)
+    [node] = node_rows(snapshot)
+    assert (node.allocated, node.available, node.unhealthy) == (1, 1, 1)
     assert "too hot" in pool.why[0]
 
 

@@ -1,48 +1,45 @@
-"""The answers to a dashboard's questions: CEL, explain, what fits and what-if, on a copy of what the dashboard has read.
+"""The answers to a page's questions: CEL, explain, what fits and what-if, on a copy of what the picture has read.
 
-Runs in a process of its own (`_analyst` talks to it) and changes nothing. Left out: how answers are found, which is the
-business of `inspect` and `sim`.
+Runs in a process of its own (`analyst` talks to it) and changes nothing. Left out: how answers are found
+(`dray.questions`).
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from dray.allocator import steps_in
 from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
-from dray.api.manifests import ManifestError, object_of
+from dray.api.manifests import ManifestError
 from dray.api.pools import PoolName
 from dray.api.reasons import cause_wording
 from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.core import Pod
 from dray.api.types.resource import Device
-from dray.api.wire import Tree, Wire
+from dray.api.wire import Tree
 from dray.cel import DeviceView, Interrupted
-from dray.cli._answer_trees import change_tree, failure_tree, nodes_tree, room_tree, step_tree, suggested
-from dray.cli.what_if import asked, outcome_tree
 from dray.inspect.asking import expressions
 from dray.inspect.changes import applied
 from dray.inspect.explain import NotThere, explain_pod
 from dray.inspect.explanation import WaitExplanation
 from dray.inspect.layout import notes_of
-from dray.inspect.matching import select
 from dray.inspect.placement import Allowance
-from dray.inspect.room import room_of
 from dray.inspect.snapshot import Snapshot
-from dray.inspect.steps import RequestSteps, pending_claims, steps_of
+from dray.questions.manifests import objects_in
+from dray.questions.room import room_of
+from dray.questions.selecting import select
+from dray.questions.steps import RequestSteps, pending_claims, steps_of
+from dray.questions.supposing import AddNodes, DrainNode, SupposedChange, answer_tree, became_of, cluster_of, what_if
 from dray.sim.changes import ChangeError
-from dray.sim.cluster import Cluster
 from dray.sim.demands import DemandError, demand_of
-from dray.sim.what_if import outcomes
 from dray.web.access import QuestionError, WaitingCause
+from dray.web.answer_trees import change_tree, failure_tree, nodes_tree, room_tree, step_tree, suggested
 from dray.web.tables import ranges
 
 Told = tuple[type[Any], tuple[str, str], bytes | None]
@@ -206,20 +203,15 @@ class Answers:
         """What becomes of a manifest, or of the pods of nodes that are drained."""
         deadline = time.monotonic() + seconds
         more = question.get("addNodes") or {}
-        args = argparse.Namespace(
-            taint=[],
-            add_nodes=more.get("count", 0),
-            like=more.get("like", ""),
-            drain=question["drain"],
-            how_many=question["howMany"],
-            at_most=question["atMost"],
-        )
+        supposed: list[SupposedChange] = [AddNodes(**more)] if more else []
+        supposed += [DrainNode(name) for name in question["drain"]]
         try:
-            objects = self._written(question["manifest"])
+            objects = objects_in(question["manifest"], self._gates)
             demand = demand_of(objects, question["namespace"]) if objects else None
-            cluster = self._cluster(self._snapshot)
-            with cluster.fork() as trial:
-                return asked(args, trial, demand, lambda: time.monotonic() > deadline)
+            cluster = cluster_of(self._snapshot, self._gates)
+            at_most = question["atMost"] if question["howMany"] and demand is not None else 0
+            found = what_if(cluster, demand, supposed, at_most=at_most, is_late=lambda: time.monotonic() > deadline)
+            return answer_tree(found)
         except (ManifestError, DemandError) as error:
             raise QuestionError(str(error), "manifest") from error
         except ChangeError as error:
@@ -232,13 +224,11 @@ class Answers:
             after = applied(self._snapshot, changes)
         except (ValueError, LookupError, TypeError, AttributeError) as error:  # it may have any shape
             raise QuestionError(f"expected the change of an answer to why: {error}", "change") from error
-        cluster = self._cluster(after)
+        cluster = cluster_of(after, self._gates)
         found = cluster.get(Pod, pod["name"], pod["namespace"])
         if found is None:
             raise QuestionError(f"there is no pod {pod['namespace']}/{pod['name']}", "pod", code="NotFound", status=404)
-        with cluster.fork() as trial:
-            told = [outcome_tree(one) for one in outcomes(trial, [found])]
-        return {"fits": all(one["node"] for one in told), "pods": told, "moved": [], "quotas": []}
+        return answer_tree(became_of(cluster, found))
 
     def fits(self, seconds: float) -> Tree:
         try:
@@ -256,24 +246,3 @@ class Answers:
             return explain_pod(self._snapshot, namespace, name, Allowance.within(seconds), helps=helps)
         except NotThere as error:
             raise QuestionError(str(error), "name", code="NotFound", status=404) from error
-
-    def _cluster(self, snapshot: Snapshot) -> Cluster:
-        cluster = Cluster([one for found in snapshot.objects.values() for one in found], gates=self._gates)
-        cluster.settle()
-        return cluster
-
-    def _written(self, manifest: str) -> list[Wire]:
-        try:
-            documents = [one for one in yaml.safe_load_all(manifest) if one is not None]
-        except (yaml.YAMLError, RecursionError) as error:
-            raise ManifestError(f"no YAML: {error}") from error
-        trees = [one for document in documents for one in _listed(document)]
-        return [object_of(tree, self._gates) for tree in trees]
-
-
-def _listed(document: Any) -> list[Tree]:
-    items = document.get("items") if isinstance(document, dict) else None
-    found = items if isinstance(items, list) else [document]
-    if not all(isinstance(one, dict) for one in found):
-        raise ManifestError("expected objects with apiVersion and kind")
-    return found

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dray.allocator.budget import OutOfSteps, StepMeter
+from dray.api.allocations import DeviceId
 from dray.cel import DeviceView, EvaluationError, check_selector, compile_selector
 from dray.cel.selector import Selector
+from dray.inspect.asking import expressions
 from dray.inspect.expressions import ExpressionPart, parts_of
+from dray.inspect.hardware import Hardware
+from dray.inspect.snapshot import Snapshot
 
 OF_CLASS = ExpressionPart("", 0, 0)  # stands for the class, which has no place in the expression
 
@@ -35,7 +39,28 @@ class SelectedDevices(NamedTuple):
     is_complete: bool
 
 
-def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], steps: int) -> SelectedDevices:  # fmt: skip
+class MatchingDevices(NamedTuple):
+    """The devices of a cluster that an expression selects. `problem` is what is wrong with the expression itself.
+
+    `failed` are the others, by the part of the expression that is false for them or, with what is wrong, has no answer.
+    """
+
+    problem: str
+    matched: list[DeviceId]
+    failed: list[tuple[str, str, list[DeviceId]]]
+    is_complete: bool
+
+
+def matching(snapshot: Snapshot, expression: str, of_class: str = "", steps: int | None = None) -> MatchingDevices:
+    """The devices of a class, or of all, that an expression selects; up to a number of steps."""
+    class_ = snapshot.classes[of_class].spec.selectors if of_class else ()
+    devices = Hardware(snapshot.pools).devices
+    found = select([*enumerate(one.view for one in devices)], expression, expressions(class_), steps)
+    failed = [(one.part.text, one.error, [devices[number].id for number in one.devices]) for one in found.failures]
+    return MatchingDevices(found.problem, [devices[number].id for number in found.matched], failed, found.is_complete)
+
+
+def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], steps: int | None) -> SelectedDevices:  # fmt: skip
     """Ask about every device, by number, up to a number of steps."""
     refused = check_selector(expression) if expression.strip() else None
     if refused is not None:

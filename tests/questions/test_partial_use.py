@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dray.inspect.occupancy import DeviceRow, device_rows, pool_rows
 from dray.inspect.snapshot import Snapshot
+from dray.questions.occupancy import DeviceRow, device_rows, pool_rows
 from tests.inspect.objects import device, gpus, held, shared
 
 

@@ -1,0 +1,269 @@
+"""What a device is to somebody who wants one: the one definition of "free", for everybody who shows or counts devices.
+
+A device is free when nobody holds any of it and a claim that asks for this device alone, and tolerates no taint, can have
+it. Pool status, `dray top`, "what fits" and the dashboard all ask `PoolUse`. Free partitions may exclude each other, so
+how many can be had at the same time is another number (`together`). Left out: which node reaches a device, and which
+device an allocation takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import IntEnum
+from functools import cached_property
+
+import msgspec
+
+from dray.api.allocations import DeviceId, Share, consumed, taken_by_claim
+from dray.api.claim_lifecycle import IDLE, state_of
+from dray.api.pools import CountersLeft, PoolName, by_pool, newest, problem_of
+from dray.api.quantity import ZERO, Quantity
+from dray.api.reasons.devices import PoolProblem
+from dray.api.taints import selects, with_rules
+from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
+
+KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})  # any other effect of a taint, None included, only informs
+
+
+class DeviceState(IntEnum):
+    """What a device is to somebody who wants one."""
+
+    FREE = 0
+    RESERVED = 1  # allocated, and somebody is listed as consumer
+    IDLE = 2  # allocated, and nobody is
+    SHARED = 3  # some of it is allocated, and more can be
+    EXCLUDED = 4  # nobody holds it, but others use up the counters that it draws on
+    TAINTED = 5
+    UNHEALTHY = 6
+    INCOMPLETE = 7  # its pool lacks slices or contradicts itself
+    UNPUBLISHED = 8  # held, and no slice has it
+    UNKNOWN = 9  # nobody is known to hold it, but not all claims are known
+
+
+HELD = frozenset({DeviceState.RESERVED, DeviceState.IDLE, DeviceState.SHARED})
+
+
+class PublishedDevice(msgspec.Struct, frozen=True, gc=False):
+    """A device and the slice that publishes it."""
+
+    device: Device
+    slice: ResourceSlice
+
+    @property
+    def node(self) -> str:
+        """The node that the device is on; empty where several nodes reach it."""
+        return self.slice.spec.nodeName or self.device.nodeName or ""
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether a taint keeps claims away that do not tolerate it."""
+        return any(taint.effect in KEEPS_OUT for taint in self.device.taints)
+
+
+class PublishedPool(msgspec.Struct, frozen=True):
+    """A pool as its newest slices publish it, with the taints of rules."""
+
+    name: PoolName
+    slices: tuple[ResourceSlice, ...] = ()
+    devices: dict[str, PublishedDevice] = {}
+    problem: PoolProblem | None = None  # why the pool cannot be used
+
+    @classmethod
+    def of(cls, name: PoolName, slices: Iterable[ResourceSlice], rules: Collection[DeviceTaintRule] = ()) -> PublishedPool:  # fmt: skip
+        """The pool that these slices make, of whichever generations they are."""
+        current = newest(sorted(slices, key=lambda one: one.metadata.name))
+        tainted = tuple(with_rules(one, rules) for one in current)
+        devices = {device.name: PublishedDevice(device, one) for one in tainted for device in one.spec.devices}
+        return cls(name, tainted, devices, problem_of(tainted) if tainted else None)
+
+    @property
+    def node(self) -> str:
+        """The node that all of the pool is on; empty where there is no such node."""
+        nodes = {one.spec.nodeName or "" for one in self.slices}
+        return nodes.pop() if len(nodes) == 1 else ""
+
+    @property
+    def has_counters(self) -> bool:
+        return any(one.spec.sharedCounters for one in self.slices)
+
+
+class ClusterPools:
+    """All pools of a cluster, kept up to date with slices and taint rules. A pool is read when it is asked for."""
+
+    def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Iterable[DeviceTaintRule] = ()) -> None:
+        self._slices: dict[PoolName, tuple[ResourceSlice, ...]] = {n: tuple(of) for n, of in by_pool(slices).items()}
+        self._rules = {rule.metadata.name: rule for rule in rules}
+        self._read: dict[PoolName, PublishedPool] = {}
+
+    def __iter__(self) -> Iterator[PoolName]:
+        return iter(sorted(self._slices))
+
+    def __getitem__(self, name: PoolName) -> PublishedPool:
+        """A pool; one without slices and devices where nobody publishes it."""
+        found = self._read.get(name)
+        if found is None:
+            found = self._read[name] = PublishedPool.of(name, self._slices.get(name, ()), self._rules.values())
+        return found
+
+    def slices_of(self, name: PoolName) -> Iterator[ResourceSlice]:
+        """The slices of a pool, of all generations, with the taints of rules."""
+        return (self.tainted(one) for one in self._slices.get(name, ()))
+
+    def tainted(self, piece: ResourceSlice) -> ResourceSlice:
+        """A slice with the taints of rules."""
+        return with_rules(piece, self._rules.values())
+
+    def rules_for(self, device: DeviceId) -> list[DeviceTaintRule]:
+        """The rules that taint a device."""
+        return [rule for rule in self._rules.values() if selects(rule, *device)]
+
+    def change_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> list[PoolName]:
+        """Note that a slice came, changed or went. Returns the pools that this changes."""
+        changed: dict[PoolName, None] = {}
+        for one in filter(None, (old, new)):
+            pool = PoolName(one.spec.driver, one.spec.pool.name)
+            kept = tuple(other for other in self._slices.get(pool, ()) if other.metadata.name != one.metadata.name)
+            if one is new:
+                kept = (*kept, one)
+            if kept:
+                self._slices[pool] = kept
+            else:
+                self._slices.pop(pool, None)
+            self._read.pop(pool, None)
+            changed[pool] = None
+        return [*changed]
+
+    def change_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> list[PoolName]:
+        """Note that a rule came, changed or went. Returns the pools whose devices it may taint, now or before."""
+        rules = [*filter(None, (old, new))]
+        if new is not None:
+            self._rules[new.metadata.name] = new
+        elif old is not None:
+            self._rules.pop(old.metadata.name, None)
+        changed = [pool for pool in self._slices if any(selects(rule, *pool) for rule in rules)]
+        for pool in changed:
+            self._read.pop(pool, None)
+        return changed
+
+
+class DeviceHolders:
+    """Which claims hold a device, or shares of it."""
+
+    def __init__(self, claims: Iterable[ResourceClaim] = ()) -> None:
+        self._claims: dict[DeviceId, dict[tuple[str, str], ResourceClaim]] = {}
+        for claim in claims:
+            self.change(None, claim)
+
+    def __contains__(self, device: DeviceId) -> bool:
+        return device in self._claims
+
+    def __iter__(self) -> Iterator[DeviceId]:
+        return iter(self._claims)
+
+    def claims(self, device: DeviceId) -> Sequence[ResourceClaim]:
+        """The claims that hold a device, or shares of it."""
+        held = self._claims.get(device)
+        return tuple(held.values()) if held else ()
+
+    def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Iterable[DeviceId]:
+        """Note that a claim came, changed or went. Returns the devices that it held or holds."""
+        before, after = taken_by_claim(old).touched, taken_by_claim(new).touched
+        for device in before:
+            assert old is not None
+            held = self._claims.get(device, {})
+            held.pop((old.metadata.namespace, old.metadata.name), None)
+            if not held:
+                self._claims.pop(device, None)
+        for device in after:
+            assert new is not None
+            self._claims.setdefault(device, {})[new.metadata.namespace, new.metadata.name] = new
+        return dict.fromkeys((*before, *after))
+
+
+class PoolUse:
+    """One pool, and who holds its devices. `sick` are devices whose drivers say that they are unhealthy."""
+
+    def __init__(self, pool: PublishedPool, holders: DeviceHolders, sick: Collection[DeviceId] = ()) -> None:
+        self.pool = pool
+        self.holders = holders
+        self._sick = sick
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The published devices that claims hold, whole or in part."""
+        return frozenset(name for name in self.pool.devices if DeviceId(*self.pool.name, name) in self.holders)
+
+    @cached_property
+    def left(self) -> CountersLeft:
+        """What is left of the pool's counters."""
+        return CountersLeft.of(self.pool.slices, self.held)
+
+    @cached_property
+    def total(self) -> CountersLeft:
+        """The pool's counters as they are while nobody draws on them."""
+        return CountersLeft.of(self.pool.slices, ())
+
+    def state(self, name: str) -> DeviceState:
+        """What a device of the pool is to somebody who wants one."""
+        id_ = DeviceId(*self.pool.name, name)
+        found = self.pool.devices.get(name)
+        if found is None:
+            return DeviceState.UNPUBLISHED
+        if id_ in self._sick:
+            return DeviceState.UNHEALTHY
+        if claims := self.holders.claims(id_):
+            if self.used_part(name) not in (None, 1.0):
+                return DeviceState.SHARED
+            return DeviceState.IDLE if all(state_of(claim) in IDLE for claim in claims) else DeviceState.RESERVED
+        if self.pool.problem is not None:
+            return DeviceState.INCOMPLETE
+        if found.is_tainted:
+            return DeviceState.TAINTED
+        if found.device.consumesCounters and not self.left.fits(found.device):
+            return DeviceState.EXCLUDED
+        return DeviceState.FREE
+
+    def shares(self, name: str) -> list[tuple[ResourceClaim, Share]]:
+        """The shares of a device that claims hold, each with its claim."""
+        id_ = DeviceId(*self.pool.name, name)
+        claims = self.holders.claims(id_)
+        return [(claim, share) for claim in claims for share in taken_by_claim(claim).shares if share.device == id_]
+
+    def consumed(self, name: str) -> dict[str, Quantity]:
+        """What the shares of a device consume of its capacity."""
+        id_ = DeviceId(*self.pool.name, name)
+        return consumed(share for _, share in self.shares(name)).get(id_, {})
+
+    def used_part(self, name: str) -> float | None:
+        """How much of a device is consumed, from 0 to 1; None where nobody holds it, or somebody has the whole."""
+        id_ = DeviceId(*self.pool.name, name)
+        claims = self.holders.claims(id_)
+        if not claims or any(id_ in taken_by_claim(claim).devices for claim in claims):
+            return None
+        capacity, amounts = self.pool.devices[name].device.capacity, self.consumed(name)
+        parts = (
+            min(1.0, amounts[of].approximate() / whole)
+            for of in amounts.keys() & capacity.keys()
+            if (whole := Quantity.parse(capacity[of].value).approximate())
+        )
+        return max(parts, default=0.0)
+
+    def together(self, names: Iterable[str]) -> list[str]:
+        """Those of these devices that can all be allocated at the same time.
+
+        Partitions that exclude each other are taken from the smallest up: surely possible, and perhaps not the most.
+        """
+        left = CountersLeft.of(self.pool.slices, self.held)
+        found = []
+        for name in sorted(names, key=lambda name: drawn_by(self.pool.devices[name].device)):
+            device = self.pool.devices[name].device
+            # A device that is held already has drawn what it needs.
+            if name in self.held or not device.consumesCounters or left.draw(device):
+                found.append(name)
+        return found
+
+
+def drawn_by(device: Device) -> Quantity:
+    """What a device draws from counters, all together."""
+    drawn = (counter.value for one in device.consumesCounters for counter in one.counters.values())
+    return sum(map(Quantity.parse, drawn), ZERO)

@@ -1,0 +1,75 @@
+"""Questions about a cluster, and typed answers: why does this wait, does that fit, how full is it, what if.
+
+Every question is a function of a `Snapshot`, or of the simulated `Cluster` that `cluster_of` makes of one. Nothing is
+asked of a server and nothing is changed; no event loop is needed. Names are imported when they are used first, since a
+command needs few of them. The page `docs/questions.md` has the questions with examples.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dray.inspect.explanation import WaitExplanation
+    from dray.inspect.placement import Allowance
+    from dray.inspect.snapshot import Snapshot
+    from dray.questions.allocating import ClaimsAnswer, allocations
+    from dray.questions.explaining import NotThere, explain
+    from dray.questions.manifests import objects_in, recorded
+    from dray.questions.occupancy import ClaimRow, DeviceRow, NodeRow, PoolRow, usage
+    from dray.questions.planning import NodePlan, plan
+    from dray.questions.room import ClassRoom, room_of
+    from dray.questions.selecting import MatchingDevices, matching
+    from dray.questions.supposing import AddNodes, AddTaint, DrainNode, WhatIfAnswer, cluster_of, what_if
+    from dray.sim.demands import demand_of
+
+_HOMES = {
+    "dray.inspect.explanation": ("WaitExplanation",),
+    "dray.inspect.placement": ("Allowance",),
+    "dray.inspect.snapshot": ("Snapshot",),
+    "dray.questions.allocating": ("ClaimsAnswer", "allocations"),
+    "dray.questions.explaining": ("NotThere", "explain"),
+    "dray.questions.manifests": ("objects_in", "recorded"),
+    "dray.questions.occupancy": ("ClaimRow", "DeviceRow", "NodeRow", "PoolRow", "usage"),
+    "dray.questions.planning": ("NodePlan", "plan"),
+    "dray.questions.room": ("ClassRoom", "room_of"),
+    "dray.questions.selecting": ("MatchingDevices", "matching"),
+    "dray.questions.supposing": ("AddNodes", "AddTaint", "DrainNode", "WhatIfAnswer", "cluster_of", "what_if"),
+    "dray.sim.demands": ("demand_of",),
+}
+
+__all__ = [
+    "AddNodes",
+    "AddTaint",
+    "Allowance",
+    "ClaimRow",
+    "ClaimsAnswer",
+    "ClassRoom",
+    "DeviceRow",
+    "DrainNode",
+    "MatchingDevices",
+    "NodePlan",
+    "NodeRow",
+    "NotThere",
+    "PoolRow",
+    "Snapshot",
+    "WaitExplanation",
+    "WhatIfAnswer",
+    "allocations",
+    "cluster_of",
+    "demand_of",
+    "explain",
+    "matching",
+    "objects_in",
+    "plan",
+    "recorded",
+    "room_of",
+    "usage",
+    "what_if",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

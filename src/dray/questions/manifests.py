@@ -1,0 +1,35 @@
+"""Objects out of text: manifests that are asked about, and recordings that stand for a cluster. Left out: files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from dray.api.gates import FeatureGates
+from dray.api.manifests import ManifestError, object_of
+from dray.api.wire import Tree, Wire
+from dray.inspect.snapshot import Snapshot
+from dray.sim.history import history_from_bytes
+
+
+def objects_in(text: str, gates: FeatureGates | None = None) -> list[Wire]:
+    """The objects of a manifest, those of a List one by one. Raises ManifestError."""
+    try:
+        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ManifestError(f"no YAML: {error}") from error
+    return [object_of(tree, gates or FeatureGates()) for document in documents for tree in _listed(document)]
+
+
+def recorded(content: bytes) -> Snapshot:
+    """The cluster of a recording; of one that was followed, as it was last. Raises RecordingError."""
+    return Snapshot.of(*history_from_bytes(content).final_objects())
+
+
+def _listed(document: Any) -> list[Tree]:
+    items = document.get("items") if isinstance(document, dict) else None
+    found = items if isinstance(items, list) else [document]
+    if not all(isinstance(one, dict) for one in found):
+        raise ManifestError("expected objects with apiVersion and kind")
+    return found

@@ -1,0 +1,28 @@
+"""Which nodes to add so that waiting pods fit, and which to remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dray.api.types.apps import DaemonSet
+from dray.sim.autoscaling import planner
+from dray.sim.autoscaling.groups import NodeGroups
+from dray.sim.autoscaling.plans import ScaleUpPlan
+from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
+from dray.sim.cluster import Cluster
+
+
+class NodePlan(NamedTuple):
+    """Nodes that should come, or else nodes that may go."""
+
+    up: ScaleUpPlan
+    down: ScaleDown
+
+
+def plan(
+    cluster: Cluster, groups: NodeGroups, daemon_sets: Iterable[DaemonSet] = (), seconds: float = planner.SECONDS
+) -> NodePlan:
+    """Plan for the pods that wait. Nothing goes while something has to come. The search may take so many seconds."""
+    up = planner.plan(cluster, groups, daemon_sets=daemon_sets, seconds=seconds)
+    return NodePlan(up, ScaleDown() if up.nodes else scale_down(cluster, groups))
