@@ -70,6 +70,9 @@ async def test_neither_users_nor_kinds_keep_each_other_out(background: Backgroun
     greedy = ("greedy", "voracious", "insatiable")
     tasks = [endless(background, user=user) for user in greedy for _ in range(AT_ONCE_OF_USER + 1)]
     assert len(tasks) > AT_ONCE
+    await counted(
+        background, 1_000_000, kind="others"
+    )  # takes more turns than it takes to begin all that may be under way
     assert (await counted(background, 10, user="modest"))[0] == 10
     assert (await counted(background, 10, kind="others", user="greedy"))[0] == 10
     assert not any(task.done() for task in tasks)
