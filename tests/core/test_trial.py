@@ -18,7 +18,7 @@ from dray.core.attempt import Promise, Refused
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
 from dray.core.model import ClusterModel
-from dray.core.trial import Trial
+from dray.core.trial import StateTrial
 from tests import objects
 from tests.scheduler.objects import node, pod
 
@@ -68,7 +68,7 @@ def with_claims(name: str, *claims: str, on: str = "", **spec: Any) -> Pod:
     return pod(name, on, resourceClaims=[{"name": one, "resourceClaimName": one} for one in claims], **spec)
 
 
-def decide(core: SchedulerCore, trial: Trial, name: str) -> str:
+def decide(core: SchedulerCore, trial: StateTrial, name: str) -> str:
     """Place a waiting pod in a trial: its node, or nothing."""
     waiting = core.queue.get(f"uid-{name}")
     assert waiting is not None
@@ -250,7 +250,7 @@ def _random_model(rng: random.Random) -> ClusterModel:
 
 
 def _try_something(
-    rng: random.Random, model: ClusterModel, trial: Trial, marks: list[tuple[int, dict[str, Any]]]
+    rng: random.Random, model: ClusterModel, trial: StateTrial, marks: list[tuple[int, dict[str, Any]]]
 ) -> None:
     what, one = rng.randrange(6), rng.choice([*model.objects.all(Pod)])
     try:

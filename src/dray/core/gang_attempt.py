@@ -25,11 +25,11 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.core.attempt import Attempt, Promise, Refused, Unfinished
 from dray.core.gang_checks import promise_at
-from dray.core.gang_search import Found, GangSearch, OutOfSteps, Steps
+from dray.core.gang_search import Found, GangOutOfSteps, GangSearch, Steps
 from dray.core.gangs import GroupKey, min_count
 from dray.core.queue import Waiting
 from dray.core.state import ClusterState
-from dray.core.trial import Trial
+from dray.core.trial import StateTrial
 
 PODS_AT_ONCE = 16  # placed in one part of an attempt
 CHECKS_AT_ONCE = 8  # of the exact search in one part: each asks about several pods
@@ -159,7 +159,7 @@ class GangPlacement:
                     return False
         return True
 
-    def _place_next(self, gang: GangAttempt, trial: Trial) -> bool:
+    def _place_next(self, gang: GangAttempt, trial: StateTrial) -> bool:
         """Place the next member or note that it fits nowhere; False if that takes longer than a turn."""
         waiting = gang.members[gang.position]
         attempt = self._attempt_for(waiting.pod)
@@ -214,7 +214,7 @@ class GangPlacement:
             except StopIteration as done:
                 found = done.value
                 gang.is_proven &= gang.search.is_proof
-            except OutOfSteps:
+            except GangOutOfSteps:
                 gang.is_proven = False
             gang.steps = gang.search = None
             if found is not None:

@@ -16,7 +16,7 @@ Load = tuple[int, ...]  # how many pods of each kind
 
 
 @dataclass(slots=True)
-class PodKind:
+class GangPodKind:
     """Pods that ask for the same. `shared` are the uids of pending claims that they have in common with others."""
 
     shared: frozenset[str]
@@ -24,7 +24,7 @@ class PodKind:
     pods: list[Pod] = field(default_factory=list)
 
 
-def pods_of(kinds: Sequence[PodKind], load: Load, left: Load) -> list[Pod]:
+def pods_of(kinds: Sequence[GangPodKind], load: Load, left: Load) -> list[Pod]:
     """The pods of a load: of each kind the first of those that are left."""
     found: list[Pod] = []
     for kind, count, rest in zip(kinds, load, left, strict=True):
@@ -47,14 +47,14 @@ def shared_claims(attempts: Sequence[Attempt]) -> Mapping[str, ResourceClaim]:
     return {uid: claims[uid] for uid in sorted(shared, key=lambda uid: uid not in groups)}
 
 
-def kinds_of(attempts: Sequence[Attempt], shared: Mapping[str, ResourceClaim]) -> list[PodKind]:
+def kinds_of(attempts: Sequence[Attempt], shared: Mapping[str, ResourceClaim]) -> list[GangPodKind]:
     """The kinds of pods, in the order in which each came first."""
-    found: dict[bytes, PodKind] = {}
+    found: dict[bytes, GangPodKind] = {}
     for attempt in attempts:
         key = _signature(attempt, shared)
         if key not in found:
             common = frozenset(c.metadata.uid for c in attempt.claims.pending if c.metadata.uid in shared)
-            found[key] = PodKind(common, _names_nodes(attempt) or bool(common))
+            found[key] = GangPodKind(common, _names_nodes(attempt) or bool(common))
         found[key].pods.append(attempt.pod)
     return [*found.values()]
 

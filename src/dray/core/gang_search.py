@@ -22,7 +22,7 @@ from dray.api.allocations import DeviceId
 from dray.api.types.core import Pod
 from dray.api.types.resource import AllocationResult, ResourceClaim
 from dray.core.gang_checks import Grant, Grants, MakeAttempt, NodeChecks
-from dray.core.gang_kinds import Load, PodKind, kinds_of, minds_others, pods_of, shared_claims
+from dray.core.gang_kinds import GangPodKind, Load, kinds_of, minds_others, pods_of, shared_claims
 from dray.core.state import ClusterState
 from dray.verdicts.nodes import NodeInfo
 
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     grants: Grants
 
 
-class OutOfSteps(Exception):
+class GangOutOfSteps(Exception):
     """The steps of the search are used up."""
 
 
@@ -78,13 +78,13 @@ class GangSearch:
         return self.is_exact and not self.checks.undecided
 
     def run(self) -> Steps:
-        """Search. Returns a placement or None; raises OutOfSteps."""
+        """Search. Returns a placement or None; raises GangOutOfSteps."""
         return self._share([*self._shared.values()], self._kinds, ())
 
     def spend(self) -> None:
-        """Raise OutOfSteps before a check for which there are no steps left."""
+        """Raise GangOutOfSteps before a check for which there are no steps left."""
         if self.checks.steps >= self._limit:
-            raise OutOfSteps
+            raise GangOutOfSteps
 
     def spanning(self, grants: Grants) -> frozenset[DeviceId]:
         """The devices of a choice that other nodes can reach too."""
@@ -97,7 +97,7 @@ class GangSearch:
         return found
 
     def _share(
-        self, left: Sequence[ResourceClaim], kinds: Sequence[PodKind], given: tuple[ResourceClaim, ...]
+        self, left: Sequence[ResourceClaim], kinds: Sequence[GangPodKind], given: tuple[ResourceClaim, ...]
     ) -> Steps:
         """Allocate the next shared claim in every way and go on; at last, leave out the pods that need it."""
         if not left:
@@ -139,7 +139,7 @@ class GangSearch:
 class _Distribution:
     """Distributes pods over nodes, where shared claims have their devices already (`given`)."""
 
-    def __init__(self, search: GangSearch, kinds: Sequence[PodKind], given: tuple[ResourceClaim, ...]) -> None:
+    def __init__(self, search: GangSearch, kinds: Sequence[GangPodKind], given: tuple[ResourceClaim, ...]) -> None:
         self._search, self._kinds, self._given = search, kinds, given
         self._wanted = tuple(len(kind.pods) for kind in kinds)
         self._spare = sum(self._wanted) - search.needed

@@ -18,16 +18,16 @@ Inverse = Callable[[], object]
 Record = Callable[[Inverse], None]
 
 
-class Recording(Protocol):
+class RecordsChanges(Protocol):
     """A part of the state that passes the inverse of each of its changes to `record`, unless that is None."""
 
     record: Record | None
 
 
-class Journal:
+class StateJournal:
     """The inverses of the changes of some parts of the state. It records only while `open`."""
 
-    def __init__(self, *parts: Recording) -> None:
+    def __init__(self, *parts: RecordsChanges) -> None:
         self._parts = parts
         self._inverses: list[Inverse] = []
         self._depth = 0

@@ -28,7 +28,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.core.attempt import Attempt, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.objects import ObjectLookup
 from dray.core.state import ClusterState
-from dray.core.trial import Trial
+from dray.core.trial import StateTrial
 from dray.core.victims import Victim, VictimFinder, priority_of, violations
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
@@ -259,7 +259,7 @@ class Preemption:
         found: list[Victim],
         violating: Mapping[str, int],
         progress: NodeProgress,
-        trial: Trial,
+        trial: StateTrial,
         info: NodeInfo,
         attempt: Attempt,
         turn: Turn | None,
@@ -292,14 +292,14 @@ class Preemption:
     def _victims_for(self, info: NodeInfo, attempt: Attempt) -> list[Victim]:
         return self.victims.on([info], priority_of(attempt.pod))
 
-    def _suppose_end(self, trial: Trial, infos: list[NodeInfo]) -> None:
+    def _suppose_end(self, trial: StateTrial, infos: list[NodeInfo]) -> None:
         """Suppose that what is ending has ended: pods that leave these nodes, claims of pods that are gone."""
         for pod in self.victims.leaving(infos):
             trial.take_off(pod)
         for key in [*self._state.ending]:
             trial.let_go(key)
 
-    def _try_in(self, trial: Trial, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason:
+    def _try_in(self, trial: StateTrial, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason:
         """Whether the pod fits in a trial; its devices are not kept."""
         mark = trial.mark()
         try:

@@ -23,10 +23,10 @@ from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim,
 from dray.core.attempt import Placement
 from dray.core.devices import Devices
 from dray.core.gangs import Gangs
-from dray.core.journal import Journal
+from dray.core.journal import StateJournal
 from dray.core.nominations import Nomination, Nominations
 from dray.core.objects import ObjectLookup
-from dray.core.trial import ClaimKey, Trial
+from dray.core.trial import ClaimKey, StateTrial
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
 
@@ -84,7 +84,7 @@ class ClusterState:
         self.placement = Placement(self.table, Neighbours(self.table, objects.namespace_labels), self.devices)
         self.gangs = Gangs(objects, gates)
         self.nominations = Nominations(self.table, self.devices.ledger)
-        self.journal = Journal(self.table, self.devices.ledger, self.gangs, self.nominations)
+        self.journal = StateJournal(self.table, self.devices.ledger, self.gangs, self.nominations)
         self.ending: dict[ClaimKey, None] = {}  # claims that a pod left, and that have devices
         self._changed = 0  # changes that may turn a verdict
         self.pools = ClusterPools()
@@ -98,10 +98,10 @@ class ClusterState:
         }
 
     @contextmanager
-    def trial(self) -> Iterator[Trial]:
+    def trial(self) -> Iterator[StateTrial]:
         """Try something with pods and claims; at the end of the block it is undone, or kept if the trial says so."""
         start, kept = self.placement.start, []
-        trial = Trial(self.objects, self.table, self.devices, self.journal)
+        trial = StateTrial(self.objects, self.table, self.devices, self.journal)
         try:
             with self.journal.open():
                 yield trial

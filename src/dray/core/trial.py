@@ -15,7 +15,7 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from dray.core.attempt import Attempt, Promise
 from dray.core.devices import Devices
-from dray.core.journal import Journal
+from dray.core.journal import StateJournal
 from dray.core.objects import ObjectLookup
 from dray.core.reservations import reservation
 from dray.verdicts.demand import PodDemand
@@ -25,10 +25,10 @@ from dray.verdicts.nodes import NodeTable, PlacedPod
 ClaimKey = tuple[str, str]  # namespace and name
 
 
-class Trial:
+class StateTrial:
     """Changes of placements that are undone at the end. Obtained from `ClusterState.trial`."""
 
-    def __init__(self, objects: ObjectLookup, table: NodeTable, devices: Devices, journal: Journal) -> None:
+    def __init__(self, objects: ObjectLookup, table: NodeTable, devices: Devices, journal: StateJournal) -> None:
         self._objects = objects
         self._table = table
         self._devices = devices

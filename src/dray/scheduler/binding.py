@@ -47,7 +47,7 @@ PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mea
 
 
 @dataclass
-class Preparation:
+class BindingPreparation:
     """What was written for a pod before it gets its node."""
 
     promise: Promise
@@ -80,7 +80,7 @@ class Binder:
         In between, devices are made ready, where somebody waits for that. Returns the claims as they were written, or
         found to need nothing.
         """
-        prepared = Preparation(promise)
+        prepared = BindingPreparation(promise)
         try:
             await self.prepare(prepared)
             await self.make_ready(prepared)
@@ -90,7 +90,9 @@ class Binder:
             raise
         return prepared.settled
 
-    async def prepare(self, prepared: Preparation, known: Mapping[str, ResourceClaim] = MappingProxyType({})) -> None:
+    async def prepare(
+        self, prepared: BindingPreparation, known: Mapping[str, ResourceClaim] = MappingProxyType({})
+    ) -> None:
         """Write the claims of a pod. `known` are newer copies of some, by uid."""
         promise = prepared.promise
         for use in promise.claims.uses:
@@ -102,20 +104,20 @@ class Binder:
             prepared.made = await self._make(promise.special)
             prepared.settled.append(await self._record(promise, prepared.made))
 
-    async def make_ready(self, prepared: Preparation) -> None:
+    async def make_ready(self, prepared: BindingPreparation) -> None:
         """Wait until the devices of a pod are ready, where somebody waits for that."""
         if self._ready is not None:
             await self._ready(prepared.promise, prepared.settled)
         if prepared.promise.node_claims:
             await self._tell_node_claims(prepared.promise, prepared.made)
 
-    async def assign(self, prepared: Preparation) -> None:
+    async def assign(self, prepared: BindingPreparation) -> None:
         """Give a pod its node."""
         pod = prepared.promise.claims.pod
         self._check_deleted(pod, prepared.settled)
         await self._assign(pod, prepared.promise.node)
 
-    async def take_back(self, prepared: Preparation) -> None:
+    async def take_back(self, prepared: BindingPreparation) -> None:
         """Give back what was written for a pod, unless it has a node nevertheless."""
         pod = prepared.promise.claims.pod
         if prepared.reserved and not await self.has_node(pod):

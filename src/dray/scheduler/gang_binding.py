@@ -28,7 +28,7 @@ from dray.background.turns import WRITE, take
 from dray.client import Client
 from dray.core.gang_attempt import PlacedMember
 from dray.core.reservations import reservation
-from dray.scheduler.binding import CONFLICTS_ENDURED, Binder, Overtaken, Preparation
+from dray.scheduler.binding import CONFLICTS_ENDURED, Binder, BindingPreparation, Overtaken
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class GangBinder:
 
     async def bind(self, plan: GangPlan) -> None:
         """Write a plan. Raises what went wrong before a pod was bound; later failures are noted in the plan."""
-        prepared = {member.waiting.key: Preparation(member.promise) for member in plan.members}
+        prepared = {member.waiting.key: BindingPreparation(member.promise) for member in plan.members}
         try:
             known = await self._write_shared(plan.members)
             await _each(prepared.values(), lambda one: self._binder.prepare(one, known))
@@ -77,7 +77,9 @@ class GangBinder:
         plan.failed += [(member, Overtaken("the pod is gone")) for member in gone]
         await self._assign(plan, staying, prepared)
 
-    async def _assign(self, plan: GangPlan, staying: Sequence[PlacedMember], prepared: dict[str, Preparation]) -> None:
+    async def _assign(
+        self, plan: GangPlan, staying: Sequence[PlacedMember], prepared: dict[str, BindingPreparation]
+    ) -> None:
         """Bind the pods; the first one alone, since as long as none is bound the plan can be taken back."""
 
         async def assign(member: PlacedMember) -> None:
@@ -133,7 +135,7 @@ class GangBinder:
                 return True
         return False
 
-    async def _take_back(self, plan: GangPlan, prepared: Sequence[Preparation]) -> None:
+    async def _take_back(self, plan: GangPlan, prepared: Sequence[BindingPreparation]) -> None:
         """Release everything that a plan has written."""
         users = {member.waiting.key for member in plan.members} | {plan.group.metadata.uid}
         claims = {claim.metadata.uid: claim for one in prepared for claim in one.promise.pending}

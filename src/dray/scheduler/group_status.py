@@ -40,7 +40,7 @@ class GroupReporter:
         """Say that the placement of a group could not be written."""
 
 
-class GroupStatus(GroupReporter):
+class GroupConditions(GroupReporter):
     """Writes the condition of groups whose pods this scheduler places."""
 
     def __init__(self, client: Client, informers: SharedInformers, tasks: Tasks, schedulers: Collection[str]) -> None:

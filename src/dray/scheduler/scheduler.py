@@ -20,7 +20,7 @@ from dray.scheduler.binding import Binder
 from dray.scheduler.conditions import BindingConditions
 from dray.scheduler.feed import InformerFeed
 from dray.scheduler.gang_loop import GangLoop
-from dray.scheduler.group_status import GroupReporter, GroupStatus
+from dray.scheduler.group_status import GroupConditions, GroupReporter
 from dray.scheduler.informed import InformedObjects
 from dray.scheduler.loop import GiveWay, SchedulingLoop
 from dray.scheduler.preempting import Preempting
@@ -62,7 +62,7 @@ class Scheduler:
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)
         self._teller = Teller(client, self._tasks, time.monotonic)
         conditions = BindingConditions(timeouts, sharing, self._tasks, self._teller, objects.claim, time.time)
-        groups = GroupStatus(client, informers, self._tasks, profiles) if has_groups else GroupReporter()
+        groups = GroupConditions(client, informers, self._tasks, profiles) if has_groups else GroupReporter()
         self._feed = InformerFeed(self.core, self._teller, groups, conditions)
         ready = conditions.ready if has_conditions else None
         binder = Binder(client, sharing, ready, objects.uses, objects.claim)

@@ -86,7 +86,7 @@ def _judged_messages(in_code: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-class _Field(NamedTuple):
+class _ConstrainedField(NamedTuple):
     """A field and the constraints that it has."""
 
     name: str
@@ -128,7 +128,7 @@ class _Compiler:
         fields = []
         for name, *tags in steps:
             path = f"Path({name!r})" if message.kinds else f"(p / {name!r})"
-            fields.append(_Field(name, _attribute(name), message.fields[name], _parsed(tags), path))
+            fields.append(_ConstrainedField(name, _attribute(name), message.fields[name], _parsed(tags), path))
         self._union([field for field in fields if field.has("unionMember")])
         for field in fields:
             if field.tags or self._is_judged(field):
@@ -138,7 +138,7 @@ class _Compiler:
         exec(source, self._names)  # written above, from the schema alone
         return self._names["judge"]
 
-    def _is_judged(self, field: _Field) -> bool:
+    def _is_judged(self, field: _ConstrainedField) -> bool:
         """Whether a field holds messages that are judged, too."""
         return field.field.reference in _judged_messages(self._in_code)
 
@@ -154,7 +154,7 @@ class _Compiler:
         self._names[name] = value
         return name
 
-    def _union(self, members: list[_Field]) -> None:
+    def _union(self, members: list[_ConstrainedField]) -> None:
         if members:
             names = self._constant(tuple(member.name for member in members))
             values = self._constant(attrgetter(*(member.attribute for member in members)))
@@ -163,7 +163,7 @@ class _Compiler:
             self._line(1, f"if {wrong} and not checks.same_union(x, o, {values}):")
             self._line(2, self._tell(f"checks.union(x, {names}, p, out)"))
 
-    def _judge(self, field: _Field) -> None:
+    def _judge(self, field: _ConstrainedField) -> None:
         self._line(1, f"x = v.{field.attribute}")
         self._line(1, f"if o is None or x != o.{field.attribute}:")
         for rule in field.values("update"):
@@ -178,7 +178,7 @@ class _Compiler:
         if len(self._lines) == start:
             self._line(depth, "pass")
 
-    def _ends(self, depth: int, field: _Field) -> int:
+    def _ends(self, depth: int, field: _ConstrainedField) -> int:
         """Write what ends the judgement of a field; returns how deep the rest stands."""
         ends: list[tuple[str, str]] = []
         if field.has("immutable"):
@@ -205,7 +205,7 @@ class _Compiler:
             self._line(depth, "else:")
         return depth + bool(ends)
 
-    def _value(self, depth: int, field: _Field) -> None:
+    def _value(self, depth: int, field: _ConstrainedField) -> None:
         """Write the constraints of the value itself, and of plain elements."""
         keys = tuple(map(_attribute, field.values("listMapKey")))
         if keys or field.has("unique") or _Tag("listType", "set") in field.tags:
@@ -236,7 +236,7 @@ class _Compiler:
             right, error = (text.format(x=x, n=number, p=path) for text in _SCALARS[tag.name])
             self._line(depth, f"if not ({right}): {self._tell(f'out({error})')}")
 
-    def _below(self, depth: int, field: _Field) -> None:
+    def _below(self, depth: int, field: _ConstrainedField) -> None:
         """Write the judgement of the message, or messages, that a field holds."""
         call = self._constant(None)
         of = suspicion if self._quick else checker

@@ -136,6 +136,7 @@ TEXTS: dict[StrEnum, str] = {
     PreemptionCode.ADMIN_ACCESS: "not eligible due to a request for admin access to devices.",
     PreemptionCode.TERMINATING: "not eligible due to a terminating pod on the nominated node.",
     PreemptionCode.RELEASING: "waiting for the devices of preempted pods to be released.",
+    PreemptionCode.UNAVAILABLE: "no node would be available",
     PreemptionCode.NO_VICTIMS: "No preemption victims found for incoming pod",
     PreemptionCode.NOT_HELPFUL: "Preemption is not helpful for scheduling",
     PreemptionCode.OUT_OF_STEPS: "Finding preemption victims takes too long",
