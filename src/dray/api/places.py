@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ def present(tree: Tree, path: str) -> list[tuple[Tree, str]]:
     """
     way, last = steps(path)
     found = [tree]
-    for name, behind in way:  # without calls: every write looks at dozens of places, most of which are not there
+    for name, behind in way:
         inner = [value for holder in found if (value := holder.get(name))]
         if behind == "[]":
             inner = [item for items in inner for item in items]
@@ -48,6 +49,53 @@ def present(tree: Tree, path: str) -> list[tuple[Tree, str]]:
             return []
         found = inner
     return [(holder, name) for holder in found for name in last if name in holder]
+
+
+class _PlaceTree(NamedTuple):
+    """Several paths, by what they have in common: the last names here, and the trees behind other names."""
+
+    last: tuple[str, ...]
+    behind: tuple[tuple[str, str, _PlaceTree], ...]  # a name, "[]", "{}" or "", and what follows
+
+
+def finder(paths: Iterable[str]) -> Callable[[Tree], bool]:
+    """Compile paths into one function: it tells whether a tree has a field at any of them.
+
+    Every write is asked about dozens of places, most of which are not there, so what several paths have in common is
+    walked once.
+
+    >>> is_there = finder(["spec.devices[].taints", "spec.devices[].capacity{}.value", "spec.taints"])
+    >>> is_there({"spec": {"devices": [{}, {"taints": []}]}}), is_there({"spec": {"devices": [{}], "a": 1}})
+    (True, False)
+    """
+    lines = ["def is_there(v0):", *_lines(_merged([steps(path) for path in paths]), 0), " return False"]
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)  # written here, from the paths of kinds alone
+    found: Callable[[Tree], bool] = names["is_there"]
+    return found
+
+
+def _merged(paths: Sequence[PlacePath]) -> _PlaceTree:
+    last = dict.fromkeys(name for way, names in paths if not way for name in names)
+    longer: dict[tuple[str, str], list[PlacePath]] = {}
+    for way, names in paths:
+        if way:
+            longer.setdefault(way[0], []).append(PlacePath(way[1:], names))
+    return _PlaceTree(tuple(last), tuple((*first, _merged(rest)) for first, rest in longer.items()))
+
+
+def _lines(places: _PlaceTree, depth: int) -> Iterator[str]:
+    """Yields the source that looks at the object `v0`, `v1` and so on of a depth."""
+    indent, holder, inner = " " * (2 * depth + 1), f"v{depth}", f"v{depth + 1}"
+    if places.last:
+        yield f"{indent}if {' or '.join(f'{name!r} in {holder}' for name in places.last)}: return True"
+    for name, behind, rest in places.behind:
+        yield f"{indent}{inner} = {holder}.get({name!r})"
+        if behind:
+            yield f"{indent}for {inner} in {inner}{'' if behind == '[]' else '.values()'} if {inner} else ():"
+        else:
+            yield f"{indent}if {inner}:"
+        yield from (" " + line for line in _lines(rest, depth + 1))
 
 
 def values(value: Any, behind: str) -> Any:

@@ -6,11 +6,13 @@ alternatives somewhere may add another alternative.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from dray.api.gates import FeatureGates
 from dray.api.kind import Resource
-from dray.api.places import present
+from dray.api.places import finder, present
 from dray.api.trees import tree_of
 from dray.api.wire import Tree, Wire
 
@@ -25,17 +27,31 @@ class Dropped(NamedTuple):
         return f"{self.field} is dropped: the feature gate {self.gate} is off"
 
 
+class _Disabled(NamedTuple):
+    """The places that disabled gates guard."""
+
+    guards: tuple[tuple[str, tuple[str, ...]], ...]
+    are_there: Callable[[Tree], bool]  # whether a tree has anything at all that is guarded
+
+
 NOTHING_DROPPED: tuple[Dropped, ...] = ()
+
+
+@cache
+def _disabled(resource: Resource, served: frozenset[str]) -> _Disabled | None:
+    """Find out once for each choice of gates what they guard in a kind; None where that is nothing."""
+    guards = tuple((gate, places) for gate, places in resource.guards.items() if gate not in served)
+    return _Disabled(guards, finder(place for _, places in guards for place in places)) if guards else None
 
 
 def drop_disabled(resource: Resource, tree: Tree, old: Wire | None, gates: FeatureGates) -> tuple[Dropped, ...]:
     """Remove the fields of disabled features, in place; answers those that said something."""
+    disabled = _disabled(resource, gates.all_served)
+    if disabled is None or not disabled.are_there(tree):
+        return NOTHING_DROPPED
     before: Tree | None = None
     dropped: dict[Dropped, None] = {}
-    served = gates.all_served
-    for gate, places in resource.guards.items():
-        if gate in served:
-            continue
+    for gate, places in disabled.guards:
         found = _present(tree, places)
         if not found:
             continue
@@ -56,4 +72,4 @@ def _present(tree: Tree, places: tuple[str, ...]) -> list[tuple[Tree, str]]:
 
 def is_guarded(resource: Resource, gates: FeatureGates) -> bool:
     """Whether objects of a kind may have fields that are dropped."""
-    return any(gate not in gates.all_served for gate in resource.guards)
+    return _disabled(resource, gates.all_served) is not None
