@@ -11,6 +11,7 @@ from dray.api.calls import (
     CreateCall,
     DeleteCall,
     DeleteCollectionCall,
+    GetCall,
     ListCall,
     ObjectCall,
     PartCall,
@@ -36,6 +37,8 @@ def request_of(call: AnsweredCall | WatchCall) -> Request:
         user_agent=call.caller.agent,
     )
     match call:
+        case GetCall():
+            pass  # the most frequent call, and complete
         case CreateCall(body=body):
             is_templated = not call.subresource and resource.type in MADE_FROM_TEMPLATES
             request.body, request.is_large = (body, False) if is_templated or isinstance(body, Wire) else copied(body)

@@ -98,7 +98,9 @@ class InProcess:
     async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
         resource = resource_of(type_)
         required_name(resource, name)
-        return await self._object(type_, GetCall(self._caller, resource, namespace, name))
+        call = GetCall(self._caller, resource, namespace, name)
+        found: T = _object(call, await self._server.answer(call))
+        return found
 
     async def list(
         self,
@@ -130,16 +132,18 @@ class InProcess:
         resource = resource_of(type_)
         namespace = namespace_in(resource, obj, namespace)
         name = name if subresource else ""
-        return await self._object(
-            type_, CreateCall(self._caller, resource, namespace, name, subresource, body=cast(Tree | Wire, obj))
-        )
+        call = CreateCall(self._caller, resource, namespace, name, subresource, body=cast(Tree | Wire, obj))
+        made: T = _object(call, await self._server.answer(call))
+        return made
 
     async def update(
         self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         resource = resource_of(type_)
         namespace, name = namespace_in(resource, tree, namespace), name_in(resource, tree, name)
-        return await self._object(type_, UpdateCall(self._caller, resource, namespace, name, subresource, tree=tree))
+        call = UpdateCall(self._caller, resource, namespace, name, subresource, tree=tree)
+        written: T = _object(call, await self._server.answer(call))
+        return written
 
     async def patch(
         self,
@@ -156,14 +160,16 @@ class InProcess:
         resource = resource_of(type_)
         required_name(resource, name)
         place = self._caller, resource, namespace, name, subresource
-        return await self._object(type_, PatchCall(*place, patch=patch, kind=kind, manager=manager, force=force))
+        call = PatchCall(*place, patch=patch, kind=kind, manager=manager, force=force)
+        written: T = _object(call, await self._server.answer(call))
+        return written
 
     async def patch_status(self, obj: T, status: Any) -> T:
         resource, meta = resource_of(type(obj)), obj.metadata
         wanted = replace(cast(Wire, obj), status=status)
-        return await self._object(
-            type(obj), StatusCall(self._caller, resource, meta.namespace, meta.name, wanted=wanted)
-        )
+        call = StatusCall(self._caller, resource, meta.namespace, meta.name, wanted=wanted)
+        written: T = _object(call, await self._server.answer(call))
+        return written
 
     async def delete(
         self,
@@ -236,15 +242,15 @@ class InProcess:
             async for batch in batches:
                 yield [_event(type_, change) for change in batch]
 
-    async def _object(self, type_: type[T], call: AnsweredCall) -> T:
-        """The object that the server answers with."""
-        answer = await self._server.answer(call)
-        version = answer.version
-        if version is not None:
-            return cast(T, version.object)
-        resource = call.resource
-        codec = _known_codec(resource) if resource.custom is None else _codec(resource)  # it goes with its definition
-        return cast(T, codec.typed(answer.tree or {}))
+
+def _object(call: AnsweredCall, answer: BackendAnswer) -> Any:
+    """The object that the server answers with."""
+    version = answer.version
+    if version is not None:
+        return version.object
+    resource = call.resource
+    codec = _known_codec(resource) if resource.custom is None else _codec(resource)  # it goes with its definition
+    return codec.typed(answer.tree or {})
 
 
 def _codec(resource: Resource) -> Codec:

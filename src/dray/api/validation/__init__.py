@@ -65,7 +65,7 @@ def validate_create(resource: Resource, object_: Wire, context: Context) -> list
     found = _function(rules.create)(object_, context)
     if not rules.own_metadata:
         found = chain(_metadata_of(resource, object_, rules.name), found)
-    return _in_version(resource, context, chain(found, _constraints(resource, object_, None)))
+    return _in_version(resource, context, _told(resource, found, object_, None))
 
 
 def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
@@ -73,7 +73,7 @@ def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[F
 
     For pods and claims, which may have any subdomain for a name.
     """
-    return _in_version(resource, context, _metadata_of(resource, object_))
+    return _in_version(resource, context, _first(_metadata_of(resource, object_)))
 
 
 def validate_update(
@@ -87,12 +87,25 @@ def validate_update(
     found = _function(rules.create)(object_, context) if update is None else _function(update)(object_, old, context)
     if subresource or not rules.own_metadata:
         found = chain(metadata_update(object_.metadata, old.metadata, rules.any_finalizer), found)  # type: ignore[attr-defined]  # every kind has metadata
-    return _in_version(resource, context, chain(found, _constraints(resource, object_, old)))
+    return _in_version(resource, context, _told(resource, found, object_, old))
 
 
-def _constraints(resource: Resource, object_: Wire, old: Wire | None) -> Iterable[FieldError]:
-    """What the schema says, which Kubernetes tells after everything else."""
-    yield from judged(resource.home.message(), object_, old)
+def _told(resource: Resource, errors: Iterable[FieldError], object_: Wire, old: Wire | None) -> list[FieldError]:
+    """Returns the errors of the rules, and after them what the schema says, in Kubernetes' order."""
+    found = _first(errors)
+    if len(found) <= MOST_ERRORS:
+        found += islice(judged(_message(resource), object_, old), MOST_ERRORS + 1 - len(found))
+    return found
+
+
+@cache
+def _message(resource: Resource) -> str:
+    """The schema's name of a kind, which every write asks for."""
+    return resource.home.message()
+
+
+def _first(errors: Iterable[FieldError]) -> list[FieldError]:
+    return list(islice(errors, MOST_ERRORS + 1))  # finding all of thousands takes long, and nobody reads them
 
 
 def _metadata_of(resource: Resource, object_: Any, name: names.Check = names.subdomain) -> Iterable[FieldError]:
@@ -100,8 +113,8 @@ def _metadata_of(resource: Resource, object_: Any, name: names.Check = names.sub
     return metadata(object_.metadata, resource.namespaced, name) if "get" in resource.verbs else ()
 
 
-def _in_version(resource: Resource, context: Context, errors: Iterable[FieldError]) -> list[FieldError]:
-    found = list(islice(errors, MOST_ERRORS + 1))  # finding all of thousands takes long, and nobody reads them
+def _in_version(resource: Resource, context: Context, found: list[FieldError]) -> list[FieldError]:
+    """Returns errors with the names that fields have in the version of the client."""
     renames = resource.error_names.get(context.version) if found else None
     if renames is None:
         return found
