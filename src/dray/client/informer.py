@@ -32,7 +32,8 @@ _SHORT_WATCH_SECONDS = 1.0
 # Changes that indexes may have to catch up with: an index that is asked must not take long.
 _MOST_CHANGES = 1_000
 # Objects from which on an index is kept although nobody has asked it yet: the first question must not take long either.
-_MANY_OBJECTS = 1_000
+# Making an index of so many takes about four milliseconds. To keep one that nobody asks costs more with every change.
+_MANY_OBJECTS = 5_000
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""

@@ -93,8 +93,8 @@ def validate_update(
 def _told(resource: Resource, errors: Iterable[FieldError], object_: Wire, old: Wire | None) -> list[FieldError]:
     """Returns the errors of the rules, and after them what the schema says, in Kubernetes' order."""
     found = _first(errors)
-    if len(found) <= MOST_ERRORS:
-        found += islice(judged(_message(resource), object_, old), MOST_ERRORS + 1 - len(found))
+    if len(found) <= MOST_ERRORS and (more := judged(_message(resource), object_, old)):
+        found += more[: MOST_ERRORS + 1 - len(found)]
     return found
 
 
