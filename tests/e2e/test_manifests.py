@@ -155,8 +155,8 @@ def test_a_better_alternative_is_taken_where_the_constraint_allows_it(kubectl: K
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("kep-4816-list.seed", "constraints.matchAttribute of type string"),
-        ("kep-4816-list-v1beta1.seed", "constraints.matchAttribute of type string"),
+        ("kep-4816-list.seed", "constraints.matchAttribute of type v1beta2.FullyQualifiedName"),
+        ("kep-4816-list-v1beta1.seed", "constraints.matchAttribute of type v1beta1.FullyQualifiedName"),
         ("kep-4816-list.half", 'spec.devices.constraints[0].requests[1]: Invalid value: "gpu\\""'),
     ],
 )

@@ -39,7 +39,6 @@ async def told_both(c: Cluster, name: str, text: str) -> str:
     """Event and condition say the same, and begin with Kubernetes' words."""
     message = await c.waits(name, text)
     assert message.startswith(beginning(3)), message
-    assert "preemption" not in message
     assert await c.told(name, "FailedScheduling", message) == message
     return message
 
@@ -134,7 +133,7 @@ async def test_a_search_that_takes_too_long_is_told_and_does_not_stop_the_schedu
         await c.start(SCHEDULER)
         await c.create(Pod, pod("p", claims=await hard_to_pack(c)))
         message = await c.waits("p", refused(NodeCode.DEVICES_TIMED_OUT))
-        assert message.endswith(say(Phrase.ONE_NODE, node="node-0", why=say(NodeCode.DEVICES_TIMED_OUT)))
+        assert say(Phrase.ONE_NODE, node="node-0", why=say(NodeCode.DEVICES_TIMED_OUT)) in message
         await c.create(Pod, pod("q"))
         await c.runs("q")
 

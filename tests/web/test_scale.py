@@ -18,6 +18,7 @@ async def test_5000_nodes_come_in_pieces_and_change_by_the_row(server: Served, a
         assert (len(page.tables["nodes"]), len(page.tables["devices"])) == (NODES, NODES * DEVICES)
         assert page.largest <= 4096, "more rows hold a browser up"
         assert page.bytes < 100 * NODES * DEVICES
+        await page.wait(lambda: [len(row["nodes"]) for row in page.tables.get("drivers", {}).values()] == [NODES])
         before = page.bytes
         await allocate(server.client, "mine", "node-4321", "gpu-3", driver=DRIVER)
         await page.wait(lambda: page.claim_state("mine") == "reserved")

@@ -81,7 +81,7 @@ def test_nodes_are_known_by_the_labels_that_the_file_names() -> None:
         ({"template": pool(repeat={"n": -2}, name="d-{n}"), "max": 1}, "repeat: n: expected a number from 1"),
         ({"template": pool(name="Bad Name"), "max": 1}, 'spec.devices[0].name: Invalid value: "Bad Name"'),
         ({"template": {**CPU, "classes": [{"name": "c", "selector": "device.d =="}]}, "max": 1}, "expression: Invalid"),
-        ({"template": CPU, "max": 1, "taints": [{"key": "x"}]}, "spec.taints[0].effect: Required value"),
+        ({"template": CPU, "max": 1, "taints": [{"key": "x"}]}, "metadata.taints[0].effect: Required value"),
         ({"template": CPU, "max": 1, "name": "A_b"}, 'metadata.name: Invalid value: "A_b"'),
         ({"template": {**CPU, "pools": [{"driver": "d", "devices": [{"name": "a", "size": 3}]}]}, "max": 1}, "size"),
     ],
