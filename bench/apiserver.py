@@ -76,6 +76,10 @@ class Server:
         self.seconds = seconds
         self._process = process
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def resident(self) -> float:
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS"):

