@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from dray.sim.autoscaling.groups import NodeGroups, read
-from dray.sim.autoscaling.planner import plan
+from dray.autoscaling.groups import NodeGroups, read
+from dray.autoscaling.planner import plan
 from dray.sim.cluster import Cluster
 
 PODS = 5000

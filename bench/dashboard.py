@@ -26,9 +26,9 @@ from bench._browser import ARGUMENTS, CHROMIUM, LIVE, LONG_TASKS, SCROLL, WATCH,
 from dray.api.errors import ApiError
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from dray.benchmarks.scheduling import NAMESPACE, PLAIN
 from dray.client.config import from_kubeconfig
 from dray.client.http import Http
-from dray.sim.benchmark import NAMESPACE, PLAIN
 from dray.sim.hardware import CLASS
 
 NODES = (500, 5000)

@@ -13,7 +13,7 @@ from typing import Any
 import uvloop
 
 from dray.api.types.resource import DeviceClass, ResourceSlice
-from dray.sim import benchmark as b
+from dray.benchmarks import scheduling as b
 from dray.sim.hardware import node_name
 
 TURNS = 5

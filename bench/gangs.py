@@ -13,7 +13,7 @@ import uvloop
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Pod
 from dray.api.types.scheduling import PodGroup
-from dray.sim import benchmark as b
+from dray.benchmarks import scheduling as b
 
 GATES = FeatureGates.of({"GenericWorkload": True})
 NODES, DEVICES, SIZE = 500, 10, 1000

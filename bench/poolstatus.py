@@ -19,10 +19,10 @@ from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourcePoolStatusRequest, ResourceSlice
 from dray.api.users import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.apiserver.assembly import Running, ServerSettings
+from dray.benchmarks.scheduling import PLAIN, BenchmarkCluster
 from dray.client import Client, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
-from dray.sim.benchmark import PLAIN, BenchmarkCluster
 from dray.sim.hardware import DRIVER
 from dray.sim.nodes import register
 

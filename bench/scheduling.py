@@ -9,8 +9,8 @@ from statistics import harmonic_mean
 
 import uvloop
 
-from dray.sim import benchmark as b
-from dray.sim.flood import Flood, slowdown
+from dray.benchmarks import scheduling as b
+from dray.benchmarks.flood import Flood, slowdown
 
 
 async def figures() -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 import yaml
 
 from dray.cli._collector import without_collections
-from dray.sim.history import History, HistoryFile
-from dray.sim.replay import Replay
-from dray.sim.timeline import timeline_of
-from dray.sim.traces import TraceNode, TracePod, events_of, recording_of
-from dray.sim.traces.generator import LoadShape, generate
+from dray.recordings.history import History, HistoryFile
+from dray.replay.replaying import Replay
+from dray.replay.timeline import timeline_of
+from dray.replay.traces import TraceNode, TracePod, events_of, recording_of
+from dray.replay.traces.generator import LoadShape, generate
 
 CLASS = "gpu.example.com"
 DEVICES = 8

@@ -19,8 +19,8 @@ from dray.api.types.core import Event, Node, Pod, PodResourceClaimStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
 from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
+from dray.benchmarks import scheduling
 from dray.client import InProcess
-from dray.sim import benchmark
 from dray.sim.hardware import slice_trees
 
 ROUNDS = 5
@@ -108,10 +108,10 @@ async def _ask(application: Any, method: str, path: str, body: bytes = b"", quer
 
 
 async def _scheduled() -> None:
-    async with benchmark.cluster(500, 10, (benchmark.PLAIN,)) as cluster:
-        await cluster.burst(benchmark.PLAIN, 1000)
+    async with scheduling.cluster(500, 10, (scheduling.PLAIN,)) as cluster:
+        await cluster.burst(scheduling.PLAIN, 1000)
         started = time.process_time()
-        await cluster.burst(benchmark.PLAIN, PODS)
+        await cluster.burst(scheduling.PLAIN, PODS)
         print(f"{'a pod with a claim, to its node':<32} {(time.process_time() - started) / PODS * 1e6:7.1f} µs")
 
 
@@ -119,7 +119,7 @@ async def _scheduled() -> None:
 
 
 def _pod(i: int) -> dict[str, Any]:
-    tree = benchmark.PLAIN.pod(f"p{i}")
+    tree = scheduling.PLAIN.pod(f"p{i}")
     return {"apiVersion": "v1", "kind": "Pod", **tree}
 
 
@@ -132,7 +132,7 @@ def _claim(i: int) -> dict[str, Any]:
             "annotations": {"resource.kubernetes.io/pod-claim-name": "d"},
             "ownerReferences": [owner],
         },
-        "spec": {"devices": {"requests": [benchmark.one()]}},
+        "spec": {"devices": {"requests": [scheduling.one()]}},
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dray.cli import main
-from dray.sim.recording import from_bytes
+from dray.recordings.recording import from_bytes
 from tests.cli.clusters import cluster, furnish
 from tests.sim.test_cluster import machines, pod, template
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from dray.cli import main
-from dray.sim.history import history_from_bytes
-from dray.sim.replay import Replay
+from dray.recordings.history import history_from_bytes
+from dray.replay.replaying import Replay
 from dray.testing import Cluster
+from tests.replay.test_replay import comes
 from tests.sim.test_cluster import pod, template
-from tests.sim.test_replay import comes
 from tests.waiting import SECONDS, wait_until
 
 EDITED = b'"name":"edited"'
@@ -144,10 +144,10 @@ def test_an_empty_configuration_is_refused(tmp_path: Path, capsys: pytest.Captur
 
 def written(tmp_path: Path) -> Path:
     from dray.api.manifests import object_of
-    from dray.sim.history import HistoryFile
-    from dray.sim.recording import record
+    from dray.recordings.history import HistoryFile
+    from dray.recordings.recording import record
+    from tests.replay.test_replay import GATES, TEMPLATES
     from tests.sim.test_cluster import machines
-    from tests.sim.test_replay import GATES, TEMPLATES
 
     path = tmp_path / "made.json"
     objects = [object_of(tree, GATES) for tree in (*machines(2, 2), *TEMPLATES)]

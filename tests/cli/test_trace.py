@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dray.cli import main
-from tests.sim.traces.test_formats import JOB, PODS, TASKS
+from tests.replay.traces.test_formats import JOB, PODS, TASKS
 
 
 def replayed(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:

@@ -23,7 +23,16 @@ from dray.cli import commands, parser_of
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
 # What users import, in the order in which they meet it.
-PACKAGES = ("dray.allocator", "dray.cel", "dray.sim", "dray.driver", "dray.testing", "dray.client")
+PACKAGES = (
+    "dray.allocator",
+    "dray.cel",
+    "dray.sim",
+    "dray.recordings",
+    "dray.replay",
+    "dray.driver",
+    "dray.testing",
+    "dray.client",
+)
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 GENERATED = {"Reference": ["commands", "python"]}
 

@@ -42,7 +42,7 @@ def connect(args: argparse.Namespace) -> Http:
 async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects:
     """Read everything that a recording holds, and objects of more types. Raises ConfigError and ApiError."""
     from dray.inspect.reading import read
-    from dray.sim.recording import TYPES
+    from dray.recordings.recording import TYPES
 
     async with connect(args) as client:
         types = (*TYPES, *more)

@@ -19,8 +19,8 @@ from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.wire import Tree, Wire
 from dray.files import read_regular
-from dray.sim.history import history_from_bytes
-from dray.sim.recording import RecordingError
+from dray.recordings.history import history_from_bytes
+from dray.recordings.recording import RecordingError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_BYTES = 256 << 20  # of a file in a directory of manifests

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dray.api.wire import Tree
     from dray.apiserver.assembly import Running
     from dray.apiserver.read.storage import Storage
+    from dray.autoscaling.groups import NodeGroups
     from dray.client import Client, SharedInformers
     from dray.node.agent import Agent
     from dray.sim import SimulatedNodes
-    from dray.sim.autoscaling.groups import NodeGroups
 
 _LOOK_SECONDS = 1.0  # between two looks for pods that wait: simulated nodes come fast
 
@@ -123,8 +123,8 @@ def node_groups(args: argparse.Namespace) -> NodeGroups | None:
     if not args.autoscale:
         return None
     from dray.api.gates import FeatureGates
-    from dray.sim.autoscaling import loop  # noqa: F401 (takes long, so it is imported before the event loop runs)
-    from dray.sim.autoscaling.groups import GroupError, read
+    from dray.autoscaling import loop  # noqa: F401 (takes long, so it is imported before the event loop runs)
+    from dray.autoscaling.groups import GroupError, read
 
     try:
         return read(read_text(args.autoscale), (), FeatureGates.parse(args.feature_gates))
@@ -303,17 +303,17 @@ def autoscaling(
     """What adds and removes nodes of groups: the loop, or Cluster Autoscaler through gRPC."""
     from dray.api.types.core import Node
     from dray.api.wire import tree_of
-    from dray.sim.autoscaling.simulated import SimulatedProvider
+    from dray.autoscaling.simulated import SimulatedProvider
 
     provider = SimulatedProvider(nodes, groups)
     known = informers.informer(Node)
     work: Work
     if args.provider_address:
-        from dray.sim.autoscaling.external_server import serve
+        from dray.autoscaling.external_server import serve
 
         work = partial(serve, provider, groups, args.provider_address)
     else:
-        from dray.sim.autoscaling.loop import Autoscaler
+        from dray.autoscaling.loop import Autoscaler
 
         work = Autoscaler(client, informers, provider, groups, gates=running.gates, interval=_LOOK_SECONDS).run
 

@@ -2,7 +2,7 @@
 
 `simulate` reads files, `plan` a running cluster; neither writes anything, and they exit 1 where a pod stays without a
 node. `run` does it, with a provider behind Cluster Autoscaler's external gRPC protocol. The planning is
-`dray.sim.autoscaling`; here are the options.
+`dray.autoscaling`; here are the options.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
+    from dray.autoscaling.groups import NodeGroups
     from dray.client import Client
-    from dray.sim.autoscaling.groups import NodeGroups
     from dray.sim.cluster import Cluster
 
 
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
     from dray.api.errors import ApiError
     from dray.api.gates import FeatureGates, GateError
     from dray.api.manifests import ManifestError
+    from dray.autoscaling.groups import GroupError
     from dray.client.config import ConfigError
-    from dray.sim.autoscaling.groups import GroupError
     from dray.sim.demands import DemandError
 
     try:
@@ -114,7 +114,7 @@ def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster,
 
 def _from_cluster(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
     from dray.api.types.apps import DaemonSet
-    from dray.sim.autoscaling.upcoming import complete_nodes
+    from dray.autoscaling.upcoming import complete_nodes
     from dray.sim.cluster import Cluster
 
     objects, unread, _ = asyncio.run(read_all(args, DaemonSet))
@@ -131,7 +131,7 @@ def _from_cluster(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluste
 def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -> NodeGroups:
     from msgspec.structs import replace
 
-    from dray.sim.autoscaling.groups import Expander, GroupError, read
+    from dray.autoscaling.groups import Expander, GroupError, read
 
     groups = read(args.groups.read_text(), objects, gates)
     if args.alternative_price is not None and not 0 <= args.alternative_price < float("inf"):
@@ -145,8 +145,8 @@ def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -
 
 
 def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daemons: list[Any]) -> int:
+    from dray.autoscaling import report
     from dray.questions import plan
-    from dray.sim.autoscaling import report
 
     found, down = plan(cluster, groups, daemons, args.seconds)
     if args.output == "json":
@@ -158,8 +158,8 @@ def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daem
 
 def run_loop(args: argparse.Namespace) -> int:
     from dray.api.gates import FeatureGates, GateError
+    from dray.autoscaling.groups import GroupError, read
     from dray.cli._component import run_component
-    from dray.sim.autoscaling.groups import GroupError, read
 
     try:
         gates = FeatureGates.parse(args.feature_gates)
@@ -170,9 +170,9 @@ def run_loop(args: argparse.Namespace) -> int:
         return fail("autoscale run", f"{place}{problem(error)}", 2)
 
     async def loop(client: Client, gates: FeatureGates) -> None:
+        from dray.autoscaling.external import ExternalProvider
+        from dray.autoscaling.loop import Autoscaler
         from dray.client import SharedInformers
-        from dray.sim.autoscaling.external import ExternalProvider
-        from dray.sim.autoscaling.loop import Autoscaler
 
         informers = SharedInformers(client)
         async with ExternalProvider(args.provider, credentials=trusted) as provider:
@@ -189,6 +189,6 @@ def _credentials(args: argparse.Namespace) -> Any:
         if args.cert or args.key:
             raise ValueError("--cert and --key need --cacert")
         return None
-    from dray.sim.autoscaling.external import credentials
+    from dray.autoscaling.external import credentials
 
     return credentials(args.cacert, args.cert, args.key)

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _scheduling(nodes: int, devices: int, pods: int) -> None:
-    from dray.sim import benchmark as b
+    from dray.benchmarks import scheduling as b
 
     print(f"# {nodes} nodes x {devices} devices, {pods} pods, Python {platform.python_version()}")
     room = min(pods, nodes * devices // 2)

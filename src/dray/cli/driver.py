@@ -18,7 +18,7 @@ from dray.cli._component import add_verbosity, on_signals, reached, set_up_loggi
 if TYPE_CHECKING:
     from dray.client import Client
     from dray.driver import Driver, Runner
-    from dray.sim.drivertest import DriverReport, DriverUnderTest, Patience
+    from dray.driverkit import DriverReport, DriverUnderTest, Patience
 
 KINDS = ("cpu", "gpu", "mig", "network", "nic")
 _DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
@@ -209,7 +209,7 @@ def run_test(args: argparse.Namespace) -> int:
 
 
 async def _test(args: argparse.Namespace) -> DriverReport:
-    from dray.sim.drivertest import Places, own_cluster, run
+    from dray.driverkit import Places, own_cluster, run
 
     with tempfile.TemporaryDirectory(prefix="dray-") as name:  # short, for the sake of sockets
         directory = Path(name)
@@ -221,7 +221,7 @@ async def _test(args: argparse.Namespace) -> DriverReport:
 async def _test_running(args: argparse.Namespace, socket: Path) -> DriverReport:
     from dray.client.config import ConfigError, load
     from dray.client.http import Http
-    from dray.sim.drivertest import DriverTestCluster, Places, RegisteredDriver, run
+    from dray.driverkit import DriverTestCluster, Places, RegisteredDriver, run
 
     if not args.node:
         raise ConfigError("--node is required: which node does the driver run on?")
@@ -232,7 +232,7 @@ async def _test_running(args: argparse.Namespace, socket: Path) -> DriverReport:
 
 
 def _subject(args: argparse.Namespace, directory: Path) -> DriverUnderTest:
-    from dray.sim.drivertest import Command
+    from dray.driverkit import Command
 
     if args.target != ["example"]:
         return Command(args.target, args.change)
@@ -253,7 +253,7 @@ def _device_names(count: int) -> str:
 
 
 def _patience(args: argparse.Namespace) -> Patience:
-    from dray.sim.drivertest import Patience
+    from dray.driverkit import Patience
 
     usual = Patience()
     factor = args.patience

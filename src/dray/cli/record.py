@@ -20,8 +20,8 @@ from dray.cli._cluster import add_options, connect, read_all
 
 if TYPE_CHECKING:
     from dray.api.wire import Wire
-    from dray.sim.history import HistoryFile, RecordedEvent
-    from dray.sim.recording import Recording
+    from dray.recordings.history import HistoryFile, RecordedEvent
+    from dray.recordings.recording import Recording
 
 
 _SHOWN = 5  # names that a person gets to see
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from dray.api.errors import ApiError
     from dray.api.manifests import ManifestError
     from dray.client.config import ConfigError
-    from dray.sim.recording import to_bytes
+    from dray.recordings.recording import to_bytes
 
     if wrong := _misused(args):
         return fail("record", wrong, 2)
@@ -81,7 +81,7 @@ def _misused(args: argparse.Namespace) -> str:
 
 
 def _tell(args: argparse.Namespace, made: Recording, objects: Iterable[Wire]) -> None:
-    from dray.sim.anonymous import names_left
+    from dray.recordings.anonymous import names_left
 
     print(f"{args.output}: {_summary(made)}", flush=True)
     left = names_left(objects, made.objects) if args.anonymous else []
@@ -100,7 +100,7 @@ def _from_files(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
     from dray.api.manifests import ManifestError
     from dray.api.times import timestamp
     from dray.cli._manifests import read_manifests
-    from dray.sim.recording import record
+    from dray.recordings.recording import record
 
     objects = read_manifests(args.filename, FeatureGates())
     made = record(objects, time=timestamp(time.time()), source=", ".join(args.filename), anonymous=args.anonymous)
@@ -111,7 +111,7 @@ def _from_files(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
 
 def _from_cluster(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
     from dray.api.times import timestamp
-    from dray.sim.recording import record
+    from dray.recordings.recording import record
 
     objects, unread, server = asyncio.run(read_all(args))
     made = record(objects, time=timestamp(time.time()), source=server, unread=unread, anonymous=args.anonymous)
@@ -157,7 +157,7 @@ class _Following:
 
     async def run(self) -> None:
         from dray.api.times import timestamp
-        from dray.sim.following import Follower
+        from dray.recordings.following import Follower
 
         async with connect(self._args) as client:
             follower = Follower(client, time.monotonic, anonymous=self._args.anonymous)
@@ -175,7 +175,7 @@ class _Following:
                         self._file.close()
 
     def _open(self, recording: Recording) -> Callable[[Iterable[RecordedEvent]], None]:
-        from dray.sim.history import HistoryFile
+        from dray.recordings.history import HistoryFile
 
         self._file = HistoryFile(self._args.output, recording)
         return self._write

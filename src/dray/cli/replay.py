@@ -1,7 +1,7 @@
 """`dray replay`: live through a recording once more, as it was or with something changed, and compare.
 
 Reads a file and writes nothing to any cluster. Exits 1 where an unchanged recording does not give its own placements. The
-replaying is `dray.sim.replay`; here are the options.
+replaying is `dray.replay.replaying`; here are the options.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.sim.measures import Prices
-    from dray.sim.replay import Replay, Replayed, Setup
-    from dray.sim.report import SimulationReport
-    from dray.sim.timeline import Timeline
+    from dray.replay.measures import Prices
+    from dray.replay.replaying import Replay, Replayed, Setup
+    from dray.replay.report import SimulationReport
+    from dray.replay.timeline import Timeline
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -71,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
     from dray.api.gates import FeatureGates, GateError
     from dray.api.manifests import ManifestError
     from dray.core.configuration import ConfigurationError
+    from dray.recordings.recording import RecordingError
     from dray.sim.changes import ChangeError
     from dray.sim.profiles import ProfileError
-    from dray.sim.recording import RecordingError
 
     problems = ChangeError, ConfigurationError, GateError, ManifestError, ProfileError, RecordingError, OSError
     try:
@@ -90,9 +90,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replayed(args: argparse.Namespace, gates: FeatureGates) -> SimulationReport:
-    from dray.sim.comparison import compare, recorded_placements
-    from dray.sim.replay import Replay, Setup
-    from dray.sim.report import Run, SimulationReport
+    from dray.replay.comparison import compare, recorded_placements
+    from dray.replay.replaying import Replay, Setup
+    from dray.replay.report import Run, SimulationReport
 
     prices, setup = _prices(args), _setup(args, gates)
     timeline = _timeline(args)
@@ -132,9 +132,9 @@ def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _timeline(args: argparse.Namespace) -> Timeline:
-    from dray.sim.history import history_from_bytes
-    from dray.sim.recording import RecordingError
-    from dray.sim.timeline import timeline_of
+    from dray.recordings.history import history_from_bytes
+    from dray.recordings.recording import RecordingError
+    from dray.replay.timeline import timeline_of
 
     history = history_from_bytes(Path(args.recording).read_bytes())
     if history.is_cut:
@@ -154,8 +154,8 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
     from dray.cli.scheduler import read_configuration
     from dray.cli.what_if import changes_of, supposed
     from dray.questions.supposing import suppose
+    from dray.replay.replaying import Setup
     from dray.sim.changes import ChangeError
-    from dray.sim.replay import Setup
 
     if bool(args.add_nodes) != bool(args.like) or args.add_nodes < 0:
         raise ChangeError("--add-nodes N and --like NODE belong together, with N from 1")
@@ -172,8 +172,8 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
 
 
 def _prices(args: argparse.Namespace) -> Prices:
+    from dray.replay.measures import Prices
     from dray.sim.changes import ChangeError
-    from dray.sim.measures import Prices
 
     rules = []
     for text in args.price:
@@ -191,12 +191,12 @@ def _prices(args: argparse.Namespace) -> Prices:
 
 def _write_page(args: argparse.Namespace, report: SimulationReport) -> None:
     if args.html:
-        from dray.sim.page import page_of
+        from dray.replay.page import page_of
 
         Path(args.html).write_text(page_of(report), encoding="utf-8")
 
 
 def _shown(report: SimulationReport, output: str) -> str:
-    from dray.sim.report import text_of, tree_of
+    from dray.replay.report import text_of, tree_of
 
     return data(tree_of(report), output) if output == "json" else text_of(report)

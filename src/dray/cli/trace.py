@@ -1,6 +1,6 @@
 """`dray trace`: load for `dray replay`, made up or read from files of public traces.
 
-Writes a recording and asks no cluster. The making and reading are `dray.sim.traces`.
+Writes a recording and asks no cluster. The making and reading are `dray.replay.traces`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dray.cli import Subparsers, fail, problem
 
 if TYPE_CHECKING:
     from dray.api.wire import Tree
-    from dray.sim.traces import TraceNode, TracePod
+    from dray.replay.traces import TraceNode, TracePod
 
 
 _EXAMPLES = """examples:
@@ -71,9 +71,9 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dray.sim.history import HistoryFile
+    from dray.recordings.history import HistoryFile
+    from dray.replay.traces import TraceError, events_of, recording_of
     from dray.sim.profiles import ProfileError
-    from dray.sim.traces import TraceError, events_of, recording_of
 
     try:
         pods: list[TracePod] = args.read(args)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generated(args: argparse.Namespace) -> list[TracePod]:
-    from dray.sim.traces.generator import LoadShape, generate
+    from dray.replay.traces.generator import LoadShape, generate
 
     return generate(
         LoadShape(
@@ -108,7 +108,7 @@ def _generated(args: argparse.Namespace) -> list[TracePod]:
 
 
 def _sizes(text: str) -> dict[int, float]:
-    from dray.sim.traces import TraceError
+    from dray.replay.traces import TraceError
 
     try:
         pairs = [word.split(":") for word in text.split(",")]
@@ -118,8 +118,8 @@ def _sizes(text: str) -> dict[int, float]:
 
 
 def _read(args: argparse.Namespace) -> list[TracePod]:
-    from dray.sim.traces import TraceError
-    from dray.sim.traces.formats import read
+    from dray.replay.traces import TraceError
+    from dray.replay.traces.formats import read
 
     try:
         found = read(args.format, Path(args.jobs).read_bytes())
@@ -132,10 +132,10 @@ def _read(args: argparse.Namespace) -> list[TracePod]:
 
 def _hardware(args: argparse.Namespace) -> tuple[list[TraceNode], list[Tree]]:
     """What the pods run on: plain machines, and the objects of profiles."""
+    from dray.replay.traces import TIME, TraceError, TraceNode
+    from dray.replay.traces.formats import FORMATS
     from dray.sim import hardware
     from dray.sim.profiles import objects_of
-    from dray.sim.traces import TIME, TraceError, TraceNode
-    from dray.sim.traces.formats import FORMATS
 
     machines = getattr(args, "machines", None)
     nodes: list[TraceNode] = []

@@ -10,7 +10,7 @@ from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.wire import Tree, Wire
 from dray.inspect.snapshot import Snapshot
-from dray.sim.history import history_from_bytes
+from dray.recordings.history import history_from_bytes
 
 
 def objects_in(text: str, gates: FeatureGates | None = None) -> list[Wire]:

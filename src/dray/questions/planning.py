@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dray.api.types.apps import DaemonSet
-from dray.sim.autoscaling import planner
-from dray.sim.autoscaling.groups import NodeGroups
-from dray.sim.autoscaling.plans import ScaleUpPlan
-from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
+from dray.autoscaling import planner
+from dray.autoscaling.groups import NodeGroups
+from dray.autoscaling.plans import ScaleUpPlan
+from dray.autoscaling.scale_down import ScaleDown, scale_down
 from dray.sim.cluster import Cluster
 
 

@@ -24,6 +24,7 @@ from dray.api import podclaims
 from dray.api.claim_access import PodClaims
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
+from dray.api.naming import name_of
 from dray.api.podclaims import Sharing
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict, Unschedulable
@@ -43,7 +44,6 @@ from dray.core.queue import Waiting
 from dray.core.state import NEIGHBOUR_RULES
 from dray.node.played import SECONDS
 from dray.sim.claims import SimulatedClaims
-from dray.sim.naming import name_of
 from dray.sim.uses import DeviceUse, devices_of
 from dray.sim.watching import Observer
 from dray.verdicts.demand import Candidate

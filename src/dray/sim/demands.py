@@ -20,7 +20,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Wire
-from dray.sim.recording import TYPES
+from dray.recordings.recording import TYPES
 
 
 class DemandError(ValueError):

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import msgspec
 from msgspec.structs import replace
 
+from dray.api.naming import name_of
 from dray.api.reasons import wording
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import Unschedulable
@@ -22,7 +23,6 @@ from dray.api.types.scheduling import PriorityClass
 from dray.sim.cluster import Cluster
 from dray.sim.demands import PodBatch
 from dray.sim.likeness import Kinds, is_uniform, kinds_for
-from dray.sim.naming import name_of
 from dray.sim.uses import DeviceUse as DeviceUse  # part of the answers here
 from dray.sim.uses import devices_of
 

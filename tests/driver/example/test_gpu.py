@@ -13,8 +13,8 @@ from dray.client import Client
 from dray.driver import Driver, Runner
 from dray.driver.contract import HealthReporter
 from dray.driver.example import GpuDriver, NetworkDriver
+from dray.driverkit.cluster import RULES
 from dray.node.cdi import Specs
-from dray.sim.drivertest.cluster import RULES
 from tests.driver.conftest import NODE
 from tests.driver.places import Kubelet, Places, allocated_claim
 

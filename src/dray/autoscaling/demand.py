@@ -1,0 +1,117 @@
+"""The pods that wait for nodes, in units that go to one node together, and units that are alike in kinds. Pure.
+
+Pods that share a claim without devices make one unit, since the claim's devices will be on one node. Units of a kind may
+take each other's place, so a thousand equal pods cost no more thought than ten. A pod that waits for something else than a
+node (a gate, a claim that is missing) is no demand. Gangs would be units, too: whoever adds them changes this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from dray.api import podclaims
+from dray.api.naming import name_of
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.sim.cluster import Cluster
+
+_ENCODE = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Pods that go to one node together, with the claims that they use."""
+
+    pods: tuple[Pod, ...]
+    claims: tuple[ResourceClaim, ...] = ()
+
+
+class PodKind(msgspec.Struct, frozen=True):
+    """Units that are alike, the first to be served first."""
+
+    units: tuple[Unit, ...]
+
+    @property
+    def first(self) -> Unit:
+        return self.units[0]
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        return tuple(name_of(pod) for unit in self.units for pod in unit.pods)
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What waits for nodes, by kind; and pods that no node can help, since they wait for something else."""
+
+    kinds: tuple[PodKind, ...]
+    blocked: tuple[Pod, ...] = ()
+
+    @property
+    def pods(self) -> int:
+        return sum(len(unit.pods) for kind in self.kinds for unit in kind.units)
+
+
+def demand_of(cluster: Cluster) -> Demand:
+    """The pods of a cluster that were tried and wait, the most important first, then the oldest."""
+    waiting = cluster.waiting()
+    found = [pod for pod in cluster.all(Pod) if not pod.spec.nodeName and not podclaims.is_finished(pod)]
+    found.sort(key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creationTimestamp or ""))
+    blocked = [pod for pod in found if name_of(pod) not in waiting or cluster.problem_of(pod) is not None]
+    names = {pod.metadata.uid for pod in blocked}
+    units = units_of(cluster, [pod for pod in found if pod.metadata.uid not in names])
+    return Demand(tuple(kinds_of(cluster, units)), tuple(blocked))
+
+
+def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
+    """Pods that share a claim without devices together, all others alone, in the order of their first pods."""
+    members: dict[str, list[Pod]] = {}  # by the uid of the unit's first pod
+    home: dict[str, str] = {}  # uid of a claim → unit
+    claims: dict[str, dict[str, ResourceClaim]] = {}
+    for pod in pods:
+        own = {claim.metadata.uid: claim for _, claim in cluster.model.objects.claims_of(pod)}
+        shared = [uid for uid, claim in own.items() if claim.status.allocation is None]
+        units = dict.fromkeys(home[uid] for uid in shared if uid in home)
+        unit = next(iter(units), pod.metadata.uid)
+        for other in [*units][1:]:  # the pod joins units that had nothing in common before
+            members[unit] += members.pop(other)
+            claims[unit] |= claims.pop(other)
+            home.update({uid: unit for uid, at in home.items() if at == other})
+        members.setdefault(unit, []).append(pod)
+        claims.setdefault(unit, {}).update(own)
+        home.update(dict.fromkeys(shared, unit))
+    return [Unit(tuple(there), tuple(claims[unit].values())) for unit, there in members.items()]
+
+
+def kinds_of(cluster: Cluster, units: Sequence[Unit]) -> list[PodKind]:
+    """Units that are alike together, in the order of their first."""
+    found: dict[bytes, list[Unit]] = {}
+    picky = any(_minds_neighbours(pod) for pod in cluster.all(Pod))
+    for unit in units:
+        found.setdefault(_shape(cluster, unit, labels=picky), []).append(unit)
+    return [PodKind(tuple(alike)) for alike in found.values()]
+
+
+def _shape(cluster: Cluster, unit: Unit, *, labels: bool) -> bytes:
+    """What scheduling depends on, without names."""
+    numbers = {claim.metadata.name: number for number, claim in enumerate(unit.claims)}
+    claims = [[claim.spec, claim.status.allocation] for claim in unit.claims]
+    return _ENCODE([claims, [_pod_shape(cluster, pod, numbers, labels=labels) for pod in unit.pods]])
+
+
+def _pod_shape(cluster: Cluster, pod: Pod, numbers: dict[str, int], *, labels: bool) -> list[object]:
+    spec = pod.spec
+    containers = [[one.resources, one.ports, one.restartPolicy] for one in (*spec.initContainers, *spec.containers)]
+    uses = [numbers.get(use.claim or "") for use in podclaims.uses_of(pod, cluster.model.objects.group_of(pod))]
+    return [
+        pod.metadata.namespace,
+        pod.metadata.labels if labels else None,
+        [len(spec.initContainers), containers, uses, spec.priority, spec.nodeSelector, spec.affinity, spec.tolerations],
+        [spec.overhead, spec.resources, spec.hostNetwork, spec.schedulerName, spec.topologySpreadConstraints],
+    ]
+
+
+def _minds_neighbours(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    by_pods = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
+    return by_pods or bool(pod.spec.topologySpreadConstraints)

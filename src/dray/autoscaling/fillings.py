@@ -1,0 +1,112 @@
+"""What a new node of a group can be filled with: how many units of which kinds, as the scheduler's own code places them.
+
+A filling is tried once and remembered. The order in which the scheduler meets the pods matters, so a filling counts as
+possible when it succeeds in one of several orders; one that was refused in all of them is taken as impossible. Left out:
+which filling is worth most (`pricing`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from dray.autoscaling.demand import PodKind, Unit
+from dray.autoscaling.groups import NodeGroup
+from dray.autoscaling.needs import Needs, needs_of, reaching
+from dray.autoscaling.trial import Filled, Trial, World
+
+Filling = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
+_FULL = 1.0 + 1e-9
+_MIXED = 120  # orders that are tried at the most where every order is looked for
+
+
+class Fillings:
+    """The fillings of a node of one group.
+
+    Where it `has_choices` (alternatives, partitions), one more unit on a node may change what the others get. `most`
+    says how many units of each kind fit when nothing else is there, `least_steps` how many steps down lists of alternatives
+    one of them takes then, `reaches` which kinds may get devices over the network.
+    """
+
+    def __init__(self, group: NodeGroup, kinds: Sequence[PodKind], world: World, *, thorough: bool = True) -> None:
+        """A thorough one tries many orders before it takes a filling as impossible."""
+        self.group = group
+        self.trial = Trial(group, world)
+        self._kinds = kinds
+        self._thorough = thorough
+        self.has_choices = _has_alternatives(kinds) or _has_partitions(group)
+        self.needs: list[Needs] = needs_of(self.trial, kinds)
+        self.reaches = reaching(self.trial, kinds)
+        self._known: dict[Filling, Filled | None] = {}
+        alone = [self.filled(((number, 1),)) for number in range(len(kinds))]
+        self.least_steps = [one.steps if one is not None else 0 for one in alone]
+        self.most = [self._most(number) if one is not None else 0 for number, one in enumerate(alone)]
+
+    def filled(self, filling: Filling) -> Filled | None:
+        """What the units of a filling get on the node; None where they do not fit together."""
+        if filling not in self._known:
+            self._known[filling] = self._tried(filling) if self.is_plausible(filling) else None
+        return self._known[filling]
+
+    def is_plausible(self, filling: Filling) -> bool:
+        """Whether the units of a filling take no more than there is, by what they need at the least."""
+        return all(total <= _FULL for total in self._totals(filling))
+
+    def largest_need(self, kind: int) -> float:
+        return max(self.needs[kind], default=0.0)
+
+    def _totals(self, filling: Filling) -> Iterator[float]:
+        for row in zip(*(self.needs[kind] for kind, _ in filling), strict=True):
+            yield sum(need * count for need, (_, count) in zip(row, filling, strict=True))
+
+    def _tried(self, filling: Filling) -> Filled | None:
+        tried = (self.trial.fill([*self._units(order)]) for order in self._orders(filling))
+        return next((found for found in tried if found is not None), None)
+
+    def _orders(self, filling: Filling) -> Iterable[Sequence[int]]:
+        """Orders in which the kinds of a filling may come, the hardest first to begin with."""
+        blocks = [[kind] * count for kind, count in sorted(filling, key=lambda pair: -self.largest_need(pair[0]))]
+        if not self._thorough:
+            return [*itertools.chain(*blocks)], [*itertools.chain(*reversed(blocks))]
+        if self.has_choices and _mixtures(filling) <= _MIXED:
+            return _mixed(blocks)
+        return ([*itertools.chain(*order)] for order in itertools.islice(itertools.permutations(blocks), _MIXED))
+
+    def _units(self, order: Iterable[int]) -> Iterator[Unit]:
+        """The units of an order of kinds, the first ones of each kind."""
+        units = {kind: iter(self._kinds[kind].units) for kind in {*order}}
+        return (next(units[kind]) for kind in order)
+
+    def _most(self, kind: int) -> int:
+        need = self.largest_need(kind)
+        there = len(self._kinds[kind].units)
+        plausible = min(there, int(_FULL / need)) if need else there
+        return self.trial.count(self._kinds[kind].units[:plausible])
+
+
+def _has_alternatives(kinds: Sequence[PodKind]) -> bool:
+    claims = [claim for kind in kinds for claim in kind.first.claims]
+    return any(request.firstAvailable for claim in claims for request in claim.spec.devices.requests or ())
+
+
+def _has_partitions(group: NodeGroup) -> bool:
+    return any(piece.spec.sharedCounters for piece in group.template.slices)
+
+
+def _mixtures(filling: Filling) -> int:
+    """In how many orders the units can come, units of a kind being alike."""
+    found = math.factorial(sum(count for _, count in filling))
+    for _, count in filling:
+        found //= math.factorial(count)
+    return found
+
+
+def _mixed(blocks: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Every order of the members of blocks, those of a block being alike."""
+    if not any(blocks):
+        yield []
+    for at, block in enumerate(blocks):
+        if block:
+            rest = [*blocks[:at], block[1:], *blocks[at + 1 :]]
+            yield from ([block[0], *others] for others in _mixed(rest))

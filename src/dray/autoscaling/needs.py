@@ -1,0 +1,158 @@
+"""What kinds of units take of a new node at the least, as shares of what the node has. Pure.
+
+Each row of numbers is one thing that a node runs out of: cpu, memory, pods, a set of devices that some requests have to
+come from, a counter, a capacity that is shared. Units whose shares of any of these add up to more than 1 cannot be on one
+node; that is what bounds rest on, and what spares the scheduler's code most hopeless questions. Constraints are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from dray.allocator.bits import positions
+from dray.allocator.content import content_of
+from dray.allocator.faults import Fault
+from dray.allocator.identity import Features
+from dray.allocator.layout import Layout
+from dray.allocator.plan import plan
+from dray.allocator.pools import view
+from dray.allocator.problem import AlternativeBits, Item, pose
+from dray.api.pools import by_pool
+from dray.api.types.core import Pod
+from dray.api.types.resource import DeviceClass, ResourceSlice
+from dray.autoscaling.demand import PodKind, Unit
+from dray.autoscaling.trial import Trial
+from dray.verdicts.demand import Amounts, amounts, demand_of
+
+Needs = tuple[float, ...]
+_PODS = "pods"
+_IMPOSSIBLE = 2.0  # more than a node has: some request has no alternative that an empty node could serve
+
+
+def needs_of(trial: Trial, kinds: Sequence[PodKind]) -> list[Needs]:
+    """For each kind what one unit of it takes, as shares of what the node has, one number for each row."""
+    return [*zip(*(*_countable(trial, kinds), *_devices(trial, kinds)), strict=True)]
+
+
+def reaching(trial: Trial, kinds: Sequence[PodKind]) -> list[bool]:
+    """For each kind whether a unit of it on the node may get devices that other nodes reach, too."""
+    shared = [piece for piece in trial.cluster.all(ResourceSlice) if not piece.spec.nodeName]
+    if not shared:
+        return [False] * len(kinds)
+    features = Features.from_gates(trial.cluster.gates.enabled)
+    layout = _layout(trial, shared, features)
+    items = [_items(trial, kind.first, layout, features) for kind in kinds]
+    return [any(choice.devices for item in own for choice in item.choices) for own in items]
+
+
+def _layout(trial: Trial, slices: Iterable[ResourceSlice], features: Features) -> Layout:
+    return view(trial.node, by_pool(slices), content_of, partial(Layout, features=features), features).layout
+
+
+def _countable(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
+    """Rows for cpu, memory, pods and what else a node says that it has, without what its daemons take."""
+    free = amounts(trial.node.status.allocatable)
+    for pod in trial.cluster.all(Pod):
+        for name, much in _asked([pod]).items():
+            free[name] = free.get(name, 0) - much
+    asked = [_asked(kind.first.pods) for kind in kinds]
+    for name in sorted({name for one in asked for name in one} & set(free)):
+        yield [one.get(name, 0) / free[name] if free[name] > 0 else float(bool(one.get(name))) for one in asked]
+
+
+def _asked(pods: Iterable[Pod]) -> Amounts:
+    total: Amounts = {_PODS: 0}
+    for pod in pods:
+        total[_PODS] += 1
+        for name, much in demand_of(pod).amounts.items():
+            total[name] = total.get(name, 0) + much
+    return total
+
+
+def _devices(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
+    """Rows for devices, counters and shares."""
+    features = Features.from_gates(trial.cluster.gates.enabled)
+    layout = _layout(trial, trial.cluster.all(ResourceSlice), features)
+    items = [_items(trial, kind.first, layout, features) for kind in kinds]
+    yield [_IMPOSSIBLE * any(not item.choices for item in own) for own in items]
+    items = [tuple(item for item in own if item.choices) for own in items]
+    yield from _whole_devices(layout, items)
+    yield from _counters(layout, items)
+    yield from _shares(layout, items)
+
+
+def _items(trial: Trial, unit: Unit, layout: Layout, features: Features) -> tuple[Item, ...]:
+    asked = [claim.spec.devices for claim in unit.claims if claim.status.allocation is None]
+
+    def class_of(name: str) -> DeviceClass | None:
+        return trial.cluster.get(DeviceClass, name)
+
+    problem = pose(plan(asked, class_of, features), layout, features)
+    return () if isinstance(problem, Fault) else tuple(_servable(item) for item in problem.items)
+
+
+def _servable(item: Item) -> Item:
+    """A request with those alternatives that an empty node can serve."""
+    return item._replace(choices=tuple(one for one in item.choices if one.devices.bit_count() >= one.wanted))
+
+
+def _whole_devices(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:
+    """A row for each set of devices that some request has to come from: all requests within it share it."""
+    whole = [[(_union(item), _least(item)) for item in own if not _is_shared(layout, item)] for own in items]
+    for devices in sorted({devices for own in whole for devices, _ in own if devices}):
+        size = devices.bit_count()
+        yield [sum(least for within, least in own if not within & ~devices) / size for own in whole]
+
+
+def _counters(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:
+    """A row for each way to add up counters."""
+    packing = layout.packing
+    for scale, drawn in packing.measures if packing.counters else ():
+        total = sum(packing.totals[number] * weight for number, weight in scale.items())
+        whole = {bit: much for bit, much in drawn.items() if not bit & layout.shareable}  # shares draw only once
+        if total:
+            yield [sum(_least(item, whole) for item in own) / total for own in items]
+
+
+def _shares(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:
+    """A row for each capacity that devices share out, added up over all of them."""
+    packing = layout.packing
+    names = {number: name for (_, name), number in packing.capacities.items()}
+    for wanted in sorted(set(names.values())):
+        total = sum(packing.totals[number] for number, name in names.items() if name == wanted)
+
+        def taken(choice: AlternativeBits, wanted: str = wanted) -> dict[int, int]:
+            return {
+                bit: sum(much for number, much in consumed if names[number] == wanted)
+                for bit, consumed in choice.takes.capacity.items()
+            }
+
+        if total:
+            rows = [sum(min(_of_choice(one, taken(one)) for one in item.choices) for item in own) for own in items]
+            yield [much / total for much in rows]
+
+
+def _union(item: Item) -> int:
+    found = 0
+    for choice in item.choices:
+        found |= choice.devices
+    return found
+
+
+def _is_shared(layout: Layout, item: Item) -> bool:
+    """Whether some alternative needs no device of its own."""
+    return any(choice.admin or choice.devices & layout.shareable for choice in item.choices)
+
+
+def _least(item: Item, drawn: dict[int, int] | None = None) -> int:
+    """What a request takes in its least alternative: devices, or of what each device draws."""
+    if drawn is None:
+        return min(choice.wanted for choice in item.choices)
+    return min(_of_choice(choice, drawn) for choice in item.choices)
+
+
+def _of_choice(choice: AlternativeBits, drawn: dict[int, int]) -> int:
+    if choice.admin or not choice.devices:
+        return 0
+    return choice.wanted * min(drawn.get(1 << at, 0) for at in positions(choice.devices))

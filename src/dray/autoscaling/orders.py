@@ -1,0 +1,60 @@
+"""Nodes that were ordered and are not there yet: how many still count, and which will not come. Pure: time is passed in.
+
+An order counts until its nodes are registered. It has failed when the provider says so, or when nothing of it has come
+for too long; then its instances are to be cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dray.api.types.core import Node
+from dray.autoscaling.provider import GroupStatus, InstanceState
+
+
+class OrderState(msgspec.Struct, frozen=True):
+    """How many nodes are on order, the ids of those that failed and why, and whether all that was ordered is there."""
+
+    open: int
+    failed: tuple[str, ...] = ()
+    why: str = ""
+    delivered: bool = False
+
+
+class _Open(msgspec.Struct):
+    since: float
+    missing: int = 0
+
+
+class Orders:
+    """What is on order, by group."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._open: dict[str, _Open] = {}
+
+    def placed(self, group: str, now: float) -> None:
+        """More nodes of a group were ordered."""
+        self._open[group] = _Open(now)
+
+    def judge(self, status: GroupStatus, there: Iterable[Node], now: float) -> OrderState:
+        """How the orders of a group stand, given the nodes of it that are registered."""
+        nodes = [*there]
+        known = {node.spec.providerID for node in nodes}
+        absent = [one for one in status.instances if one.id not in known and one.state is not InstanceState.DELETING]
+        missing = max(0, status.target - len(nodes))
+        broken = [one for one in absent if one.error]
+        if not missing:
+            return OrderState(0, delivered=self._open.pop(status.name, None) is not None)
+        order = self._open.setdefault(status.name, _Open(now))
+        if missing < order.missing:
+            order.since = now  # some have come, so the others have their time from now on
+        order.missing = missing
+        if broken:
+            return OrderState(missing - len(broken), tuple(one.id for one in broken), broken[0].error)
+        if now - order.since < self._seconds:
+            return OrderState(missing)
+        self._open.pop(status.name)
+        return OrderState(0, tuple(one.id for one in absent), f"nothing came for {self._seconds:g} s")

@@ -1,0 +1,307 @@
+"""Which nodes to add for the pods that wait: the cheapest set over all groups at once.
+
+Nodes that a group's minimum asks for come first, and the scheduler fills them. Then come nodes for pods that depend on other
+nodes (`linked`). What still waits is planned: greedily, then along a linear program that also gives a lower bound, then
+exactly where there is time. Preemption is not considered: a
+pod that could preempt another waits for a node like any other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api.naming import name_of
+from dray.api.types.apps import DaemonSet
+from dray.api.types.core import Node
+from dray.autoscaling.assignment import Shopping, assign, tell_linked
+from dray.autoscaling.attached import servable
+from dray.autoscaling.bound import Relaxed, relax
+from dray.autoscaling.demand import Demand, demand_of
+from dray.autoscaling.exact import cheapest
+from dray.autoscaling.expanders import costs_of, measure
+from dray.autoscaling.fillings import Fillings
+from dray.autoscaling.greedy import first_values, greedy, important_values
+from dray.autoscaling.groups import NodeGroups
+from dray.autoscaling.linked import EXACT_UNITS, Shop, carry_out, minds_others, planned_node, suspects
+from dray.autoscaling.market import (
+    Counts,
+    Market,
+    Purchase,
+    Values,
+    left_after,
+    rooms_after,
+    within,
+    without,
+)
+from dray.autoscaling.plans import Check, PlannedNode, ScaleUpPlan
+from dray.autoscaling.trial import World, add_node, submit, withdraw, world_of
+from dray.sim.cluster import Cluster
+from dray.sim.what_if import outcomes
+
+SECONDS = 3.5  # for the search, unless somebody says more
+_EXACT_UNITS = 120  # units for which the exact search is tried; beyond, only the rest of the linear program's solution
+_CLOSE = 1.005  # of the lower bound: a large plan that is so good is not worth more time
+_CHECKED_PODS = 1000  # waiting pods up to which the scheduler is asked about the plan
+
+
+def sizes_of(cluster: Cluster, groups: NodeGroups) -> dict[str, int]:
+    """How many nodes each group has in a cluster."""
+    sizes = {group.name: 0 for group in groups.groups}
+    for node in cluster.all(Node):
+        group = groups.of(node)
+        if group is not None:
+            sizes[group.name] += 1
+    return sizes
+
+
+def plan(
+    cluster: Cluster,
+    groups: NodeGroups,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    closed: Iterable[str] = (),
+    daemon_sets: Iterable[DaemonSet] = (),
+    seconds: float = SECONDS,
+) -> ScaleUpPlan:
+    """Plan for the pods of a cluster that wait. The cluster stays as it is.
+
+    `sizes` says how many nodes groups have, those on order included; `closed` names groups that may not grow now.
+    """
+    begun = time.monotonic()
+    counted = {**sizes_of(cluster, groups), **(sizes or {})}
+    with cluster.fork() as trial:
+        trial.settle()
+        world = world_of(trial, daemon_sets)
+        minimum = _minimum(groups, counted, {*closed})
+        for node in minimum:
+            add_node(trial, groups, node.name, node.group, world)
+        trial.settle()
+        question = _Question(groups, counted, Counter(node.group for node in minimum), frozenset(closed), world)
+        found = _planned(trial, question, begun + seconds)
+        found = replace(found, nodes=(*minimum, *found.nodes))
+    check = _checked(cluster, groups, found, world)
+    price = sum({group.name: group.price for group in groups.groups}[node.group] for node in found.nodes)
+    return replace(found, price=price, check=check, seconds=time.monotonic() - begun)
+
+
+def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> list[PlannedNode]:
+    """The nodes that groups lack to their minimum; they count in `sizes` from now on."""
+    found: list[PlannedNode] = []
+    for group in groups.groups:
+        lacking = max(0, min(group.min - sizes[group.name], group.room(sizes[group.name])))
+        names = [f"{group.name}-new-{number}" for number in range(1, lacking + 1)] if group.name not in closed else []
+        found += [PlannedNode(name, group.name, for_minimum=True) for name in names]
+        sizes[group.name] += len(names)
+    return found
+
+
+class _Question(msgspec.Struct, frozen=True):
+    """What a plan is asked of: groups with their sizes, and how many new nodes of each have names already."""
+
+    groups: NodeGroups
+    sizes: Mapping[str, int]
+    named: Mapping[str, int]
+    closed: frozenset[str]
+    world: World
+
+
+def _planned(trial: Cluster, question: _Question, deadline: float) -> ScaleUpPlan:
+    """The plan. Kinds to which a plan for nodes alone does not apply are linked to other nodes, and get theirs first."""
+    demand = demand_of(trial)
+    kind_of = {name: number for number, kind in enumerate(demand.kinds) for name in kind.pods}
+    linked = {number for number, kind in enumerate(demand.kinds) if minds_others(kind.first)}
+    minds, alone = bool(linked), ScaleUpPlan()
+    while True:
+        with trial.fork() as attempt:
+            found, refused = _attempted(attempt, question, demand, linked, deadline)
+        if not refused:
+            break
+        linked |= {kind_of[name] for name in refused}
+        alone = found
+    if 0 < len(linked) < len(demand.kinds) and sum(len(kind.units) for kind in demand.kinds) <= EXACT_UNITS:
+        with trial.fork() as attempt:
+            every, _ = _attempted(attempt, question, demand, {*range(len(demand.kinds))}, deadline)
+        found = min(found, every, key=lambda one: _merit(demand, one))
+    if not minds and alone.pods <= found.pods:  # what nodes that know nothing of each other cost for no more pods
+        found = replace(found, lower_bound=max(found.lower_bound, alone.lower_bound))
+    return replace(found, blocked=outcomes(trial, demand.blocked))
+
+
+def _merit(demand: Demand, found: ScaleUpPlan) -> tuple[float, ...]:
+    """How good a plan is, the less the better: how many pods it leaves out, the most important first, then its cost."""
+    unhelped = {name for one in found.unhelped for name in one.pods}
+    left: Counter[int] = Counter()
+    for pod in (pod for kind in demand.kinds for unit in kind.units for pod in unit.pods):
+        left[pod.spec.priority or 0] += name_of(pod) in unhelped
+    return (*(left[priority] for priority in sorted(left, reverse=True)), found.cost)
+
+
+def _attempted(
+    trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
+) -> tuple[ScaleUpPlan, frozenset[str]]:
+    """A plan with nodes for linked kinds first, and pods of others that turn out to be linked as well."""
+    together = ScaleUpPlan()
+    if linked:
+        together = _planned_together(trial, question, demand, linked, deadline)
+        more = together.increases
+        sizes = {name: size + more.get(name, 0) for name, size in question.sizes.items()}
+        question = replace(question, sizes=sizes, named=Counter(question.named) + Counter(more))
+        demand = demand_of(trial)
+    shopping = _shopping(demand, question)
+    alone = _planned_alone(question, shopping, deadline)
+    tried = suspects(trial, shopping.kinds, shopping.fillings)
+    nodes = [node for node in alone.nodes if any(pod.pod in tried for pod in node.pods)]
+    carried, refused = carry_out(trial, question.groups, question.world, nodes, demand) if nodes else ((), frozenset())
+    if refused or shopping.is_short:
+        refused |= shopping.sharing
+    known = {node.name: node for node in carried}
+    alone = replace(alone, nodes=tuple(known.get(node.name, node) for node in alone.nodes))
+    return _joined(together, alone, demand) if linked else alone, refused
+
+
+def _joined(together: ScaleUpPlan, alone: ScaleUpPlan, demand: Demand) -> ScaleUpPlan:
+    """One plan of two, the second one made for what waits after the first one."""
+    useless = alone.useless if demand.kinds else together.useless
+    if together.served or together.unhelped:
+        useless = tuple(name for name in useless if name in together.useless)
+    cost = together.cost + alone.cost
+    proven = together.proven and alone.proven and not (together.nodes and demand.kinds)
+    return ScaleUpPlan(
+        (*together.nodes, *alone.nodes),
+        (*together.served, *alone.served),
+        (*together.unhelped, *alone.unhelped),
+        useless=useless,
+        cost=cost,
+        lower_bound=cost if proven else max(together.lower_bound, alone.lower_bound),
+        proven=proven,
+    )
+
+
+def _planned_together(
+    trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
+) -> ScaleUpPlan:
+    """A plan for linked kinds, carried out in the trial; the other pods take what room it leaves."""
+    groups, kinds = question.groups, tuple(demand.kinds[number] for number in sorted(linked))
+    for kind in demand.kinds:
+        withdraw(trial, *kind.units)
+    shopping = _shopping(Demand(kinds), question)
+    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), kinds, deadline)
+    shop = Shop(trial, groups, question.world, market, shopping.rooms, question.named)
+    bought = shop.buy(kinds)
+    told = tell_linked(shopping, bought, shop.refuses)
+    for number, kind in enumerate(demand.kinds):
+        if number not in linked:
+            submit(trial, *kind.units)
+    trial.settle()
+    nodes = tuple(planned_node(trial, node.name, node.group) for node in bought.nodes)
+    names = [group.name for group in groups.groups]
+    plain = dict(zip(names, measure(groups.groups, groups.settings.expander), strict=True))
+    cost = sum(plain[node.group] + node.steps * groups.settings.alternativePrice for node in nodes)
+    bound = cost if bought.proven else 0.0
+    return replace(told, nodes=nodes, cost=cost, lower_bound=bound, proven=bought.proven)
+
+
+def _planned_alone(question: _Question, shopping: Shopping, deadline: float) -> ScaleUpPlan:
+    """A plan for pods that depend on no other node than their own."""
+    if not shopping.kinds:
+        return ScaleUpPlan()
+    groups = question.groups
+    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), shopping.kinds, deadline)
+    purchases, values, proven = _bought(market, shopping)
+    cost = _cost(market, purchases, groups)
+    bound = cost if proven else min(cost, _bound(market, shopping, purchases, values))
+    given = assign(shopping, purchases, groups, question.named)
+    return replace(given, cost=cost, lower_bound=bound, proven=bound >= cost)
+
+
+def _cost(market: Market, purchases: Sequence[Purchase], groups: NodeGroups) -> float:
+    """What purchases cost in the measure of the expander, ties not broken."""
+    plain = measure(groups.groups, groups.settings.expander)
+    steps = sum(market.steps(one.group, one.filling) * one.times for one in purchases)
+    return sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
+
+
+def _bound(market: Market, shopping: Shopping, purchases: Sequence[Purchase], values: Values) -> float:
+    """What nodes for the units that purchases serve cost at the least."""
+    served = _served(shopping.wanted, left_after(shopping.wanted, purchases))
+    slack = market.costs.slack(sum(served), shopping.most_steps)
+    return max(0.0, values.bound(served, shopping.rooms) - slack)
+
+
+def _shopping(demand: Demand, question: _Question) -> Shopping:
+    groups, closed = question.groups.groups, question.closed
+    thorough = sum(len(kind.units) for kind in demand.kinds) <= _EXACT_UNITS
+    fillings = [Fillings(group, demand.kinds, question.world, thorough=thorough) for group in groups]
+    rooms = [0 if group.name in closed else group.room(question.sizes[group.name]) for group in groups]
+    reachable = servable(demand.kinds, fillings, question.world)
+    wanted = tuple(count if any(own.most[kind] for own in fillings) else 0 for kind, count in enumerate(reachable))
+    return Shopping(demand.kinds, fillings, tuple(rooms), tuple(reachable), wanted, closed)
+
+
+def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Values, bool]:
+    """The best purchases, values that bound their cost, and whether they are proven to be the cheapest."""
+    wanted, rooms = shopping.wanted, shopping.rooms
+    best = greedy(market, wanted, rooms, first_values(market))
+    if any(left_after(wanted, best)) and any(market.ranks):
+        best = greedy(market, wanted, rooms, important_values(market))
+    left = left_after(wanted, best)
+    kept = _served(wanted, left)
+    relaxed = relax(market, kept, wanted, rooms, best)
+    if relaxed.amounts:
+        best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
+    if sum(wanted) > _EXACT_UNITS:
+        return best, relaxed.values, False
+    unplaced = sum(cost * out for cost, out in zip(market.unplaced(wanted), left, strict=True))
+    found = cheapest(market, wanted, rooms, relaxed.values, best, market.total(best) + unplaced)
+    return found.purchases, relaxed.values, found.proven
+
+
+def _served(wanted: Counts, left: Counts) -> Counts:
+    return tuple(every - out for every, out in zip(wanted, left, strict=True))
+
+
+def _better(market: Market, one: Sequence[Purchase], other: Sequence[Purchase], kept: Counts) -> list[Purchase]:
+    """The cheaper purchases; the others count only where they serve all units."""
+    serves_all = not any(left_after(kept, other))
+    return [*(other if serves_all and market.total(other) < market.total(one) else one)]
+
+
+def _rounded(market: Market, kept: Counts, rooms: Counts, relaxed: Relaxed) -> list[Purchase]:
+    """Whole nodes of the linear program's solution; the rest is bought exactly where there is time, else greedily."""
+    bought: list[Purchase] = []
+    left = kept
+    for one, much in relaxed.amounts:
+        whole = Purchase(one.group, one.filling, int(much + 1e-6))
+        if whole.times and all(left[kind] >= count * whole.times for kind, count in one.filling):
+            bought.append(whole)
+            left = without(left, one.filling, whole.times)
+    spare = rooms_after(rooms, bought)
+    for one, much in sorted(relaxed.amounts, key=lambda pair: -(pair[1] % 1)):
+        part = within(one.filling, left)
+        if much % 1 > 0.5 and part == one.filling and spare[one.group]:
+            bought.append(Purchase(one.group, part))
+            left, spare = without(left, part), rooms_after(rooms, bought)
+    rest = greedy(market, left, spare, relaxed.worth)
+    is_close = market.total([*bought, *rest]) <= relaxed.bound * _CLOSE
+    if sum(left) <= _EXACT_UNITS and not is_close and not any(left_after(left, rest)):
+        rest = [*cheapest(market, left, spare, relaxed.values, rest, market.total(rest)).purchases]
+    return [*bought, *rest]
+
+
+def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, world: World) -> Check | None:
+    """What the scheduler does with the new nodes by itself."""
+    pods = found.pods
+    if not pods or len(pods) > _CHECKED_PODS:
+        return None
+    with cluster.fork() as trial:
+        trial.settle()
+        for node in found.nodes:
+            add_node(trial, groups, node.name, node.group, world)
+        trial.settle()
+        waiting = tuple(name for name in trial.waiting() if name in pods)
+    return Check(len(pods) - len(waiting), waiting)

@@ -1,0 +1,183 @@
+"""One new node of a group, as the scheduler's own code sees it: which pods fit on it together, and why others do not.
+
+The node stands alone in a small simulated cluster with its daemons, so a question costs the same however large the real
+cluster is. Left out, therefore: rules that look at other nodes, and devices that nodes share; `linked` asks the whole
+cluster about those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api.allocations import DeviceId
+from dray.api.gates import FeatureGates
+from dray.api.reasons.claims import ClaimProblem
+from dray.api.reasons.nodes import NodeVerdict
+from dray.api.types.apps import DaemonSet
+from dray.api.types.core import Namespace, Node, Pod
+from dray.api.types.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from dray.api.types.scheduling import PodGroup
+from dray.api.wire import Wire
+from dray.autoscaling.demand import Unit
+from dray.autoscaling.groups import NodeGroup, NodeGroups
+from dray.controllers.workloads.daemons import daemon_tree, fit
+from dray.sim.cluster import Cluster
+from dray.sim.copies import daemon_like
+from dray.sim.what_if import PodOutcome, is_placed, outcomes
+
+_WORLD = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, PodGroup, Namespace)
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """What units get on a node: devices of each pod, and how many steps down lists of alternatives."""
+
+    outcomes: tuple[PodOutcome, ...]
+    steps: int = 0
+
+
+class World(msgspec.Struct, frozen=True):
+    """What a cluster has beside nodes and what belongs to them: classes, templates, pools on the network, daemons."""
+
+    objects: tuple[Wire, ...]
+    daemons: tuple[Pod | DaemonSet, ...]
+    gates: FeatureGates
+
+
+def world_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> World:
+    """What a new node comes into. Daemons come from DaemonSets, or else from one of their pods."""
+    attached = [piece for piece in cluster.all(ResourceSlice) if not piece.spec.nodeName]
+    pools = {(piece.spec.driver, piece.spec.pool.name) for piece in attached}
+    holding = [claim for claim in cluster.all(ResourceClaim) if _holds(claim, pools)] if pools else []
+    objects = [one for type_ in _WORLD for one in cluster.all(type_)]
+    sets = [*daemon_sets]
+    named = {one.metadata.uid for one in sets} | {one.metadata.name for one in sets}
+    pods: dict[str, Pod] = {}
+    for pod in cluster.all(Pod):
+        for owner in pod.metadata.ownerReferences:
+            if owner.kind == "DaemonSet" and owner.uid not in named and owner.name not in named:
+                pods.setdefault(f"{pod.metadata.namespace}/{owner.name}", pod)
+    return World((*objects, *attached, *holding), (*sets, *pods.values()), cluster.gates)
+
+
+class Trial:
+    """A new node of a group on which units are tried. `own_pools` are the pools that come with it."""
+
+    def __init__(self, group: NodeGroup, world: World) -> None:
+        self.name = f"{group.name}-new"
+        made = group.template.objects(self.name)
+        self.node = next(one for one in made if isinstance(one, Node))
+        self.own_pools = {(one.spec.driver, one.spec.pool.name) for one in made if isinstance(one, ResourceSlice)}
+        self.cluster = Cluster([*world.objects, *made], gates=world.gates)
+        for daemon in world.daemons:
+            self.cluster.add(*daemons_on(daemon, self.node))
+        self.cluster.settle()
+        for pod in [one for one in self.cluster.all(Pod) if not one.spec.nodeName]:
+            self.cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # a daemon that is not for this node
+
+    def fill(self, units: Sequence[Unit]) -> Filled | None:
+        """Place units one after the other, as the scheduler would; None where not all of them fit."""
+        with self.cluster.fork() as trial:
+            if not all(placed(trial, unit) for unit in units):
+                return None
+            found = outcomes(trial, [pod for unit in units for pod in unit.pods])
+            return Filled(found, sum(steps_taken(trial, unit) for unit in units))
+
+    def count(self, units: Sequence[Unit]) -> int:
+        """How many of the units fit together, tried in their order until one does not."""
+        with self.cluster.fork() as trial:
+            return next((number for number, unit in enumerate(units) if not placed(trial, unit)), len(units))
+
+    def why_not(self, unit: Unit) -> NodeVerdict | ClaimProblem | None:
+        """Why the empty node refuses a unit: what it says to the first of its pods that finds no place."""
+        with self.cluster.fork() as trial:
+            for pod in unit.pods:
+                if not placed(trial, Unit((pod,), unit.claims)):
+                    found = trial.current(pod)
+                    assert found is not None  # it was submitted
+                    return trial.problem_of(found) or next(iter(trial.verdicts(found)), None)
+        return None
+
+    def brings(self, device: DeviceId) -> bool:
+        """Whether a device comes with the node, and not over the network."""
+        return (device.driver, device.pool) in self.own_pools
+
+
+def daemons_on(daemon: Pod | DaemonSet, node: Node) -> list[Pod | dict[str, object]]:
+    """The pod that a DaemonSet has on a node, if any; or one like the pod that it has on another node."""
+    if isinstance(daemon, Pod):
+        # The affinity of such a pod names its own node and nothing else.
+        runs = fit(replace(daemon.spec, nodeName="", affinity=None), node).run
+        return [daemon_like(daemon, node.metadata.name)] if runs else []
+    if not fit(daemon.spec.template.spec, node).run:
+        return []
+    tree = daemon_tree(daemon, "", node.metadata.name)
+    name = f"{daemon.metadata.name}-{node.metadata.name}"
+    meta = {**tree["metadata"], "name": name, "namespace": daemon.metadata.namespace}
+    meta.pop("generateName", None)
+    return [{**tree, "apiVersion": "v1", "kind": "Pod", "metadata": meta}]
+
+
+def _holds(claim: ResourceClaim, pools: set[tuple[str, str]]) -> bool:
+    allocation = claim.status.allocation
+    return allocation is not None and any((one.driver, one.pool) in pools for one in allocation.devices.results)
+
+
+def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, world: World) -> None:
+    """Put a new node of a group into a cluster, with its devices and daemons."""
+    made = next(one for one in groups.groups if one.name == group).template.objects(name)
+    cluster.add(*made)
+    for daemon in world.daemons:
+        cluster.add(*daemons_on(daemon, next(one for one in made if isinstance(one, Node))))
+
+
+def withdraw(trial: Cluster, *units: Unit) -> None:
+    """Take back the pods of units."""
+    for unit in units:
+        for pod in unit.pods:
+            if trial.current(pod) is not None:
+                trial.remove(Pod, pod.metadata.name, pod.metadata.namespace)
+
+
+def submit(trial: Cluster, *units: Unit) -> None:
+    """Let units come."""
+    for unit in units:
+        for claim in unit.claims:
+            if trial.current(claim) is None:
+                trial.add(claim)
+        for pod in unit.pods:
+            trial.submit(pod)
+
+
+def placed(trial: Cluster, unit: Unit) -> bool:
+    """Submit a unit; whether all of its pods found a place."""
+    submit(trial, unit)
+    trial.settle()
+    return all(is_placed(trial, pod) for pod in unit.pods)
+
+
+def steps_taken(trial: Cluster, unit: Unit) -> int:
+    """How far down their lists of alternatives the requests of a unit were served."""
+    pods = [trial.current(pod) or pod for pod in unit.pods]
+    claims = {claim.metadata.uid: claim for pod in pods for _, claim in trial.model.objects.claims_of(pod)}
+    return sum(map(steps_of, claims.values()))
+
+
+def steps_of(claim: ResourceClaim) -> int:
+    """How far down its lists of alternatives a claim was served."""
+    allocation = claim.status.allocation
+    served = {one.request for one in allocation.devices.results} if allocation is not None else set()
+    return sum(
+        place
+        for request in claim.spec.devices.requests or ()
+        for place, alternative in enumerate(request.firstAvailable)
+        if f"{request.name}/{alternative.name}" in served
+    )

@@ -1,0 +1,62 @@
+"""Nodes that are on their way: ordered and not there yet, or there without the devices that their driver will publish.
+
+Until a deadline they count with their template, so that nothing is bought twice for the same pods. After it they count as
+they are, which for a node on order is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from dray.api.times import parse_timestamp
+from dray.api.types.apps import DaemonSet
+from dray.api.types.core import Node
+from dray.api.types.resource import ResourceSlice
+from dray.autoscaling.groups import NodeGroup, NodeGroups
+from dray.autoscaling.trial import add_node, world_of
+from dray.sim.cluster import Cluster
+from dray.sim.copies import node_like
+
+
+def complete_nodes(cluster: Cluster, groups: NodeGroups, now: float) -> list[str]:
+    """Give young nodes the devices that their drivers have not published yet; the names of these nodes."""
+    published: dict[str, set[str]] = {}
+    for piece in cluster.all(ResourceSlice):
+        published.setdefault(piece.spec.nodeName or "", set()).add(piece.spec.driver)
+    found = []
+    for node in cluster.all(Node):
+        group = groups.of(node)
+        drivers = published.get(node.metadata.name, set())
+        if group is None or not _is_young(node, groups, now) or not _lacks(group, drivers):
+            continue
+        found.append(node.metadata.name)
+        pieces = group.template.slices_of(node.metadata.name)
+        cluster.add(_ready(node), *(piece for piece in pieces if piece.spec.driver not in drivers))
+    return found
+
+
+def add_ordered(
+    cluster: Cluster, groups: NodeGroups, ordered: Mapping[str, int], daemon_sets: Iterable[DaemonSet] = ()
+) -> None:
+    """Put nodes that are on order into a cluster, as their templates say, with their daemons."""
+    world = world_of(cluster, daemon_sets)
+    for group in groups.groups:
+        for number in range(1, ordered.get(group.name, 0) + 1):
+            add_node(cluster, groups, f"{group.name}-ordered-{number}", group.name, world)
+
+
+def _is_young(node: Node, groups: NodeGroups, now: float) -> bool:
+    created = node.metadata.creationTimestamp
+    return created is not None and now - parse_timestamp(created) < groups.settings.provisionSeconds
+
+
+def _lacks(group: NodeGroup, drivers: Iterable[str]) -> bool:
+    return not {piece.spec.driver for piece in group.template.slices} <= {*drivers}
+
+
+def _ready(node: Node) -> Node:
+    """The node as it will be; it keeps its identity."""
+    made = node_like(node, node.metadata.name)
+    return replace(made, metadata=replace(node.metadata, labels=made.metadata.labels))

@@ -1,0 +1,85 @@
+"""What a driver must do when it starts, ends, or is killed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dray.driverkit.checks.unprepare import check_specs_are_gone
+from dray.driverkit.setting import CheckFailed, Places, Setting, Skipped
+
+
+async def remembers_claims_over_a_restart(setting: Setting) -> None:
+    """After a restart a prepared claim has the same devices, and can be unprepared though the object is gone."""
+    claim = await setting.claim()
+    before = await setting.prepared(claim)
+    await _restart(setting)
+    after = await setting.prepared(claim)
+    if after != before:
+        raise CheckFailed(f"prepared again after the restart: {after}, before it {before}")
+    problem = setting.unresolved([id_ for one in after for id_ in one["cdi"]])
+    if problem:
+        raise CheckFailed(f"after the restart: {problem}")
+    await setting.delete(claim)
+    await setting.unprepared(claim, "unpreparing after a restart")
+    check_specs_are_gone(setting, claim.metadata.uid, after)
+
+
+async def comes_back_after_being_killed(setting: Setting) -> None:
+    """Killed without warning, it starts again, registers over the sockets that it left, and knows its claims."""
+    claim = await setting.claim()
+    before = await setting.prepared(claim)
+    await _restart(setting, kill=True)
+    after = await setting.prepared(claim)
+    if after != before:
+        raise CheckFailed(f"prepared again after the kill: {after}, before it {before}")
+    await setting.unprepared(claim, "unpreparing after the kill")
+    check_specs_are_gone(setting, claim.metadata.uid, after)
+
+
+async def takes_its_sockets_away(setting: Setting) -> None:
+    """When it is told to end, it removes its sockets, so that nobody calls in vain."""
+    _need_restarts(setting)
+    await setting.subject.stop()
+    left = setting.places.sockets()
+    await setting.start()
+    if left:
+        raise CheckFailed(f"left behind: {', '.join(map(str, left))}")
+
+
+async def says_that_a_path_is_too_long(setting: Setting) -> None:
+    """With a directory whose sockets cannot be bound it ends with an error and says so."""
+    _need_restarts(setting)
+    await setting.subject.stop()
+    places = setting.places
+    long = places.kubelet_dir.parent / ("long-" * 25) / "kubelet"
+    try:
+        too_long = Places(places.kubeconfig, places.node, long, places.cdi_dir)
+        too_long.make()
+        await setting.subject.start(too_long)
+        try:
+            status = await asyncio.wait_for(setting.subject.ended(), setting.patience.start)
+        except TimeoutError as error:
+            raise CheckFailed("expected it to end with an error, but it runs on, and nobody can reach it") from error
+        if status == 0:
+            raise CheckFailed("expected it to end with an error, but its exit status is 0")
+    finally:
+        await setting.subject.stop(kill=True)
+        await setting.start()
+
+
+async def leaves_nothing_behind(setting: Setting) -> None:
+    """After all claims are unprepared, no CDI spec is left."""
+    left = sorted(path.name for path in setting.places.cdi_dir.glob("*"))
+    if left and setting.subject.restartable:  # a directory of our own
+        raise CheckFailed(f"left in the CDI directory: {', '.join(left)}")
+
+
+def _need_restarts(setting: Setting) -> None:
+    if not setting.subject.restartable:
+        raise Skipped("the driver was not started by the kit")
+
+
+async def _restart(setting: Setting, *, kill: bool = False) -> None:
+    _need_restarts(setting)
+    await setting.subject.stop(kill=kill)
+    await setting.start()
