@@ -9,7 +9,7 @@ ARGS ?=
 SIZE ?= 10000x200
 SECONDS ?= 120
 
-.PHONY: setup up test codes attack flood chaos lint format bench clean lock rpc site types mutants
+.PHONY: setup up test codes attack flood chaos lint format bench clean lock rpc site types mutants release
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -49,9 +49,10 @@ attack: $(VENV)/installed-dev ## everybody attacks a cluster on loopback at once
 flood: $(VENV)/installed-dev ## one owner asks for 30,000 pods beside copy bombs: turns of the event loop, latency, memory; ARGS="--pods 3000" is smaller
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.hostile.flood $(ARGS)
 
-lint: $(VENV)/installed-dev ## style, types and import contracts
+lint: $(VENV)/installed-dev ## style, spelling, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -76,6 +77,9 @@ lock: $(VENV)/installed ## the lock files, anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml --group dev -o requirements-dev.lock
+
+release: $(VENV)/installed-dev ## source distribution, wheel, notes, bill of materials and checksums, in dist/; publishes nothing
+	$(BIN)/python tools/release.py
 
 clean:
 	rm -rf $(VENV) $(DIR) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info

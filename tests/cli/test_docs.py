@@ -15,8 +15,9 @@ def test_without_a_page_the_contents_are_shown() -> None:
 
 
 def test_every_page_of_the_documentation_can_be_read() -> None:
-    for page in DOCS.glob("*.md"):
-        assert outcome("docs", page.stem) == (0, page.read_text())
+    for page in DOCS.rglob("*.md"):
+        name = str(page.relative_to(DOCS).with_suffix(""))
+        assert outcome("docs", name) == (0, page.read_text())
 
 
 def test_a_page_that_does_not_exist_is_refused_with_the_nearest_one() -> None:

@@ -12,7 +12,7 @@ import pytest
 from dray.cli import commands, parser_of
 from tests.docs.pages import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 ADDRESS = re.compile(r"https?://([^\s/:)`'\"]+)")
 NAME = re.compile(r"(?<![\w./-])dray(?:\.(?!db\b|log\b|dev\b)[A-Za-z_]\w*)+")  # not a domain, not a file

@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx
@@ -45,6 +46,10 @@ def build(target: Path) -> int:
         (source / "python.md").write_text(python_page())
         for page in source.rglob("*.md"):
             page.write_text(_without_files(page.read_text(), page))
+        for page in source.glob("*.md"):
+            inner = sorted(f"{page.stem}/{each.stem}" for each in (source / page.stem).glob("*.md"))
+            if inner:  # the records of decisions.md stand in decisions/
+                page.write_text(page.read_text() + _hidden_contents(inner))
         index = source / "index.md"
         index.write_text(index.read_text() + contents(index.read_text()))
         return sphinx(["-q", "-W", "--keep-going", "-c", str(HERE), "-d", f"{name}/doctrees", str(source), str(target)])
@@ -56,9 +61,14 @@ def contents(index: str) -> str:
     for section in index.split("\n## ")[1:]:
         door = section.partition(":")[0]
         pages = [link.removesuffix(".md") for _, link, _ in LINK.findall(section) if link.endswith(".md")]
-        listed = "\n".join([*dict.fromkeys(pages), *GENERATED.get(door, ())])
-        parts.append(f"\n```{{toctree}}\n:hidden:\n:caption: {door}\n\n{listed}\n```\n")
+        parts.append(_hidden_contents([*dict.fromkeys(pages), *GENERATED.get(door, ())], f":caption: {door}\n"))
     return "".join(parts)
+
+
+def _hidden_contents(pages: Iterable[str], options: str = "") -> str:
+    """Return a table of contents that only the navigation of the site shows."""
+    listed = "\n".join(pages)
+    return f"\n```{{toctree}}\n:hidden:\n{options}\n{listed}\n```\n"
 
 
 def _without_files(text: str, page: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
@@ -39,9 +40,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def pages() -> dict[str, Traversable]:
-    """The pages by name."""
-    found = (files("dray") / "docs").iterdir()
-    return {page.name.removesuffix(".md"): page for page in found if page.name.endswith(".md")}
+    """Return the pages by name; those in a directory are named DIRECTORY/PAGE."""
+    return dict(_pages_in(files("dray") / "docs", ""))
+
+
+def _pages_in(directory: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in directory.iterdir():
+        if entry.is_dir():
+            yield from _pages_in(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".md"):
+            yield prefix + entry.name.removesuffix(".md"), entry
 
 
 def _show(text: str) -> None:
