@@ -462,3 +462,44 @@ async def test_the_log_of_a_pod_comes_as_it_is_written() -> None:
 def test_certificates_that_are_none_are_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="certificates for https://h cannot be used"):
         Http(Config("https://h", ca=b"no certificate"))
+
+
+async def test_a_fence_is_asked_before_each_attempt_to_write_and_never_before_reads() -> None:
+    """A server says "later" to the first write; meanwhile the right to write is lost, so it is not sent again."""
+    received, asked = [], []
+
+    async def handler(request: web.Request) -> web.Response:
+        received.append(request.method)
+        return answer(config_map("a", 1), 200 if request.method == "GET" else 429, **{"Retry-After": "7"})
+
+    def fence() -> None:
+        asked.append(1)
+        if len(asked) > 1:
+            raise ServiceUnavailable("lost")
+
+    async with serving(handler) as client, Http(client.config, clock=QuickClock(), fence=fence) as fenced:
+        await fenced.get(ConfigMap, "a", "ns")
+        with pytest.raises(ServiceUnavailable, match="lost"):
+            await fenced.create(ConfigMap, {"metadata": {"name": "a"}}, namespace="ns")
+        with pytest.raises(ServiceUnavailable, match="lost"):
+            await fenced.delete(ConfigMap, "a", "ns")
+        assert (await fenced.get(ConfigMap, "a", "ns")).metadata.name == "a"
+    assert [method for method in received if method != "GET"] == ["POST"]
+    assert len(asked) == 3
+
+
+async def test_a_fence_is_asked_after_the_connection_is_made() -> None:
+    """Connecting may take so long that the right to write is lost meanwhile."""
+    received = []
+
+    async def handler(request: web.Request) -> web.Response:
+        received.append(request.method)
+        return answer(config_map("a", 1))
+
+    def fence() -> None:
+        raise ServiceUnavailable("lost")
+
+    async with serving(handler) as client, Http(client.config, fence=fence) as fenced:
+        with pytest.raises(ServiceUnavailable, match="lost"):
+            await fenced.delete(ConfigMap, "a", "ns")
+    assert "DELETE" not in received

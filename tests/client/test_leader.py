@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from dray.api.errors import ServiceUnavailable
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Namespace
-from dray.client import Client, LeaderElection, LostLeadership, ManualClock
+from dray.client import Client, LeaderElection, LeaseExpired, LostLeadership, ManualClock
 from dray.client.clock import settle
 
 
@@ -227,3 +228,59 @@ async def test_work_that_ends_releases_the_lease_and_its_error_is_raised(near: C
         await election.run(work)
     await settle()
     assert (await lease(near)).spec.holderIdentity is None
+
+
+async def test_a_leader_whose_machine_slept_may_not_write_and_stops(near: Client, clock: ManualClock) -> None:
+    a = Candidate(near, "a", clock)
+    await clock.advance(5)
+    a.election.require_lead()
+    clock.suspend(9)
+    with pytest.raises(LeaseExpired, match="a may not lead lock any more"):
+        a.election.require_lead()
+    await clock.advance(2)
+    with pytest.raises(LostLeadership, match="was not renewed for 10 s"):
+        await a.task
+    assert not a.working
+
+
+async def test_a_leader_that_stood_still_does_not_renew_as_if_nothing_had_happened(
+    near: Client, clock: ManualClock
+) -> None:
+    """Another process may have led meanwhile and given the lease back."""
+    a = Candidate(near, "a", clock)
+    await clock.advance(5)
+    clock._now += 30  # no timer of the process ran
+    with pytest.raises(LeaseExpired):
+        a.election.require_lead()
+    await clock.advance(0.1)
+    with pytest.raises(LostLeadership):
+        await a.task
+
+
+async def test_nobody_but_the_leader_may_write(near: Client, clock: ManualClock) -> None:
+    a, b = Candidate(near, "a", clock), Candidate(near, "b", clock)
+    await clock.advance(5)
+    a.election.require_lead()
+    with pytest.raises(LeaseExpired):
+        b.election.require_lead()
+    await a.stop()
+    with pytest.raises(LeaseExpired):
+        a.election.require_lead()
+    await b.stop()
+
+
+async def test_who_leads_is_counted_and_logged(
+    near: Client, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "dray.client.leader")
+    a = Candidate(near, "a", clock)
+    await clock.advance(1)
+    b = Candidate(near, "b", clock)
+    await clock.advance(1)
+    assert caplog.messages == ["lock: this process leads", "lock: a leads"]
+    assert REGISTRY.get_sample_value("leader_election_master_status", {"name": "lock"}) == 1
+    await a.stop()
+    assert REGISTRY.get_sample_value("leader_election_master_status", {"name": "lock"}) == 0
+    await clock.advance(3)
+    assert caplog.messages[2:] == ["lock: this process leads"]
+    await b.stop()

@@ -61,10 +61,13 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 
 def set_up_logging(verbosity: int) -> None:
-    level = _LEVELS.get(verbosity, WHY if verbosity >= 5 else logging.WARNING)
     logging.addLevelName(WHY, "WHY")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
-    logging.getLogger("dray").setLevel(level)
+    logging.getLogger("dray").setLevel(_level(verbosity))
+
+
+def _level(verbosity: int) -> int:
+    return _LEVELS.get(verbosity, WHY if verbosity >= 5 else logging.WARNING)
 
 
 def on_signals() -> asyncio.Event:
@@ -105,7 +108,6 @@ def run_component(name: str, args: argparse.Namespace, run: Run, probe: Probe = 
 
 
 async def _run(name: str, args: argparse.Namespace, config: Config, gates: FeatureGates, run: Run, probe: Probe) -> int:
-    from dray.client import LostLeadership
     from dray.client.http import Http
 
     stopping = on_signals()
@@ -128,8 +130,7 @@ async def _run(name: str, args: argparse.Namespace, config: Config, gates: Featu
         [outcome] = await asyncio.gather(work, return_exceptions=True)
     if outcome is None or isinstance(outcome, asyncio.CancelledError):
         return 0
-    text = "another one leads now" if isinstance(outcome, LostLeadership) else repr(outcome)
-    return fail(name, text)
+    return fail(name, repr(outcome))
 
 
 async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Event) -> bool:
@@ -152,13 +153,27 @@ async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Eve
 
 
 async def _lead(name: str, args: argparse.Namespace, client: Http, gates: FeatureGates, run: Run) -> None:
+    """Run the part whenever this process leads. A process that loses the lease waits for it again."""
     if args.no_leader_elect:
         await run(client, gates)
         return
-    from dray.client import LeaderElection
+    from dray.client import LeaderElection, LostLeadership
+    from dray.client.http import Http
 
+    logging.getLogger("dray.client.leader").setLevel(min(logging.INFO, _level(args.v)))  # who leads is always told
     identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-    await LeaderElection(client, f"dray-{name}", identity).run(lambda: run(client, gates))
+    election = LeaderElection(client, f"dray-{name}", identity)
+
+    async def lead() -> None:
+        async with Http(client.config, fence=election.require_lead) as fenced:
+            await run(fenced, gates)
+
+    while True:
+        try:
+            await election.run(lead)
+            return
+        except LostLeadership as error:
+            print(f"dray {name} does not lead any more and waits for the lease: {error}", file=sys.stderr, flush=True)
 
 
 async def serve_metrics(port: int) -> int:

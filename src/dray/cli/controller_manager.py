@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             gates=gates,
             controllers=args.controllers,
             root_ca=root_ca,
-            accounts=lambda _: Http(client.config),
+            accounts=lambda _: Http(client.config, fence=client.fence),
             volumes=str(args.volumes_dir.resolve()) if args.volumes_dir else "",
         ).run()
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, _clusters, fail
 from dray.cli._banner import counted
+
+if TYPE_CHECKING:
+    from dray.api.types.coordination import Lease
 
 _ANSWER_SECONDS = 5.0
 
@@ -28,14 +32,15 @@ def run(args: argparse.Namespace) -> int:
         return 3
     print(f"cluster {cluster.name} runs at {record.url} since {record.started} (process {record.pid})")
     print(*(f"  {line}" for line in record.runs), sep="\n")
-    counts = asyncio.run(_counts(cluster))
-    print(f"  {counts}")
+    counts, leaders = asyncio.run(_counts(cluster))
+    print(*(f"  {line}" for line in [*leaders, counts]), sep="\n")
     return 0 if counts.startswith("answers") else 1
 
 
-async def _counts(cluster: _clusters.ClusterDirectory) -> str:
-    """How many nodes, pods and claims there are, as the cluster itself says."""
+async def _counts(cluster: _clusters.ClusterDirectory) -> tuple[str, list[str]]:
+    """How many nodes, pods and claims there are, as the cluster itself says, and which processes lead."""
     from dray.api.errors import ApiError
+    from dray.api.types.coordination import Lease
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
     from dray.client.config import ConfigError, load
@@ -46,6 +51,12 @@ async def _counts(cluster: _clusters.ClusterDirectory) -> str:
             nodes = len((await client.list(Node)).items)
             pods = len((await client.list(Pod)).items)
             claims = len((await client.list(ResourceClaim)).items)
+            leaders = [_leader(lease) for lease in (await client.list(Lease, "kube-system")).items]
     except (ApiError, ConfigError, TimeoutError, OSError) as error:
-        return f"does not answer: {error or type(error).__name__}"
-    return f"answers: {counted(nodes, 'node')}, {counted(pods, 'pod')}, {counted(claims, 'claim')}"
+        return f"does not answer: {error or type(error).__name__}", []
+    return f"answers: {counted(nodes, 'node')}, {counted(pods, 'pod')}, {counted(claims, 'claim')}", leaders
+
+
+def _leader(lease: Lease) -> str:
+    """Who holds a lease for leader election. Leases of nodes are in another namespace."""
+    return f"{lease.metadata.name}: {lease.spec.holderIdentity or 'nobody'} leads, renewed at {lease.spec.renewTime}"

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
+# The monotonic clock of Linux stands still while the machine is suspended; other systems have one clock.
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Timer(Protocol):
     """A callback that has not run yet."""
@@ -25,6 +28,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never go back; for durations."""
+        ...
+
+    def boot_time(self) -> float:
+        """Seconds that never go back and go on while the machine is suspended; for how old a right is."""
         ...
 
     def time(self) -> float:
@@ -43,6 +50,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def boot_time(self) -> float:
+        return time.clock_gettime(_BOOT_CLOCK)
 
     def time(self) -> float:
         return time.time()
@@ -67,14 +77,22 @@ class ManualClock:
 
     def __init__(self, start: float = 1_000_000_000.0) -> None:
         self._now = start
+        self._suspended = 0.0
         self._timers: list[tuple[float, int, _ManualTimer]] = []
         self._order = count()
 
     def monotonic(self) -> float:
         return self._now
 
+    def boot_time(self) -> float:
+        return self._now + self._suspended
+
     def time(self) -> float:
         return self._now
+
+    def suspend(self, seconds: float) -> None:
+        """Let the machine sleep: timers and the monotonic clock stand still meanwhile."""
+        self._suspended += seconds
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
         timer = _ManualTimer(callback)

@@ -12,9 +12,9 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, cast
 
 import aiohttp
@@ -51,13 +51,16 @@ _BOOKMARKED_SECONDS = 150.0
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 5}
 
 Query = dict[str, str]
+Fence = Callable[[], None]
+"""Raises an ApiError if nothing may be written any more."""
 
 
 class Http:
-    """A `Client` for one server and user."""
+    """A `Client` for one server and user. `fence` is asked before each attempt to write."""
 
-    def __init__(self, config: Config, *, clock: Clock | None = None) -> None:
+    def __init__(self, config: Config, *, clock: Clock | None = None, fence: Fence | None = None) -> None:
         self.config = config
+        self.fence = fence
         self._clock = clock or SystemClock()
         self._session: aiohttp.ClientSession | None = None
         self._versions = ServedVersions(lambda path: self._send("GET", path))
@@ -312,6 +315,7 @@ class Http:
                 timeout=timeout,
                 server_hostname=self.config.server_name or None,
                 proxy=self.config.proxy or None,
+                trace_request_ctx=self.fence if method != "GET" else None,
             ) as answer:
                 yield answer
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
@@ -324,12 +328,26 @@ class Http:
                 connector=aiohttp.TCPConnector(limit=0, ssl=self._tls, socket_factory=_socket),
                 headers=[("Accept", _JSON), ("User-Agent", self.config.user_agent), *self.config.headers],
                 auto_decompress=True,
+                trace_configs=[_fencing()] if self.fence is not None else None,
             )
         return self._session
 
 
 def _path(codec: Codec, namespace: str, name: str = "", subresource: str = "") -> str:
     return path(codec.resource, codec.version, namespace, name, subresource)
+
+
+def _fencing() -> aiohttp.TraceConfig:
+    """Ask the fence of a request when its connection is there, which may take long, and right before it is sent."""
+
+    async def ask(session: aiohttp.ClientSession, context: SimpleNamespace, _: object) -> None:
+        if context.trace_request_ctx is not None:
+            context.trace_request_ctx()
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_reuseconn.append(ask)
+    tracing.on_connection_create_end.append(ask)
+    return tracing
 
 
 def _query(**parameters: str) -> Query:

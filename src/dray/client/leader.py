@@ -2,7 +2,8 @@
 
 The holder must stop before others may start: it gives up when it could not renew for `RENEW_SECONDS`, counted from before
 its last good attempt, and others wait `LEASE_SECONDS` after the last renewal that they saw. Each measures on its own
-clock, so that clocks need not agree. Left out: fencing of writes; resourceVersions do that.
+clock, so that clocks need not agree. A holder whose process was paused, or whose machine was suspended, cannot know that it
+must stop; therefore `LeaderElection.require_lead` is called before each of its writes (`dray.client.http.Http`, `fence`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from dray.api.errors import ApiError, NotFound
+from dray.api.errors import ApiError, NotFound, ServiceUnavailable
 from dray.api.times import micro_timestamp
 from dray.api.types.coordination import Lease
 from dray.api.wire import Tree
 from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client
+from dray.client.metrics import CountFamily
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,15 @@ class LostLeadership(Exception):
     """Somebody else leads, or the lease could not be renewed in time."""
 
 
+class LeaseExpired(ServiceUnavailable):
+    """A write that was not sent, since another process may lead by now."""
+
+
+_LEADS = CountFamily(
+    "leader_election_master_status", "1 while this process leads under the lease, else 0", ["name"], goes_down=True
+)
+
+
 class LeaderElection:
     """One candidate for one lease."""
 
@@ -43,12 +54,20 @@ class LeaderElection:
         self._seen: Lease | None = None
         self._seen_at = 0.0
         self._renewed = 0.0  # before the attempt that succeeded last: others may count from any time after that
+        self._renewed_boot = 0.0  # the same moment on the clock that counts suspended time
         self._leading = False
+        self._told = ""  # the leader that was logged last
+        self._leads = _LEADS.of(name)
 
     @property
     def leader(self) -> str:
         """Who held the lease when it was last read."""
         return (self._seen.spec.holderIdentity or "") if self._seen else ""
+
+    def require_lead(self) -> None:
+        """Raise LeaseExpired unless this process still leads, however long it or its machine stood still."""
+        if not self._leading or self._left() <= 0:
+            raise LeaseExpired(f"not sent: {self.identity} may not lead {self._name} any more")
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, then run `lead`, renewing meanwhile; the lease is given back when `lead` ends.
@@ -66,6 +85,7 @@ class LeaderElection:
             await _stop(work)
             await _stop(renewal)
             self._leading = False
+            self._leads.value = 0
             if renewing:
                 await self.release()
         if not renewing:
@@ -74,10 +94,10 @@ class LeaderElection:
 
     async def acquire(self) -> None:
         """Wait until the lease is ours."""
-        while not await self._try(RENEW_SECONDS):
+        while not await self._try(RENEW_SECONDS) or self._left() <= 0:
             await self._clock.sleep(RETRY_SECONDS)
         self._leading = True
-        log.info("%s leads %s", self.identity, self._name)
+        self._leads.value = 1
 
     async def release(self) -> None:
         """Let the next one start at once; harmless if the lease is not ours."""
@@ -92,6 +112,8 @@ class LeaderElection:
         attempted = self._renewed  # a slow answer takes its time from the pause, not from the next attempt
         while (left := self._left()) > 0:
             await self._clock.sleep(min(attempted + RETRY_SECONDS - self._clock.monotonic(), left))
+            if self._left() <= 0:
+                break  # the process stood still: somebody else may have led meanwhile
             attempted = self._clock.monotonic()
             if not await self._try(self._left()) and self.leader != self.identity:
                 raise LostLeadership(f"lease {self._name} is held by {self.leader or 'nobody'}")
@@ -99,14 +121,15 @@ class LeaderElection:
 
     def _left(self) -> float:
         """Seconds in which the lease must be renewed."""
-        return self._renewed + RENEW_SECONDS - self._clock.monotonic()
+        age = max(self._clock.monotonic() - self._renewed, self._clock.boot_time() - self._renewed_boot)
+        return RENEW_SECONDS - age
 
     async def _try(self, seconds: float) -> bool:
         """Take or renew the lease if that is allowed; an error or no answer in time counts as no."""
-        attempted = self._clock.monotonic()
+        attempted, attempted_boot = self._clock.monotonic(), self._clock.boot_time()
         if not await self._answered(seconds):
             return False
-        self._renewed = attempted
+        self._renewed, self._renewed_boot = attempted, attempted_boot
         return True
 
     async def _answered(self, seconds: float) -> bool:
@@ -137,6 +160,9 @@ class LeaderElection:
         if self._seen is None or self._seen.metadata.resourceVersion != lease.metadata.resourceVersion:
             self._seen_at = self._clock.monotonic()
         self._seen = lease
+        if self.leader and self.leader != self._told:
+            self._told = self.leader
+            log.info("%s: %s leads", self._name, "this process" if self.leader == self.identity else self.leader)
 
     def _expiry(self) -> float:
         promised = self._seen.spec.leaseDurationSeconds if self._seen else None
