@@ -12,6 +12,7 @@ from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.api.users import ADMIN
 from dray.apiserver.assembly import Running, ServerSettings
+from dray.apiserver.write.holds import PREFIX
 from dray.client import InProcess
 from dray.store.errors import Compacted
 from tests import objects
@@ -83,6 +84,63 @@ async def test_a_device_that_nobody_publishes_is_only_a_name(client: InProcess) 
     await create_claim(client, "b")
     await allocate(client, "a", "one")
     await allocate(client, "b", "one")
+
+
+async def test_a_device_is_held_that_was_given_away_while_its_slice_was_being_replaced(client: InProcess) -> None:
+    await publish(client)
+    for name in ("a", "b"):
+        await create_claim(client, name)
+    await client.delete(ResourceSlice, "s")
+    await allocate(client, "a", "one")
+    await client.create(ResourceSlice, objects.resource_slice("s", "one", "two", driver="d.example.com"))
+    with pytest.raises(Conflict, match=r"device d.example.com/n/one is allocated to another claim"):
+        await allocate(client, "b", "one")
+    await allocate(client, "a")
+    await allocate(client, "b", "one")
+
+
+async def test_nobody_gets_more_of_a_pool_that_was_withdrawn_while_claims_have_devices_of_it(client: InProcess) -> None:
+    await publish(client)
+    for name in ("a", "b"):
+        await create_claim(client, name)
+    await allocate(client, "a", "one")
+    await client.delete(ResourceSlice, "s")
+    for device in ("one", "two"):
+        with pytest.raises(Conflict, match=r"pool d.example.com/n is not published, and claims have devices of it"):
+            await allocate(client, "b", device)
+    await allocate(client, "a")
+    await allocate(client, "b", "one")
+
+
+async def test_a_name_that_was_published_for_a_while_is_a_device(client: InProcess) -> None:
+    await client.create(Node, {"metadata": {"name": "n"}})
+    for name in ("a", "b"):
+        await create_claim(client, name)
+    await allocate(client, "a", "one")
+    await client.create(ResourceSlice, objects.resource_slice("s", "one", driver="d.example.com"))
+    await client.delete(ResourceSlice, "s")
+    with pytest.raises(Conflict):
+        await allocate(client, "b", "one")
+    await client.delete(ResourceClaim, "a", "default")
+    await allocate(client, "b", "one")
+
+
+async def test_a_device_of_several_claims_that_is_published_later_is_free_after_the_last_of_them() -> None:
+    running = await Running.open(ServerSettings(keys=None))
+    client = InProcess(running.api, ADMIN)
+    for name in ("a", "b", "c"):
+        await create_claim(client, name)
+        await allocate(client, name, "one")
+    await publish(client)
+    await create_claim(client, "d")
+    for name in ("b", "a", "c"):
+        with pytest.raises(Conflict, match="is allocated to another claim"):
+            await allocate(client, "d", "one")
+        await allocate(client, name)
+    await allocate(client, "d", "one")
+    await allocate(client, "d")
+    assert running.api.storage.cache.list(PREFIX).versions == []
+    await running.close()
 
 
 async def test_a_deleted_claim_with_finalizer_gives_its_devices_back_when_it_goes(client: InProcess) -> None:

@@ -151,6 +151,88 @@ async def test_keys_that_were_lost_are_made_again_from_the_claims(client: InProc
     assert {version.key: version.value for version in cache.list(PREFIX).versions} == before
 
 
+async def withdraw(client: InProcess) -> None:
+    for name in ("a", "b"):
+        await client.delete(ResourceSlice, name)
+
+
+async def test_what_was_given_away_while_it_was_not_published_counts_once_it_is(
+    client: InProcess, running: Running
+) -> None:
+    for name in "abc":
+        await create_claim(client, name)
+    await withdraw(client)
+    await allocate(client, "a", result("half"), result("nic", 6, 1))
+    await client.delete(Node, "n")
+    await publish(client)
+    with pytest.raises(Conflict, match="counter memory of counter set gpu"):
+        await allocate(client, "b", result("whole"))
+    with pytest.raises(Conflict, match="too little bandwidth left"):
+        await allocate(client, "b", result("nic", 5, 2))
+    with pytest.raises(Conflict, match="is allocated to another claim"):
+        await allocate(client, "b", result("nic"))
+    await allocate(client, "b", result("small-0"), result("nic", 4, 2))
+    await allocate(client, "a")
+    with pytest.raises(Conflict):
+        await allocate(client, "c", result("whole"))
+    await allocate(client, "b")
+    await allocate(client, "c", result("whole"))
+    await allocate(client, "c")
+    assert held(running) == []
+
+
+async def test_nobody_gets_shares_of_a_withdrawn_device_beside_others(client: InProcess) -> None:
+    for name in "ab":
+        await create_claim(client, name)
+    await allocate(client, "a", result("nic", 6, 1))
+    await withdraw(client)
+    with pytest.raises(Conflict, match="is not published, and claims have devices of it"):
+        await allocate(client, "b", result("nic", 1, 2))
+    await allocate(client, "a")
+    await allocate(client, "b", result("nic", 1, 2))
+
+
+async def test_a_shared_device_that_was_given_away_unpublished_draws_on_its_counters(
+    client: InProcess, running: Running
+) -> None:
+    for name in "abc":
+        await create_claim(client, name)
+    await withdraw(client)
+    await allocate(client, "a", result("split", 1, 1))
+    await client.delete(Node, "n")
+    await publish(client)
+    await allocate(client, "b", result("split", 1, 2))
+    for freed in "ab":
+        with pytest.raises(Conflict):
+            await allocate(client, "c", result("half"))
+        await allocate(client, freed)
+    await allocate(client, "c", result("half"))
+    await allocate(client, "c")
+    assert held(running) == []
+
+
+async def test_keys_of_devices_that_two_claims_have_are_made_again(client: InProcess, running: Running) -> None:
+    for name in "abc":
+        await create_claim(client, name)
+    await withdraw(client)
+    for name, share in (("a", 1), ("b", 2)):
+        await allocate(client, name, result("half"), result("nic", 6, share))
+    await client.delete(Node, "n")
+    await publish(client)
+    cache = running.api.storage.cache
+    for version in cache.list(PREFIX).versions:
+        await cache.commit([Op(version.key, None)])
+    for op in DeviceHolds(cache).repairs():
+        await cache.commit([op])
+    for freed in "ab":
+        for wanted in (result("half"), result("nic", 5, 3)):
+            with pytest.raises(Conflict):
+                await allocate(client, "c", wanted)
+        await allocate(client, freed)
+    assert held(running) == []
+    await allocate(client, "c", result("half"), result("nic", 5, 3))
+
+
 class Writer:
     """A scheduler that looks at nothing: it allocates and frees at random, and lives with conflicts."""
 

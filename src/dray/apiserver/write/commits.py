@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dray.api.decode import to_object
 from dray.api.errors import conflict
-from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Write
 from dray.apiserver.read.storage import at_revision, encode, written
-from dray.apiserver.write.holds import CLAIMS, PREFIX, DeviceHolds, Overcommitted
+from dray.apiserver.write.holds import CLAIMS, PREFIX, SLICES, DeviceHolds, Holding, Overcommitted
 from dray.store import Cache, KeyVersion, Op, RevisionConflict
 
 _ATTEMPTS = 16
@@ -57,7 +56,8 @@ class Commits:
         try:
             if admission.dry_run:
                 return op.expected or 0
-            holds = await self._holds_of(admission, obj) if admission.resource is CLAIMS else []
+            concerns_devices = admission.resource is CLAIMS or admission.resource is SLICES
+            holds = await self._holds_of(admission, obj) if concerns_devices else []
             if not admission.writes and not holds:
                 return await self._cache.commit((op,), awaited=admission.awaited)
             return await self._commit_together(admission, op, obj, holds)
@@ -66,9 +66,9 @@ class Commits:
                 await admission.release()
 
     async def _holds_of(self, admission: AdmissionRequest, obj: Wire | None) -> list[Op]:
-        """Keys of devices that the write of a claim takes or gives back; `obj` is None when the claim goes."""
-        old: ResourceClaim | None = admission.old  # type: ignore[assignment]  # this is about claims alone
-        new: ResourceClaim | None = obj  # type: ignore[assignment]
+        """Keys of devices that the write of a claim or slice changes; `obj` is None when that goes."""
+        old: Holding | None = admission.old  # type: ignore[assignment]  # this is about claims and slices alone
+        new: Holding | None = obj  # type: ignore[assignment]
         try:
             return self._holds.ops(old, new)
         except Overcommitted:

@@ -24,6 +24,7 @@ _NO_DEVICE = Device()
 
 _Devices = dict[str, Device]
 _Counters = dict[str, dict[str, Quantity]]
+_Drawing = dict[str, list[str]]  # names of devices by the counter set on which they draw
 
 
 class _PublishedPool:
@@ -32,7 +33,7 @@ class _PublishedPool:
     def __init__(self) -> None:
         self.slices: dict[str, ResourceSlice] = {}
         self.nodes: Counter[str] = Counter()  # slices by their node
-        self._found: tuple[_Devices, _Counters] | None = None
+        self._found: tuple[_Devices, _Counters, _Drawing] | None = None
 
     def put(self, slice_: ResourceSlice, *, gone: bool) -> None:
         node = slice_.spec.nodeName or ""
@@ -53,16 +54,26 @@ class _PublishedPool:
     def counters(self) -> _Counters:
         return self._current()[1]
 
-    def _current(self) -> tuple[_Devices, _Counters]:
+    @property
+    def drawing(self) -> _Drawing:
+        return self._current()[2]
+
+    def _current(self) -> tuple[_Devices, _Counters, _Drawing]:
         if self._found is None:
             current = newest(self.slices.values())
+            devices = {device.name: device for one in current for device in one.spec.devices}
+            drawing: _Drawing = {}
+            for device in devices.values():
+                for drawn in device.consumesCounters:
+                    drawing.setdefault(drawn.counterSet, []).append(device.name)
             self._found = (
-                {device.name: device for one in current for device in one.spec.devices},
+                devices,
                 {
                     set_.name: {name: Quantity.parse(counter.value) for name, counter in set_.counters.items()}
                     for one in current
                     for set_ in one.spec.sharedCounters
                 },
+                drawing,
             )
         return self._found
 
@@ -78,10 +89,11 @@ class PublishedPools:
     def is_real(self, device: DeviceId) -> bool:
         """Whether some node of the cluster can reach the device."""
         pool = self._pools.get(device[:2])
-        for node in pool.nodes if pool is not None else ():
-            if self._cache.get(_NODES.key("", node)) is not None if node else self._cache.count(_NODES.prefix):
-                return True
-        return False
+        return any(map(self.has_node, pool.nodes)) if pool is not None else False
+
+    def has_node(self, name: str) -> bool:
+        """Whether the cluster has a node of that name, or any node if the name is empty."""
+        return self._cache.get(_NODES.key("", name)) is not None if name else bool(self._cache.count(_NODES.prefix))
 
     def device(self, id_: DeviceId) -> Device:
         """What is published of a device; nothing where it is not."""
@@ -92,6 +104,11 @@ class PublishedPools:
         """The counters of a set in the device's pool."""
         pool = self._pools.get(device[:2])
         return {} if pool is None else pool.counters.get(counter_set, {})
+
+    def drawing(self, device: DeviceId, counter_set: str) -> Sequence[str]:
+        """The devices of the same pool that draw on a counter set."""
+        pool = self._pools.get(device[:2])
+        return () if pool is None else pool.drawing.get(counter_set, ())
 
     def _follow(self) -> None:
         self._pools.clear()
