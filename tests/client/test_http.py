@@ -503,3 +503,34 @@ async def test_a_fence_is_asked_after_the_connection_is_made() -> None:
         with pytest.raises(ServiceUnavailable, match="lost"):
             await fenced.delete(ConfigMap, "a", "ns")
     assert "DELETE" not in received
+
+
+async def test_a_watch_that_is_told_to_wait_waits_as_long_as_the_server_says() -> None:
+    codes = [429, 200]
+
+    async def handler(request: web.Request) -> web.Response:
+        code = codes.pop(0)
+        line = json.dumps({"type": "ADDED", "object": config_map("a", 3)}) + "\n"
+        return web.Response(text=line, status=code, headers={"Retry-After": "5"})
+
+    async with serving(handler) as client:
+        async with aclosing(client.watch(ConfigMap, resource_version="2")) as watch:
+            [event] = await anext(watch)
+        assert event.object.metadata.name == "a"
+        assert client._clock.slept == [5.0]  # type: ignore[attr-defined]
+
+
+async def test_requests_keep_to_the_rate_that_is_set_and_watches_do_not_count() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        made = config_map("a", 1)
+        return web.Response(text=json.dumps({"type": "ADDED", "object": made} if request.query else made) + "\n")
+
+    async with serving(handler, qps=2.0, burst=3) as client:
+        for _ in range(3):
+            await client.get(ConfigMap, "a", "ns")
+        assert client._clock.slept == []  # type: ignore[attr-defined]
+        async with aclosing(client.watch(ConfigMap, resource_version="1")) as watch:
+            await anext(watch)
+        await client.get(ConfigMap, "a", "ns")
+        await client.get(ConfigMap, "a", "ns")
+        assert client._clock.slept == [0.5, 1.0]  # type: ignore[attr-defined]

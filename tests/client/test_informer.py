@@ -9,9 +9,19 @@ from typing import Any
 
 import pytest
 
-from dray.api.errors import ApiError, Expired, NotFound, ServiceUnavailable
+from dray.api.errors import ApiError, Expired, Forbidden, NotFound, ServiceUnavailable
 from dray.api.types.core import ConfigMap, Pod
-from dray.client import Batch, Delta, Deltas, Informer, ManualClock, Page, SharedInformers, WatchEvent
+from dray.client import (
+    Batch,
+    Delta,
+    Deltas,
+    Informer,
+    InformerSelection,
+    ManualClock,
+    Page,
+    SharedInformers,
+    WatchEvent,
+)
 from dray.client.clock import settle
 from tests.client.scripted import ScriptedClient, bookmark, config_map, event
 from tests.waiting import within
@@ -412,3 +422,42 @@ async def test_the_copy_converges_whatever_the_server_does(seed: int) -> None:
     assert sorted(o.metadata.name for o in informer.list()) == sorted(server.objects)
     for name in (f"o{n}" for n in range(12)):
         assert [o.metadata.name for o in informer.by_index("name", name)] == ([name] if name in server.objects else [])
+
+
+async def test_a_missing_permission_is_reported_once_and_the_copy_begins_when_it_is_granted(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = ScriptedClient()
+    refusal = Forbidden('configmaps is forbidden: User "u" cannot list resource "configmaps" at the cluster scope')
+    client.lists.extend([refusal] * 3)
+    informer = Informer(client, ConfigMap, clock=clock)  # type: ignore[arg-type]
+    async with running(informer):
+        await within(informer.settled())
+        assert informer.denied == str(refusal)
+        assert not informer.has_synced
+        client.lists.append(Page((config_map("a", 1),), "1"))
+        await clock.advance(10)
+        await within(informer.synced())
+        client.live.put_nowait((bookmark(2),))
+        await settle()
+        assert informer.denied == ""
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        f"configmaps cannot be followed, which takes the verbs list and watch: {refusal}",
+        "configmaps can be followed now",
+    ]
+
+
+async def test_a_selection_tells_what_one_user_of_shared_informers_lacks(clock: ManualClock) -> None:
+    client = ScriptedClient()
+    client.lists.extend([Forbidden("no"), Page((), "1")])
+    shared = SharedInformers(client, clock=clock)  # type: ignore[arg-type]
+    lacking, other = InformerSelection(shared), InformerSelection(shared)
+    lacking.informer(ConfigMap)
+    other.informer(Pod)
+    await lacking.start()
+    await within(other.synced())
+    await within(lacking.settled())
+    assert (lacking.denied, other.denied) == ({ConfigMap: "no"}, {})
+    assert not lacking.has_synced
+    await shared.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,8 +12,19 @@ from prometheus_client import REGISTRY
 from dray.api.errors import ServiceUnavailable
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Namespace
-from dray.client import Client, LeaderElection, LeaseExpired, LostLeadership, ManualClock
+from dray.api.users import ADMIN
+from dray.apiserver.assembly import Running, ServerSettings
+from dray.client import (
+    Client,
+    InProcess,
+    LeaderElection,
+    LeaseExpired,
+    LeaseSettings,
+    LostLeadership,
+    ManualClock,
+)
 from dray.client.clock import settle
+from tests.permissions import allow, rule, user_client
 
 
 class Flaky:
@@ -284,3 +296,71 @@ async def test_who_leads_is_counted_and_logged(
     await clock.advance(3)
     assert caplog.messages[2:] == ["lock: this process leads"]
     await b.stop()
+
+
+async def test_two_leases_do_not_block_each_other_and_the_times_are_those_that_were_set(
+    near: Client, clock: ManualClock
+) -> None:
+    await near.create(Namespace, {"metadata": {"name": "team"}})
+    chosen = LeaseSettings("other", "team", duration=40, renew_deadline=30, retry_period=5)
+    first, second = (LeaderElection(near, one, "a", clock=clock) for one in (LeaseSettings("lock"), chosen))
+    tasks = [asyncio.create_task(one.run(asyncio.Event().wait)) for one in (first, second)]  # type: ignore[arg-type]
+    await clock.advance(1)
+    spec = (await near.get(Lease, "other", "team")).spec
+    assert (spec.holderIdentity, spec.leaseDurationSeconds) == ("a", 40)
+    assert (await lease(near)).spec.holderIdentity == "a"
+    renewed = spec.renewTime
+    await clock.advance(3.9)
+    assert (await near.get(Lease, "other", "team")).spec.renewTime == renewed
+    await clock.advance(0.2)
+    assert (await near.get(Lease, "other", "team")).spec.renewTime != renewed
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize("times", [(15, 15, 2), (15, 10, 10), (15, 10, 0), (0.9, 0.5, 0.1)])
+def test_times_with_which_two_could_lead_are_refused(times: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match="leaseDuration must be"):
+        LeaseSettings("lock", "ns", *times)
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Running]:
+    """A server on which everybody may do only what roles grant."""
+    running = await Running.open(ServerSettings(disabled_plugins=("ServiceAccount",)))
+    yield running
+    await running.close()
+
+
+async def test_the_verbs_get_create_and_update_are_enough(guarded: Running, clock: ManualClock) -> None:
+    admin = InProcess(guarded.api, ADMIN)
+    await allow(admin, "u", rule("coordination.k8s.io", "leases", verbs=("get", "create", "update")))
+    a = Candidate(user_client(guarded, "u"), "a", clock)
+    await clock.advance(10)
+    assert a.working
+    assert (await lease(admin)).spec.renewTime > (await lease(admin)).spec.acquireTime
+    await a.stop()
+    assert (await lease(admin)).spec.holderIdentity is None
+
+
+@pytest.mark.parametrize("verb", ["get", "create", "update"])
+async def test_a_missing_verb_is_reported_once_and_granting_it_helps(
+    guarded: Running, clock: ManualClock, verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = InProcess(guarded.api, ADMIN)
+    verbs = ("get", "create", "update")
+    await allow(admin, "u", rule("coordination.k8s.io", "leases", verbs=[v for v in verbs if v != verb]))
+    if verb == "update":
+        await admin.create(Lease, {"metadata": {"name": "lock"}, "spec": {}}, namespace="kube-system")
+    a = Candidate(user_client(guarded, "u"), "a", clock)
+    await clock.advance(10)
+    assert not a.working
+    assert not a.election.answered.is_set()
+    assert "the lease kube-system/lock cannot be used" in a.election.problem
+    assert f'cannot {verb} resource "leases"' in a.election.problem
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [a.election.problem]
+    await allow(admin, "u", rule("coordination.k8s.io", "leases", verbs=verbs))
+    await clock.advance(3)
+    assert (a.working, a.election.problem) == (True, "")
+    await a.stop()

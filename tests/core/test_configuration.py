@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from dray.core.configuration import DEFAULT_WEIGHTS, ConfigurationError, SchedulerProfile, read
+from dray.core.configuration import (
+    DEFAULT_WEIGHTS,
+    ConfigurationError,
+    ConnectionSettings,
+    ElectionSettings,
+    SchedulerProfile,
+    read,
+)
 
 
 def configured(**fields: Any) -> dict[str, Any]:
@@ -133,3 +140,57 @@ def test_packing_is_off_unless_it_is_turned_on() -> None:
     on = {"schedulerName": "on", "plugins": {"score": {"enabled": [{"name": "DevicePacking"}]}}}
     found = read({**head, "profiles": [{}, on]}).profiles
     assert (found["default-scheduler"].weights["DevicePacking"], found["on"].weights["DevicePacking"]) == (0, 1)
+
+
+def test_the_lease_and_the_connection_are_read() -> None:
+    found = read(
+        configured(
+            leaderElection={
+                "leaderElect": True,
+                "resourceLock": "leases",
+                "resourceName": "second",
+                "resourceNamespace": "team",
+                "leaseDuration": "30s",
+                "renewDeadline": "20s",
+                "retryPeriod": "1m",
+            },
+            clientConnection={"kubeconfig": "/etc/k", "qps": 50, "burst": 100, "contentType": "application/json"},
+        )
+    )
+    assert found.election == ElectionSettings(
+        True, "second", "team", {"leaseDuration": 30, "renewDeadline": 20, "retryPeriod": 60}
+    )
+    assert found.connection == ConnectionSettings("/etc/k", 50.0, 100)
+    assert found.warnings == ()
+    assert read(configured()).election == ElectionSettings()
+
+
+def test_what_has_no_effect_on_lease_and_connection_is_told() -> None:
+    found = read(
+        configured(
+            leaderElection={"leaderElect": False, "color": "red"},
+            clientConnection={"acceptContentTypes": "application/vnd.kubernetes.protobuf", "speed": 1},
+        )
+    )
+    assert found.election.enabled is False
+    assert found.warnings == (
+        "leaderElection.color: has no effect here",
+        "clientConnection.acceptContentTypes: 'application/vnd.kubernetes.protobuf' has no effect here, JSON is used",
+        "clientConnection.speed: has no effect here",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"leaderElection": {"leaderElect": "no"}}, r"leaderElection\.leaderElect: expected true or false, got 'no'"),
+        ({"leaderElection": {"resourceLock": "endpoints"}}, r"leaderElection\.resourceLock: expected leases"),
+        ({"leaderElection": {"leaseDuration": 15}}, r"leaderElection\.leaseDuration: expected a duration"),
+        ({"clientConnection": {"qps": "50"}}, r"clientConnection\.qps: expected a number, got '50'"),
+        ({"clientConnection": {"burst": 1.5}}, r"clientConnection\.burst: expected a whole number, got 1\.5"),
+        ({"clientConnection": {"burst": True}}, r"clientConnection\.burst: expected a whole number, got True"),
+    ],
+)
+def test_bad_settings_of_lease_and_connection_are_refused(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        read(configured(**fields))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import signal
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
     from aiohttp.web import Request, Response
 
     from dray.api.gates import FeatureGates
-    from dray.client import Client
+    from dray.client import Client, LeaderElection, LeaseSettings
     from dray.client.config import Config
     from dray.client.http import Http
+    from dray.client.readiness import Readiness
 
 # -v as Kubernetes' components understand it: 0 to 3 say what happens, 4 what is decided, 5 and more why.
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO, 4: logging.DEBUG}
 
-Run = Callable[["Http", "FeatureGates"], Awaitable[None]]
+Run = Callable[["Http", "FeatureGates", "Readiness"], Awaitable[None]]
 Probe = Callable[["Client"], Awaitable[object]]
 """A request that a part cannot do without."""
 _ASK_AGAIN_SECONDS = 0.5
@@ -42,8 +44,18 @@ def add_options(parser: argparse.ArgumentParser, port: int, *, elects: bool = Tr
     parser.add_argument(
         "--port", type=int, default=port, help="of /metrics and /healthz, 0 for any, -1 for none (%(default)s)"
     )
+    parser.add_argument(
+        "--bind-address",
+        default="127.0.0.1",
+        metavar="IP",
+        help="where /metrics, /healthz and /readyz are served; in a pod 0.0.0.0, for probes (%(default)s)",
+    )
+    parser.add_argument("--kube-api-qps", type=float, metavar="N", help="requests a second at most (0: no limit)")
+    parser.add_argument("--kube-api-burst", type=int, metavar="N", help="requests at once under that limit (10)")
     if elects:
         parser.add_argument("--no-leader-elect", action="store_true", help="work at once, without asking for the lease")
+        parser.add_argument("--lease-name", metavar="NAME", help="of the lease that decides who leads (dray-COMMAND)")
+        parser.add_argument("--lease-namespace", metavar="NAME", help="of the lease (kube-system)")
     else:
         parser.set_defaults(no_leader_elect=True)
     add_verbosity(parser)
@@ -85,10 +97,22 @@ async def lists_pods(client: Client) -> None:
     await client.list(Pod, limit=1)
 
 
-def run_component(name: str, args: argparse.Namespace, run: Run, probe: Probe = lists_pods) -> int:
+def lease_of(name: str, args: argparse.Namespace, **durations: float) -> LeaseSettings | None:
+    """The lease that the options ask for, None for none. Raises ValueError."""
+    from dray.client import LeaseSettings
+
+    if args.no_leader_elect:
+        return None
+    return LeaseSettings(args.lease_name or f"dray-{name}", args.lease_namespace or "kube-system", **durations)
+
+
+def run_component(
+    name: str, args: argparse.Namespace, run: Run, probe: Probe = lists_pods, *, lease: LeaseSettings | None = None
+) -> int:
     """Run one part against the API server until a signal; returns the exit status.
 
-    The part is ready when the server has answered `probe`, the request that the part cannot do without.
+    The part begins when the server has answered `probe`, be it with Forbidden, and when it has the lease, where it needs
+    one. It is ready as its `Readiness` says.
     """
     import uvloop
 
@@ -100,31 +124,50 @@ def run_component(name: str, args: argparse.Namespace, run: Run, probe: Probe = 
         return fail(name, f"port {args.port}: expected a number from 0 to 65535, or -1 for none")
     try:
         gates = FeatureGates.parse(args.feature_gates)
-        config = load(args.kubeconfig, args.context)
+        config = _paced(load(args.kubeconfig, args.context), args)
     except (GateError, ConfigError) as error:
         return fail(name, error)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(name, args, config, gates, run, probe))
+        return runner.run(_run(name, args, config, gates, run, probe, lease))
 
 
-async def _run(name: str, args: argparse.Namespace, config: Config, gates: FeatureGates, run: Run, probe: Probe) -> int:
+def _paced(config: Config, args: argparse.Namespace) -> Config:
+    limits = {"qps": args.kube_api_qps, "burst": args.kube_api_burst}
+    return dataclasses.replace(config, **{key: value for key, value in limits.items() if value is not None})
+
+
+async def _run(
+    name: str,
+    args: argparse.Namespace,
+    config: Config,
+    gates: FeatureGates,
+    run: Run,
+    probe: Probe,
+    lease: LeaseSettings | None,
+) -> int:
     from dray.client.http import Http
+    from dray.client.readiness import Readiness
 
     stopping = on_signals()
+    readiness = Readiness()
     async with Http(config) as client:
         try:
-            port = await serve_metrics(args.port)
+            port = await serve_metrics(args.port, args.bind_address, readiness)
         except OSError as error:
             return fail(name, f"port {args.port} cannot be used: {error.strerror or error}")
-        where = f", metrics at http://127.0.0.1:{port}/metrics" if port else ""
+        where = f", metrics at http://{_bracketed(args.bind_address)}:{port}/metrics" if port else ""
         print(f"dray {name} works for {config.server}{where}", flush=True)
         if not await reached(f"dray {name}", client, probe, stopping):
             return 0
-        print("ready", flush=True)
-        work = asyncio.create_task(_lead(name, args, client, gates, run))
+        work = asyncio.create_task(_lead(name, lease, args.v, client, gates, run, readiness))
         stop = asyncio.create_task(stopping.wait())
+        started = asyncio.create_task(readiness.started())
+        await asyncio.wait((work, stop, started), return_when=asyncio.FIRST_COMPLETED)
+        if started.done():
+            print("ready", flush=True)
         await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
+        started.cancel()
         if not work.done():
             work.cancel()
         [outcome] = await asyncio.gather(work, return_exceptions=True)
@@ -134,13 +177,18 @@ async def _run(name: str, args: argparse.Namespace, config: Config, gates: Featu
 
 
 async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Event) -> bool:
-    """Ask the server until it answers, and say every few seconds why it does not; False when told to stop first."""
-    from dray.api.errors import ApiError
+    """Ask the server until it answers, and say every few seconds why it does not; False when told to stop first.
+
+    Forbidden is an answer: whoever does the work reports what it may not do.
+    """
+    from dray.api.errors import ApiError, Forbidden
 
     said = -_SAY_AGAIN_SECONDS
     while not stopping.is_set():
         try:
             await probe(client)
+            return True
+        except Forbidden:
             return True
         except ApiError as error:
             now = asyncio.get_running_loop().time()
@@ -152,21 +200,45 @@ async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Eve
     return False
 
 
-async def _lead(name: str, args: argparse.Namespace, client: Http, gates: FeatureGates, run: Run) -> None:
-    """Run the part whenever this process leads. A process that loses the lease waits for it again."""
-    if args.no_leader_elect:
-        await run(client, gates)
+async def _lead(
+    name: str,
+    lease: LeaseSettings | None,
+    verbosity: int,
+    client: Http,
+    gates: FeatureGates,
+    run: Run,
+    readiness: Readiness,
+) -> None:
+    """Do the work, whenever this process leads where there is a lease; who waits for the lease is ready to take over.
+
+    A process that loses the lease waits for it again.
+    """
+    if lease is None:
+        await run(client, gates, readiness)
         return
-    from dray.client import LeaderElection, LostLeadership
+    from dray.client import LeaderElection
     from dray.client.http import Http
 
-    logging.getLogger("dray.client.leader").setLevel(min(logging.INFO, _level(args.v)))  # who leads is always told
+    logging.getLogger("dray.client.leader").setLevel(min(logging.INFO, _level(verbosity)))  # who leads is always told
     identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-    election = LeaderElection(client, f"dray-{name}", identity)
+    # A client of its own, since a limit on requests must not cost the lease.
+    async with Http(dataclasses.replace(client.config, qps=0.0)) as own:
+        election = LeaderElection(own, lease, identity)
+        readiness.check("lease", lambda: [election.problem] if election.problem else [])
 
-    async def lead() -> None:
-        async with Http(client.config, fence=election.require_lead) as fenced:
-            await run(fenced, gates)
+        async def lead() -> None:
+            async with Http(client.config, fence=election.require_lead) as fenced:
+                await run(fenced, gates, readiness)
+
+        standing_by = asyncio.create_task(_stand_by(election, readiness))
+        try:
+            await _lead_again_and_again(name, election, lead)
+        finally:
+            standing_by.cancel()
+
+
+async def _lead_again_and_again(name: str, election: LeaderElection, lead: Callable[[], Awaitable[None]]) -> None:
+    from dray.client import LostLeadership
 
     while True:
         try:
@@ -176,8 +248,21 @@ async def _lead(name: str, args: argparse.Namespace, client: Http, gates: Featur
             print(f"dray {name} does not lead any more and waits for the lease: {error}", file=sys.stderr, flush=True)
 
 
-async def serve_metrics(port: int) -> int:
-    """Serve /metrics, /healthz and /readyz on this machine; the port that was taken, 0 for none."""
+async def _stand_by(election: LeaderElection, readiness: Readiness) -> None:
+    await election.answered.wait()
+    if election.leader != election.identity:
+        readiness.start()
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+async def serve_metrics(port: int, address: str, readiness: Readiness) -> int:
+    """Serve /metrics, /healthz, /livez and /readyz; the port that was taken, 0 for none.
+
+    A part that cannot do its work lives, but is not ready: to start it again would not help.
+    """
     if port < 0:
         return 0
     from aiohttp import web
@@ -189,13 +274,18 @@ async def serve_metrics(port: int) -> int:
     async def healthy(_: Request) -> Response:
         return web.Response(text="ok")
 
+    async def ready(_: Request) -> Response:
+        problems = readiness.problems
+        return web.Response(text="\n".join(problems) or "ok", status=503 if problems else 200)
+
     app = web.Application()
     app.router.add_get("/metrics", metrics)
-    for path in ("/healthz", "/livez", "/readyz"):
+    app.router.add_get("/readyz", ready)
+    for path in ("/healthz", "/livez"):
         app.router.add_get(path, healthy)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, address, port)
     await site.start()
     taken: int = runner.addresses[0][1]
     return taken

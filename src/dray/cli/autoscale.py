@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.autoscaling.groups import NodeGroups
     from dray.client import Client
+    from dray.client.readiness import Readiness
     from dray.sim.cluster import Cluster
 
 
@@ -159,7 +160,7 @@ def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daem
 def run_loop(args: argparse.Namespace) -> int:
     from dray.api.gates import FeatureGates, GateError
     from dray.autoscaling.groups import GroupError, read
-    from dray.cli._component import run_component
+    from dray.cli._component import lease_of, run_component
 
     try:
         gates = FeatureGates.parse(args.feature_gates)
@@ -169,7 +170,7 @@ def run_loop(args: argparse.Namespace) -> int:
         place = f"{args.groups}: " if isinstance(error, GroupError) else ""
         return fail("autoscale run", f"{place}{problem(error)}", 2)
 
-    async def loop(client: Client, gates: FeatureGates) -> None:
+    async def loop(client: Client, gates: FeatureGates, readiness: Readiness) -> None:
         from dray.autoscaling.external import ExternalProvider
         from dray.autoscaling.loop import Autoscaler
         from dray.client import SharedInformers
@@ -179,9 +180,10 @@ def run_loop(args: argparse.Namespace) -> int:
             scaler = Autoscaler(client, informers, provider, groups, gates=gates, interval=args.interval)
             await informers.start()
             await informers.synced()
+            readiness.start()
             await scaler.run()
 
-    return run_component("autoscale", args, loop)
+    return run_component("autoscale", args, loop, lease=lease_of("autoscale", args))
 
 
 def _credentials(args: argparse.Namespace) -> Any:

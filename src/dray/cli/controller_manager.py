@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail
-from dray.cli._component import add_options, run_component
+from dray.cli._component import add_options, lease_of, run_component
 from dray.files import read_text
 
 if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
     from dray.client.http import Http
+    from dray.client.readiness import Readiness
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -40,17 +42,19 @@ def run(args: argparse.Namespace) -> int:
     except (OSError, UnicodeDecodeError) as error:
         return fail("controller-manager", f"--root-ca-file {args.root_ca_file}: {error}")
 
-    async def work(client: Http, gates: FeatureGates) -> None:
+    async def work(client: Http, gates: FeatureGates, readiness: Readiness) -> None:
         from dray.client.http import Http
         from dray.controllers import ControllerManager
 
-        await ControllerManager(
+        manager = ControllerManager(
             client,
             gates=gates,
             controllers=args.controllers,
             root_ca=root_ca,
             accounts=lambda _: Http(client.config, fence=client.fence),
             volumes=str(args.volumes_dir.resolve()) if args.volumes_dir else "",
-        ).run()
+            readiness=readiness,
+        )
+        await manager.run()
 
-    return run_component("controller-manager", args, work)
+    return run_component("controller-manager", args, work, lease=lease_of("controller-manager", args))

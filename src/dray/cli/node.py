@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dray.client import Client
     from dray.client.config import Config
     from dray.client.http import Http
+    from dray.client.readiness import Readiness
     from dray.node.images.puller import ImageSettings
 
 
@@ -119,7 +120,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"runtime {runtime.name}{not_isolated(runtime.name)}")
     problems: list[str] = []
 
-    async def work(client: Http, gates: FeatureGates) -> None:
+    async def work(client: Http, gates: FeatureGates, readiness: Readiness) -> None:
+        readiness.start()
         settings = AgentSettings(
             args.name,
             args.root,

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail
-from dray.cli._component import add_options, run_component
+from dray.cli._component import add_options, lease_of, run_component
 from dray.files import read_regular
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.client import Client
+    from dray.client import Client, LeaseSettings
+    from dray.client.readiness import Readiness
     from dray.core.configuration import Configuration
 
 
@@ -34,12 +35,32 @@ def run(args: argparse.Namespace) -> int:
     for warning in configuration.warnings:
         print(f"dray scheduler: {args.config}: {warning}", file=sys.stderr)
 
-    async def work(client: Client, gates: FeatureGates) -> None:
+    try:
+        lease = _take_over(configuration, args)
+    except ValueError as error:
+        return fail("scheduler", f"{args.config}: leaderElection: {error}")
+
+    async def work(client: Client, gates: FeatureGates, readiness: Readiness) -> None:
         from dray.scheduler import Scheduler
 
-        await Scheduler(client, gates, configuration).run()
+        await Scheduler(client, gates, configuration, readiness=readiness).run()
 
-    return run_component("scheduler", args, work)
+    return run_component("scheduler", args, work, lease=lease)
+
+
+def _take_over(configuration: Configuration, args: argparse.Namespace) -> LeaseSettings | None:
+    """Complete the options with what the file says of connection and election; options go before the file."""
+    from dray.core.configuration import LEASE_DURATIONS
+
+    connection, election = configuration.connection, configuration.election
+    args.kubeconfig = args.kubeconfig or connection.kubeconfig or ""
+    args.kube_api_qps = connection.qps if args.kube_api_qps is None else args.kube_api_qps
+    args.kube_api_burst = connection.burst if args.kube_api_burst is None else args.kube_api_burst
+    args.no_leader_elect = args.no_leader_elect or election.enabled is False
+    args.lease_name = args.lease_name or election.name
+    args.lease_namespace = args.lease_namespace or election.namespace
+    names = dict(zip(LEASE_DURATIONS, ("duration", "renew_deadline", "retry_period"), strict=True))
+    return lease_of("scheduler", args, **{names[name]: value for name, value in election.durations.items()})
 
 
 def read_configuration(path: Path | None) -> Configuration:

@@ -12,8 +12,8 @@ from dray.client.events import EventRecorder
 from dray.client.informer import Delta, Deltas, Informer, Key, key_of
 from dray.client.inprocess import InProcess
 from dray.client.interface import Batch, Client, Object, Page, WatchEvent, resource_of, type_of
-from dray.client.leader import LeaderElection, LeaseExpired, LostLeadership
-from dray.client.shared import SharedInformers
+from dray.client.leader import LeaderElection, LeaseExpired, LeaseSettings, LostLeadership
+from dray.client.shared import InformerSelection, SharedInformers
 from dray.client.status import change_status, with_conditions, with_fields
 from dray.client.workqueue import QueueClosed, WorkQueue
 
@@ -27,9 +27,11 @@ __all__ = [
     "EventRecorder",
     "InProcess",
     "Informer",
+    "InformerSelection",
     "Key",
     "LeaderElection",
     "LeaseExpired",
+    "LeaseSettings",
     "LostLeadership",
     "ManualClock",
     "Object",

@@ -44,6 +44,8 @@ class Config:
     headers: tuple[tuple[str, str], ...] = ()  # sent with every request: impersonation
     user_agent: str = "dray"
     page_size: int = 500  # of lists; as Kubernetes' own clients do
+    qps: float = 0.0  # requests a second that are sent at most, 0 for no limit
+    burst: int = 10  # requests that may be sent at once under that limit
 
 
 def load(kubeconfig: str = "", context: str = "") -> Config:

@@ -11,11 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic
 
-from dray.api.errors import ApiError, Conflict
+from dray.api.errors import ApiError, Conflict, Forbidden
 from dray.background.turns import WRITE, take
 from dray.client.clock import Clock
+from dray.client.errors import permission_of
 from dray.client.workqueue import K, QueueClosed, WorkQueue
 
+_MOST_PERMISSIONS = 1_000  # that are remembered: an admission plugin may refuse each object in words of its own
 log = logging.getLogger(__name__)
 
 Reconcile = Callable[[K], Awaitable[float | None]]
@@ -25,7 +27,7 @@ class Controller(Generic[K]):
     """A work queue and the workers that empty it.
 
     A conflict is ordinary (somebody else wrote first) and retried quietly; an error that the server answers is logged
-    when it is news for its key, and anything else each time.
+    when it is news for its key, a missing permission once for all keys, and anything else each time.
     """
 
     def __init__(self, name: str, reconcile: Reconcile[K], *, workers: int = 1, clock: Clock | None = None) -> None:
@@ -34,6 +36,7 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self._workers = workers
         self._told: dict[K, str] = {}  # the last error that was logged about a key that fails
+        self._missing: set[str] = set()  # permissions whose lack was logged
 
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and empty."""
@@ -58,6 +61,8 @@ class Controller(Generic[K]):
             again = await self._reconcile(key)
         except Conflict as error:
             log.debug("%s: %s: %s", self.name, key, error)
+        except Forbidden as error:
+            self._report_missing(key, error)
         except ApiError as error:
             is_known = self._told.get(key) == str(error)
             self._told[key] = str(error)
@@ -71,3 +76,10 @@ class Controller(Generic[K]):
                 self.queue.add_after(key, again)
             return
         self.queue.add_rate_limited(key)
+
+    def _report_missing(self, key: K, error: Forbidden) -> None:
+        right = permission_of(error)
+        is_known = right in self._missing
+        if len(self._missing) < _MOST_PERMISSIONS:
+            self._missing.add(right)
+        log.log(logging.DEBUG if is_known else logging.ERROR, "%s: %s: %s", self.name, key, error)

@@ -5,6 +5,7 @@ Left out: the way back, which is the server's.
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -79,3 +80,11 @@ def _phrase(code: int) -> str:
         return HTTPStatus(code).phrase
     except ValueError:
         return f"status {code}"
+
+
+_OF_OBJECT = re.compile(r'^[\w.\-/]+ "[^"]*" is forbidden: | in the namespace "[^"]*"$')
+
+
+def permission_of(error: errors.Forbidden) -> str:
+    """What a refusal is about, without the object and the namespace: the same for all objects of a kind."""
+    return _OF_OBJECT.sub("", str(error))

@@ -22,6 +22,7 @@ import msgspec
 
 from dray.api.calls import Patch, PatchKind
 from dray.api.errors import Expired, NotFound, ServiceUnavailable
+from dray.api.pace import Pace
 from dray.api.resources import Resource
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
@@ -62,6 +63,7 @@ class Http:
         self.config = config
         self.fence = fence
         self._clock = clock or SystemClock()
+        self._pace = Pace(config.qps, max(config.burst, 1)) if config.qps > 0 else None
         self._session: aiohttp.ClientSession | None = None
         self._versions = ServedVersions(lambda path: self._send("GET", path))
         self._codecs: dict[tuple[Resource, str], Codec] = {}
@@ -265,6 +267,7 @@ class Http:
         """One request and its retries; raises what the answer means."""
         renewed = False
         for attempt in range(_TRIES):
+            await self._keep_pace()
             async with self._request(method, path, query, body, media_type) as answer:
                 data = await answer.read()
             if answer.status < 400:
@@ -279,15 +282,25 @@ class Http:
             await self._clock.sleep(delay)
         raise from_answer(answer.status, data)
 
+    async def _keep_pace(self) -> None:
+        """Wait until the configured rate allows the next request. Watches do not count, as in Kubernetes' clients."""
+        if self._pace is not None and (delay := self._pace.delay(self._clock.monotonic())):
+            await self._clock.sleep(delay)
+
     async def _stream(self, path: str, query: Query, silence: float | None) -> AsyncGenerator[bytes, None]:
         """The pieces of an answer as they come; silence ends it once it has begun, as the server might at any time."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence)
-        async with self._request("GET", path, query, timeout=timeout) as answer:
-            if answer.status >= 400:
-                raise from_answer(answer.status, await answer.read())
-            with suppress(TimeoutError):
-                async for chunk in answer.content.iter_any():
-                    yield chunk
+        for attempt in range(_TRIES):
+            async with self._request("GET", path, query, timeout=timeout) as answer:
+                if answer.status < 400:
+                    with suppress(TimeoutError):
+                        async for chunk in answer.content.iter_any():
+                            yield chunk
+                    return
+                data, delay = await answer.read(), _retry_after(answer)
+            if delay is None or attempt == _TRIES - 1:
+                raise from_answer(answer.status, data)
+            await self._clock.sleep(delay)
 
     @asynccontextmanager
     async def _request(

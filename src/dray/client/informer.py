@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, cast
 
-from dray.api.errors import ApiError, Expired, Gone, NotFound
+from dray.api.errors import ApiError, Expired, Forbidden, Gone, NotFound
 from dray.background.turns import EVENT, in_turns
 from dray.client.backoff import Backoff
 from dray.client.clock import Clock, SystemClock
@@ -155,6 +155,9 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._version = ""
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
+        self._denied = ""
+        self._unserved = False
         self._name = resource_of(type_).qualified
 
     @property
@@ -164,6 +167,15 @@ class Informer(Generic[T]):
 
     async def synced(self) -> None:
         await self._synced.wait()
+
+    @property
+    def denied(self) -> str:
+        """The server's refusal, if the permission to list or watch the objects is missing; the copy is old then."""
+        return self._denied
+
+    async def settled(self) -> None:
+        """Wait until the first list was delivered, or the server has refused it for lack of a permission."""
+        await self._answered.wait()
 
     @property
     def resource_version(self) -> str:
@@ -217,6 +229,8 @@ class Informer(Generic[T]):
             except (Expired, Gone):
                 log.debug("%s: version %s is gone, listing again", self._name, self._version)
                 self._version = ""
+            except Forbidden as error:
+                self._deny(str(error))
             except ApiError as error:
                 log.warning("%s: list or watch failed: %s", self._name, error)
             except Exception:
@@ -225,6 +239,19 @@ class Informer(Generic[T]):
             else:
                 continue
             await self._backoff.pause()
+
+    def _deny(self, refusal: str) -> None:
+        """Report a missing permission once; the informer keeps asking, since it may be granted."""
+        if refusal != self._denied:
+            log.error("%s cannot be followed, which takes the verbs list and watch: %s", self._name, refusal)
+        self._denied = refusal
+        self._answered.set()
+
+    def _allow(self) -> None:
+        self._unserved = False
+        if self._denied:
+            log.warning("%s can be followed now", self._name)
+        self._denied = ""
 
     async def _keep_up(self) -> None:
         """List if need be, then follow; a resource that the server does not have is an empty list for a while.
@@ -238,11 +265,15 @@ class Informer(Generic[T]):
         except NotFound:
             if await self._client.serves(self._type):
                 raise
+            if not self._unserved:
+                log.warning("%s: this server has no such resource, which counts as no objects", self._name)
+            self._unserved = True
             await self._replace({}, "")
             await self._clock.sleep(_UNSERVED_SECONDS)
 
     async def _relist(self) -> None:
         page = await self._client.list(self._type, **self._scope)
+        self._allow()
         await self._replace({key_of(obj): obj for obj in page.items}, page.resource_version)
 
     async def _follow(self) -> None:
@@ -254,6 +285,7 @@ class Informer(Generic[T]):
             async for batch in watch:
                 if not heard:
                     heard = True
+                    self._allow()
                     self._backoff.reset()
                 async for some in in_turns(batch, EVENT):
                     self._apply(some)
@@ -261,6 +293,7 @@ class Informer(Generic[T]):
                 del batch  # the next may be long in coming, and what this one told of may be large and gone by then
                 if self._gather:
                     await self._clock.sleep(self._gather)
+        self._allow()
         if not heard and self._clock.monotonic() - started < _SHORT_WATCH_SECONDS:
             await self._backoff.pause()
 
@@ -299,6 +332,7 @@ class Informer(Generic[T]):
             self._tell(deltas)
         self._version = version
         self._synced.set()
+        self._answered.set()
 
     def _change(self, key: Key, new: T | None) -> None:
         if new is None:

@@ -1,19 +1,24 @@
 """One of several processes leads: the one whose name stands in a Lease and who renews it in time.
 
-The holder must stop before others may start: it gives up when it could not renew for `RENEW_SECONDS`, counted from before
-its last good attempt, and others wait `LEASE_SECONDS` after the last renewal that they saw. Each measures on its own
-clock, so that clocks need not agree. A holder whose process was paused, or whose machine was suspended, cannot know that it
-must stop; therefore `LeaderElection.require_lead` is called before each of its writes (`dray.client.http.Http`, `fence`).
+The holder must stop before others may start: it gives up when it could not renew within the renew deadline, counted from
+before its last good attempt, and others wait for the lease duration after the last renewal that they saw. Each measures on
+its own clock, so that clocks need not agree. A holder whose process was paused, or whose machine was suspended, cannot know
+that it must stop; therefore `LeaderElection.require_lead` is called before each of its writes (`dray.client.http.Http`,
+`fence`). The Lease is written with `update`, the verb that Kubernetes' own roles grant.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
-from dray.api.errors import ApiError, NotFound, ServiceUnavailable
+import msgspec
+
+from dray.api.errors import ApiError, Forbidden, NotFound, ServiceUnavailable
 from dray.api.times import micro_timestamp
 from dray.api.types.coordination import Lease
 from dray.api.wire import Tree
@@ -24,10 +29,6 @@ from dray.client.metrics import CountFamily
 log = logging.getLogger(__name__)
 
 NAMESPACE = "kube-system"
-# As in Kubernetes. Each must be shorter than the one before, or two could lead at once.
-LEASE_SECONDS = 15
-RENEW_SECONDS = 10.0
-RETRY_SECONDS = 2.0
 
 
 class LostLeadership(Exception):
@@ -43,13 +44,43 @@ _LEADS = CountFamily(
 )
 
 
-class LeaderElection:
-    """One candidate for one lease."""
+@dataclass(frozen=True)
+class LeaseSettings:
+    """Which Lease decides who leads, and its times in seconds, with Kubernetes' defaults."""
 
-    def __init__(self, client: Client, name: str, identity: str, *, clock: Clock | None = None) -> None:
+    name: str
+    namespace: str = NAMESPACE
+    duration: float = 15.0  # others wait so long after the last renewal that they saw
+    renew_deadline: float = 10.0  # the leader gives up after so long without a renewal
+    retry_period: float = 2.0  # between two attempts to take or renew the lease
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for times with which two could lead at once."""
+        if not 0 < self.retry_period < self.renew_deadline < self.duration:
+            raise ValueError(
+                "leaseDuration must be longer than renewDeadline, and that longer than retryPeriod, got "
+                f"{self.duration:g}s, {self.renew_deadline:g}s and {self.retry_period:g}s"
+            )
+        if self.duration < 1:
+            raise ValueError(f"leaseDuration must be at least 1s, got {self.duration:g}s")
+
+
+class LeaderElection:
+    """One candidate for one lease.
+
+    `problem` says why the lease cannot be used, and is empty when it can. `answered` is set as soon as the server has
+    answered an attempt with a yes or a no; being forbidden to try is neither.
+    """
+
+    def __init__(
+        self, client: Client, lease: LeaseSettings | str, identity: str, *, clock: Clock | None = None
+    ) -> None:
         self.identity = identity
+        self.problem = ""
+        self.answered = asyncio.Event()
         self._client = client
-        self._name = name
+        self._lease = lease = LeaseSettings(lease) if isinstance(lease, str) else lease
+        self._name = lease.name
         self._clock = clock or SystemClock()
         self._seen: Lease | None = None
         self._seen_at = 0.0
@@ -57,7 +88,7 @@ class LeaderElection:
         self._renewed_boot = 0.0  # the same moment on the clock that counts suspended time
         self._leading = False
         self._told = ""  # the leader that was logged last
-        self._leads = _LEADS.of(name)
+        self._leads = _LEADS.of(lease.name)
 
     @property
     def leader(self) -> str:
@@ -94,8 +125,8 @@ class LeaderElection:
 
     async def acquire(self) -> None:
         """Wait until the lease is ours."""
-        while not await self._try(RENEW_SECONDS) or self._left() <= 0:
-            await self._clock.sleep(RETRY_SECONDS)
+        while not await self._try(self._lease.renew_deadline) or self._left() <= 0:
+            await self._clock.sleep(self._lease.retry_period)
         self._leading = True
         self._leads.value = 1
 
@@ -111,18 +142,18 @@ class LeaderElection:
     async def _renew(self) -> None:
         attempted = self._renewed  # a slow answer takes its time from the pause, not from the next attempt
         while (left := self._left()) > 0:
-            await self._clock.sleep(min(attempted + RETRY_SECONDS - self._clock.monotonic(), left))
+            await self._clock.sleep(min(attempted + self._lease.retry_period - self._clock.monotonic(), left))
             if self._left() <= 0:
                 break  # the process stood still: somebody else may have led meanwhile
             attempted = self._clock.monotonic()
             if not await self._try(self._left()) and self.leader != self.identity:
                 raise LostLeadership(f"lease {self._name} is held by {self.leader or 'nobody'}")
-        raise LostLeadership(f"lease {self._name} was not renewed for {RENEW_SECONDS:g} s")
+        raise LostLeadership(f"lease {self._name} was not renewed for {self._lease.renew_deadline:g} s")
 
     def _left(self) -> float:
         """Seconds in which the lease must be renewed."""
         age = max(self._clock.monotonic() - self._renewed, self._clock.boot_time() - self._renewed_boot)
-        return RENEW_SECONDS - age
+        return self._lease.renew_deadline - age
 
     async def _try(self, seconds: float) -> bool:
         """Take or renew the lease if that is allowed; an error or no answer in time counts as no."""
@@ -137,7 +168,14 @@ class LeaderElection:
         limit = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait((attempt, limit), return_when=asyncio.FIRST_COMPLETED)
-            return attempt.done() and attempt.result()
+            took = attempt.done() and attempt.result()
+            if attempt.done():
+                self.problem = ""
+                self.answered.set()
+            return took
+        except Forbidden as error:
+            self._report(str(error))
+            return False
         except ApiError as error:
             log.debug("lease %s: %s", self._name, error)
             return False
@@ -145,12 +183,19 @@ class LeaderElection:
             await _stop(attempt)
             await _stop(limit)
 
+    def _report(self, refusal: str) -> None:
+        where = f"{self._lease.namespace}/{self._name}"
+        problem = f"the lease {where} cannot be used, it takes the verbs get, create and update: {refusal}"
+        if problem != self.problem:
+            log.error("%s", problem)
+        self.problem = problem
+
     async def _take(self) -> bool:
         try:
-            self._observe(await self._client.get(Lease, self._name, NAMESPACE))
+            self._observe(await self._client.get(Lease, self._name, self._lease.namespace))
             if self.leader not in ("", self.identity) and self._clock.monotonic() < self._expiry():
                 return False
-            await self._write(self.identity, LEASE_SECONDS)
+            await self._write(self.identity, self._duration)
         except NotFound:
             self._seen = None
             await self._create()
@@ -164,32 +209,39 @@ class LeaderElection:
             self._told = self.leader
             log.info("%s: %s leads", self._name, "this process" if self.leader == self.identity else self.leader)
 
+    @property
+    def _duration(self) -> int:
+        """The lease duration as the Lease has it: whole seconds, rounded up so that nobody takes over too early."""
+        return math.ceil(self._lease.duration)
+
     def _expiry(self) -> float:
         promised = self._seen.spec.leaseDurationSeconds if self._seen else None
-        return self._seen_at + (promised or LEASE_SECONDS)
+        return self._seen_at + (promised or self._duration)
 
     async def _create(self) -> None:
         now = micro_timestamp(self._clock.time())
         spec = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": LEASE_SECONDS,
+            "leaseDurationSeconds": self._duration,
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": 0,
         }
-        tree: Tree = {"metadata": {"name": self._name, "namespace": NAMESPACE}, "spec": spec}
-        self._observe(await self._client.create(Lease, tree, namespace=NAMESPACE))
+        namespace = self._lease.namespace
+        tree: Tree = {"metadata": {"name": self._name, "namespace": namespace}, "spec": spec}
+        self._observe(await self._client.create(Lease, tree, namespace=namespace))
 
     async def _write(self, holder: str, seconds: int) -> None:
         """Write the lease as it was last seen, with a new holder or renewal; `Conflict` if it changed since."""
         assert self._seen is not None
         now = micro_timestamp(self._clock.time())
-        spec: Tree = {"holderIdentity": holder or None, "leaseDurationSeconds": seconds, "renewTime": now}
+        tree: Tree = msgspec.to_builtins(self._seen)
+        spec = tree.setdefault("spec", {})
+        spec |= {"holderIdentity": holder or None, "leaseDurationSeconds": seconds, "renewTime": now}
         if holder != self.leader:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = (self._seen.spec.leaseTransitions or 0) + bool(holder)
-        patch: Tree = {"metadata": {"resourceVersion": self._seen.metadata.resourceVersion}, "spec": spec}
-        self._observe(await self._client.patch(Lease, self._name, patch, NAMESPACE))
+        self._observe(await self._client.update(Lease, tree))
 
 
 async def _stop(task: asyncio.Future[Any]) -> None:

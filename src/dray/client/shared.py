@@ -6,6 +6,7 @@ Left out: what the copies are used for.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Any, cast
 
 from dray.client.clock import Clock
@@ -37,14 +38,25 @@ class SharedInformers:
             if type_ not in self._tasks:
                 self._tasks[type_] = asyncio.create_task(informer.run(), name=f"informer {type_.__name__}")
 
-    async def synced(self) -> None:
-        """Wait until every informer has delivered its first list."""
-        for informer in [*self._informers.values()]:
-            await informer.synced()
+    async def synced(self, without: Collection[type[Any]] = ()) -> None:
+        """Wait until every informer has delivered its first list, those of the types `without` left out."""
+        for type_, informer in [*self._informers.items()]:
+            if type_ not in without:
+                await informer.synced()
 
     @property
     def has_synced(self) -> bool:
         return all(informer.has_synced for informer in self._informers.values())
+
+    async def settled(self) -> None:
+        """Wait until every informer has delivered its first list or was refused it for lack of a permission."""
+        for informer in [*self._informers.values()]:
+            await informer.settled()
+
+    @property
+    def denied(self) -> dict[type[Any], str]:
+        """The server's refusal for each type that may not be followed."""
+        return {type_: informer.denied for type_, informer in self._informers.items() if informer.denied}
 
     async def stop(self) -> None:
         """End all watches; the copies stay readable and grow old."""
@@ -53,3 +65,22 @@ class SharedInformers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class InformerSelection(SharedInformers):
+    """Those of some shared informers that one user has asked for: they are started and stopped with the others.
+
+    Tells what that user waits for, and what is missing for it alone.
+    """
+
+    def __init__(self, shared: SharedInformers) -> None:
+        super().__init__(shared.client)
+        self._shared = shared
+
+    def informer(self, type_: type[T]) -> Informer[T]:
+        informer = self._shared.informer(type_)
+        self._informers[type_] = informer
+        return informer
+
+    async def start(self) -> None:
+        await self._shared.start()

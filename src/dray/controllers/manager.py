@@ -1,16 +1,20 @@
-"""Runs the controllers of a process: informers first, then, once they have everything, the controllers.
+"""Runs the controllers of a process: informers first, then each controller, once its own informers have everything.
 
-Left out: leader election and signals, which belong to the command.
+A missing permission keeps only those controllers from their work that need it, and is reported once. Left out: leader election and signals, which belong to the command.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from dray.api.errors import ApiError
 from dray.api.gates import FeatureGates
-from dray.client import Client, Clock, EventRecorder, SharedInformers, SystemClock
+from dray.client import Client, Clock, EventRecorder, InformerSelection, SharedInformers, SystemClock
+from dray.client.backoff import Backoff
+from dray.client.readiness import Readiness
 from dray.controllers.context import ControllerContext, Runnable
 from dray.controllers.registry import CONTROLLERS, chosen
 
@@ -35,6 +39,7 @@ class ControllerManager:
         accounts: Callable[[str], Client] | None = None,
         volumes: str = "",
         clock: Clock | None = None,
+        readiness: Readiness | None = None,
     ) -> None:
         self._own_informers = informers is None
         self._informers = informers or SharedInformers(client, clock=clock)
@@ -43,20 +48,55 @@ class ControllerManager:
         context = ControllerContext(
             client, self._informers, self._recorder, gates or FeatureGates(), clock, root_ca, volumes, accounts
         )
-        self.controllers: dict[str, Runnable] = {n: CONTROLLERS[n](context) for n in chosen(controllers, context.gates)}
+        self._clock = clock
+        self._readiness = readiness or Readiness()
+        self._needed = {name: InformerSelection(self._informers) for name in chosen(controllers, context.gates)}
+        self.controllers: dict[str, Runnable] = {
+            name: CONTROLLERS[name](dataclasses.replace(context, informers=needed))
+            for name, needed in self._needed.items()
+        }
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until cancelled; a controller that fails ends all of them."""
+        """Work until cancelled. A controller that fails for another reason than the server's answer ends all of them."""
         try:
             await self._informers.start()
-            await self._informers.synced()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
-                for name, controller in self.controllers.items():
-                    group.create_task(controller.run(), name=name)
-                log.info("running %s", ", ".join(self.controllers))
+                for name in self.controllers:
+                    group.create_task(self._supervise(name), name=name)
+                for needed in self._needed.values():
+                    await needed.settled()
+                log.info("running %s", ", ".join(n for n, needed in self._needed.items() if not needed.denied))
                 self.ready.set()
+                self._readiness.start()
         finally:
             if self._own_informers:
                 await self._informers.stop()
+
+    async def _supervise(self, name: str) -> None:
+        """Run a controller as soon as it has its informers, again when the server's answer has ended it."""
+        needed, backoff = self._needed[name], Backoff(self._clock)
+        await needed.settled()
+        if denied := needed.denied:
+            log.error("controller %s does not run: %s", name, "; ".join(denied.values()))
+            await needed.synced()
+            log.warning("controller %s runs now", name)
+        told = ""
+        while True:
+            try:
+                await self.controllers[name].run()
+                return
+            except* ApiError as group:
+                why = "; ".join(map(str, _leaves(group)))
+                log.log(logging.DEBUG if why == told else logging.ERROR, "controller %s starts again: %s", name, why)
+                told = why
+            await backoff.pause()
+
+
+def _leaves(group: BaseExceptionGroup[ApiError]) -> Iterator[ApiError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

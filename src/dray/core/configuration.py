@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from dray.api.reasons.nodes import SchedulingRule
 
@@ -33,9 +33,13 @@ FILTERS: frozenset[str] = frozenset(SchedulingRule)
 DEFAULT_PREEMPTION = "DefaultPreemption"
 PLUGINS: frozenset[str] = FILTERS | frozenset(DEFAULT_WEIGHTS) | {DEFAULT_PREEMPTION}
 _PERCENTAGE = "percentageOfNodesToScore"
+LEASE_DURATIONS = ("leaseDuration", "renewDeadline", "retryPeriod")
 _API_VERSION = "kubescheduler.config.k8s.io/v1"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+Scalar = TypeVar("Scalar", bool, str, float, int)
 
 
 class ConfigurationError(ValueError):
@@ -59,11 +63,32 @@ class SchedulerProfile:
 
 
 @dataclass(frozen=True)
+class ElectionSettings:
+    """The leaderElection of a configuration. What the file does not say is None."""
+
+    enabled: bool | None = None
+    name: str | None = None
+    namespace: str | None = None
+    durations: Mapping[str, float] = field(default_factory=dict)  # by the file's names, in seconds
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """The clientConnection of a configuration. What the file does not say is None."""
+
+    kubeconfig: str | None = None
+    qps: float | None = None
+    burst: int | None = None
+
+
+@dataclass(frozen=True)
 class Configuration:
-    """All profiles, by scheduler name."""
+    """All profiles, by scheduler name, and how the process elects a leader and reaches the API server."""
 
     profiles: Mapping[str, SchedulerProfile] = field(default_factory=lambda: {DEFAULT_SCHEDULER: SchedulerProfile()})
     warnings: tuple[str, ...] = ()
+    election: ElectionSettings = ElectionSettings()
+    connection: ConnectionSettings = ConnectionSettings()
 
 
 def read(tree: Any) -> Configuration:
@@ -86,7 +111,49 @@ def read(tree: Any) -> Configuration:
         if profile.name in profiles:
             raise ConfigurationError(f"profiles[{i}].schedulerName: {profile.name!r} is there twice")
         profiles[profile.name] = profile
-    return Configuration(profiles, tuple(warnings))
+    election = _election(_map(tree.get("leaderElection"), "leaderElection"), warnings)
+    connection = _connection(_map(tree.get("clientConnection"), "clientConnection"), warnings)
+    return Configuration(profiles, tuple(warnings), election, connection)
+
+
+def _election(entry: dict[str, Any], warnings: list[str]) -> ElectionSettings:
+    path = "leaderElection"
+    durations = {
+        name: _duration(entry[name], f"{path}.{name}") for name in LEASE_DURATIONS if entry.get(name) is not None
+    }
+    known = ("leaderElect", "resourceLock", "resourceName", "resourceNamespace", *LEASE_DURATIONS)
+    warnings += [f"{path}.{name}: has no effect here" for name in entry if name not in known]
+    if (lock := entry.get("resourceLock", "leases")) != "leases":
+        raise ConfigurationError(f"{path}.resourceLock: expected leases, got {lock!r}")
+    return ElectionSettings(
+        _typed(entry, "leaderElect", bool, path),
+        _typed(entry, "resourceName", str, path),
+        _typed(entry, "resourceNamespace", str, path),
+        durations,
+    )
+
+
+def _connection(entry: dict[str, Any], warnings: list[str]) -> ConnectionSettings:
+    path = "clientConnection"
+    for name, value in entry.items():
+        if name in ("acceptContentTypes", "contentType") and value not in ("", "application/json"):
+            warnings.append(f"{path}.{name}: {value!r} has no effect here, JSON is used")
+        elif name not in ("kubeconfig", "qps", "burst", "acceptContentTypes", "contentType"):
+            warnings.append(f"{path}.{name}: has no effect here")
+    qps = _typed(entry, "qps", float, path)
+    return ConnectionSettings(_typed(entry, "kubeconfig", str, path), qps, _typed(entry, "burst", int, path))
+
+
+_WORDS = {bool: "true or false", str: "a text", float: "a number", int: "a whole number"}
+
+
+def _typed(entry: dict[str, Any], name: str, type_: type[Scalar], path: str) -> Scalar | None:
+    value = entry.get(name)
+    if type_ is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if value is not None and (not isinstance(value, type_) or (isinstance(value, bool) and type_ is not bool)):
+        raise ConfigurationError(f"{path}.{name}: expected {_WORDS[type_]}, got {value!r}")
+    return value
 
 
 def _percentage(entry: dict[str, Any], default: int, path: str) -> int:

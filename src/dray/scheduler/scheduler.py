@@ -6,13 +6,19 @@ Left out: everything but the wiring, and who is leader (`dray.client.leader`).
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod
+from dray.api.types.policy import PodDisruptionBudget
+from dray.api.types.scheduling import PodGroup
 from dray.background import Background
 from dray.client import Client, SharedInformers
+from dray.client.readiness import Readiness
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
 from dray.scheduler import rule_log
@@ -28,7 +34,14 @@ from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.scheduler.thinking import Thinker
 
+log = logging.getLogger(__name__)
+
 BINDINGS_IN_FLIGHT = 100
+DISPENSABLE: Mapping[type[Any], str] = {
+    PodDisruptionBudget: "no pod is preempted, since disruption budgets are unknown",
+    PodGroup: "pods of PodGroups wait",
+}
+"""What happens where a kind may not be read without which most pods can be placed all the same."""
 
 
 class Scheduler:
@@ -46,6 +59,7 @@ class Scheduler:
         informers: SharedInformers | None = None,
         give_way: GiveWay | None = None,
         background: Background | None = None,
+        readiness: Readiness | None = None,
     ) -> None:
         self._owns_informers = informers is None
         self._informers = informers = informers or SharedInformers(client)
@@ -67,6 +81,7 @@ class Scheduler:
         ready = conditions.ready if has_conditions else None
         binder = Binder(client, sharing, ready, objects.uses, objects.claim)
         pods = informers.informer(Pod)
+        self._budgets = informers.informer(PodDisruptionBudget)
         gangs = GangLoop(self.core, client, binder, sharing, self._teller, groups, self._tasks, informers, has_groups)
         self._gangs = gangs if has_groups else None
         preempting = Preempting(client, self.core, self._tasks, self._teller.recorder, objects.group_of)
@@ -84,12 +99,31 @@ class Scheduler:
             give_way,
         )
         self._feed.listen(informers, gates, sharing)
+        self._readiness = readiness or Readiness()
+        self._readiness.check("scheduler", self.problems)
+
+    def problems(self) -> list[str]:
+        """The permissions without which no pod can be placed rightly, as the server has refused them."""
+        return [refusal for type_, refusal in self._informers.denied.items() if type_ not in DISPENSABLE]
+
+    async def _know_the_cluster(self) -> None:
+        """Wait for the first lists, also for those that are refused, as long as decisions would be wrong without them."""
+        await self._informers.start()
+        await self._informers.settled()
+        denied = self._informers.denied
+        for type_, consequence in DISPENSABLE.items():
+            if type_ in denied:
+                log.error("without that permission %s", consequence)
+        if problems := self.problems():
+            log.error("no pod is placed until these permissions are granted: %s", "; ".join(problems))
+        await self._informers.synced(without=DISPENSABLE.keys() & denied.keys())
+        self.core.preempts = self._budgets.has_synced
 
     async def run(self) -> None:
         """Schedule until cancelled; bindings under way are broken off and give back what they can."""
         try:
-            await self._informers.start()
-            await self._informers.synced()
+            await self._know_the_cluster()
+            self._readiness.start()
             if self._gangs is not None:
                 await self._gangs.recover()
             async with asyncio.TaskGroup() as group:
