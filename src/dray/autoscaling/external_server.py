@@ -24,7 +24,7 @@ from dray.autoscaling.provider import (
     ProviderNodeName,
 )
 from dray.rpc import externalgrpc_pb2 as wire
-from dray.rpc.services import add_service
+from dray.rpc.services import add_service, start_server
 
 T = TypeVar("T")
 Context = Any  # grpc.aio.ServicerContext, which has no types
@@ -152,7 +152,7 @@ async def start(provider: Provider, groups: NodeGroups, address: str) -> tuple[A
         port = server.add_insecure_port(address)
     except RuntimeError as error:
         raise OSError(f"{address}: cannot listen there: {error}") from error
-    await server.start()
+    await start_server(server)
     return server, port
 
 

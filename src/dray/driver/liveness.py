@@ -12,6 +12,8 @@ from typing import Any
 
 import grpc.aio
 
+from dray.rpc.services import start_server
+
 SERVICE = "grpc.health.v1.Health"
 # HealthCheckResponse, whose only field is the status: 1 is SERVING, 2 is NOT_SERVING.
 _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
@@ -28,7 +30,7 @@ async def serving(port: int, works: Callable[[], bool]) -> AsyncIterator[int]:
     handler = grpc.unary_unary_rpc_method_handler(check)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Check": handler}),))
     taken = server.add_insecure_port(f"[::]:{port}")
-    await server.start()
+    await start_server(server)
     try:
         yield taken
     finally:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import grpc.aio
 
+from dray.rpc.services import start_server
+
 # sun_path of a Unix domain socket has 108 bytes, the last one is zero.
 PATH_BYTES_MAX = 107
 
@@ -68,7 +70,7 @@ class SocketServer:
         self._server = grpc.aio.server()
         self._add_services(self._server)
         self._server.add_insecure_port(f"unix:{private}")
-        await self._server.start()
+        await start_server(self._server)
         self._show(private)
 
     def _show(self, private: Path) -> None:

@@ -193,8 +193,8 @@ class _Parts:
         await self._slices.remove(name)
 
     async def run(self, heartbeat: Heartbeat, problem: str) -> None:
-        await self._resources.start(self._root)
         try:
+            await self._resources.start(self._root)
             await self._run(heartbeat, problem)
         finally:
             await self._resources.stop()

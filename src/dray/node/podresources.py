@@ -18,7 +18,7 @@ from dray.api.podclaims import is_finished
 from dray.api.types.core import Container, Pod
 from dray.node.claims import ClaimsOnNode, Granted
 from dray.rpc import podresources_pb2 as messages
-from dray.rpc.services import add_service
+from dray.rpc.services import add_service, start_server
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class PodResources:
         server = self._server = grpc.aio.server()
         add_service(server, messages, self)
         server.add_insecure_port(f"unix:{path}")
-        await server.start()
+        await start_server(server)
         os.chmod(path, 0o600)
 
     async def stop(self) -> None:

@@ -6,6 +6,7 @@ these functions do the same for all services, and under any name: versions of a 
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,21 @@ def add_service(server: grpc.aio.Server, messages: Any, servicer: object, *names
     }
     for name in names or (service.full_name,):
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+
+
+async def start_server(server: grpc.aio.Server) -> None:
+    """Start a server. If the caller is cancelled meanwhile, let the start finish and stop the server.
+
+    gRPC breaks when its start is interrupted: the server runs on and cannot be stopped any more. A server that still runs
+    when its event loop is closed blocks the process for ever once the last channel is freed.
+    """
+    starting = asyncio.ensure_future(server.start())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await starting
+        await server.stop(0)
+        raise
 
 
 def stub(channel: grpc.aio.Channel, messages: Any, name: str = "") -> Any:
