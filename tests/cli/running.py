@@ -15,6 +15,11 @@ from tests.waiting import SECONDS
 DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
 
 
+def heed_interrupts() -> None:
+    """For `preexec_fn`: SIGINT ends the program. What a shell starts in the background ignores it, as all its children do."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Dray:
     """`dray COMMAND …` in the foreground of its own process; a context manager that ends it.
 
@@ -34,6 +39,7 @@ class Dray:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ},
+            preexec_fn=heed_interrupts,
         )
         assert self.process.stdout is not None
         for line in self.process.stdout:

@@ -16,6 +16,7 @@ from dray.cli import main
 from dray.recordings.history import history_from_bytes
 from dray.replay.replaying import Replay
 from dray.testing import Cluster
+from tests.cli.running import heed_interrupts
 from tests.replay.test_replay import comes
 from tests.sim.test_cluster import pod, template
 from tests.waiting import SECONDS, wait_until
@@ -33,7 +34,8 @@ def live() -> Iterator[Cluster]:
 @contextmanager
 def following(cluster: Cluster, path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     words = ["record", "--follow", "-o", str(path), "--kubeconfig", str(cluster.kubeconfig), *options]
-    process = subprocess.Popen([sys.executable, "-m", "dray", *words], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "dray", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
     assert process.stdout is not None
     try:
         assert "2 Node" in process.stdout.readline()

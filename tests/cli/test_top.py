@@ -18,7 +18,7 @@ from dray.cli._table import ShareBar, bar
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.clusters import DRIVER, Cluster, cluster, furnish
-from tests.cli.running import DRAY
+from tests.cli.running import DRAY, heed_interrupts
 from tests.waiting import SECONDS
 
 
@@ -106,11 +106,6 @@ def test_claims(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert main(["top", "claims", "-n", "other", "-o", "json", "--kubeconfig", str(running.admin)]) == 0
     assert json.loads(capsys.readouterr().out) == []
-
-
-def heed_interrupts() -> None:
-    """Who was started in the background ignores SIGINT, and so do all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_watching_draws_again_until_interrupted(running: Cluster) -> None:
