@@ -14,6 +14,7 @@ from string import Formatter
 import pytest
 from hypothesis import HealthCheck, settings
 
+import dray.api.reasons.causes  # noqa: F401  # adds its texts
 from dray.api.reasons.wording import TEXTS
 from tests.stalls import Stalls
 

@@ -24,7 +24,6 @@ from dray.allocator.identity import GATE_OF
 from dray.api import claim_access
 from dray.api.allocations import Share
 from dray.api.claim_access import PodClaims, Purpose
-from dray.api.reasons.causes import CauseCode
 from dray.api.reasons.claims import ClaimCode
 from dray.api.reasons.groups import GroupProblem
 from dray.api.reasons.nodes import NodeReason, SchedulingRule
@@ -172,7 +171,7 @@ def _differing(said: Said, told: WaitExplanation) -> str:
     if set(verdicts) != set(said.reasons):
         return "other nodes"
     if said.waits is not None and isinstance(decision, Promise):
-        return "" if told.cause.code is CauseCode.GROUP_MISSING else "a pod without its group"
+        return "" if told.cause.code == "GroupMissing" else "a pod without its group"
     wrong = decision.why.wrong if isinstance(decision, Refused) else None
     for node, reasons in said.reasons.items():
         verdict = verdicts[node]

@@ -304,7 +304,7 @@ SITUATIONS = (
             claim("c", wants(0, allocationMode="All")),
             pod(),
         ),
-        "AllTaken",
+        "NotAllFree",
         ("asks for all 3 matching devices of a node, and at most 2 are free (n1)",),
     ),
     Situation(

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from dray.api.reasons import cause_wording
 from dray.api.types.apps import Deployment
 from dray.api.types.batch import Job
 from dray.api.wire import Tree
@@ -48,9 +47,9 @@ def test_a_quota_that_refuses_pods(capsys: pytest.CaptureFixture[str]) -> None:
         wait_until(lambda: cluster.get("resourcequotas", "q").get("status", {}).get("used"))
         cluster.apply(deployment(replicas=3))
         found = explained(cluster, capsys, "Quota")
-        assert (found["waits"], found["cause"]["subject"]) == (True, "q")
+        assert (found["waits"], found["cause"]["quota"]) == (True, "q")
         [helps] = found["help"]
-        assert (helps["code"], helps["new"]) == ("help-raise-quota", "3")
+        assert (helps["code"], helps["to"]) == ("help-raise-quota", "3")
         for change in helps["changes"]:
             make(cluster, change)
         wait_until(lambda: running(cluster) == 3)
@@ -66,7 +65,7 @@ def test_a_quota_that_refuses_claims_is_raised_for_all_pods_that_wait(capsys: py
         cluster.apply(deployment(replicas=4, resourceClaims=[entry]))
         wait_until(lambda: running(cluster) == 1)
         [helps] = explained(cluster, capsys, "PodWaits")["help"]
-        assert (helps["code"], helps["new"]) == ("help-raise-quota", "4")
+        assert (helps["code"], helps["to"]) == ("help-raise-quota", "4")
         for change in helps["changes"]:
             make(cluster, change)
         wait_until(lambda: running(cluster) == 4)
@@ -101,7 +100,7 @@ def test_a_workload_without_pods(replicas: int, wanted: str, says: str) -> None:
     web = msgspec.convert(deployment(replicas), Deployment)
     found, _ = WorkloadCase(Snapshot.of(web), web, Allowance()).finding()
     assert (found.cause.code, found.waits) == (wanted, bool(replicas))
-    assert says in cause_wording.cause(found.cause)
+    assert says in found.cause.text
 
 
 def job(suspend: bool = False, **condition: str) -> Job:
@@ -124,7 +123,7 @@ def job(suspend: bool = False, **condition: str) -> Job:
 @pytest.mark.wording
 def test_a_job_that_has_ended_or_is_suspended(one: Job, wanted: str, waits: bool) -> None:
     found, _ = WorkloadCase(Snapshot.of(one), one, Allowance()).finding()
-    assert (cause_wording.cause(found.cause), found.waits) == (wanted, waits)
+    assert (found.cause.text, found.waits) == (wanted, waits)
 
 
 def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,8 +132,8 @@ def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None
         spec = pod(templates=["t"])["spec"]
         cluster.apply(deployment(**spec))
         found = explained(cluster, capsys, "PodWaits")
-        assert found["cause"]["behind"]["code"] == "TooFewDevices"
-        assert found["cause"]["subject"].startswith("web-")
+        assert found["cause"]["cause"]["code"] == "TooFewDevices"
+        assert found["cause"]["pod"].startswith("web-")
         assert found["help"][0]["code"] == "help-fewer-devices"
         assert {change["kind"] for change in found["help"][0]["changes"]} == {"ResourceClaimTemplate", "Pod"}
 
@@ -144,7 +143,7 @@ def test_what_helps_a_pod_is_changed_in_its_workload(capsys: pytest.CaptureFixtu
         cluster.apply(deployment(nodeSelector={"kubernetes.io/hostname": "mars"}))
         found = explained(cluster, capsys, "PodWaits")
         [helps] = found["help"]
-        assert (helps["code"], helps["subject"]) == ("help-no-node-selector", "deployment web")
+        assert (helps["code"], helps["where"]) == ("help-no-node-selector", "deployment web")
         [change] = helps["changes"]
         assert (change["verb"], change["kind"], change["name"]) == ("patch", "Deployment", "web")
         make(cluster, change)

@@ -40,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="say why a pod, a claim, a group or a workload waits",
         description="Say why a pod, a claim, a PodGroup, a workload or a ResourcePoolStatusRequest waits, what would help, and who has the devices.",
     )
-    parser.add_argument("what", metavar="KIND", help=f"{', '.join(_NAMES)}; or KIND/NAME")
+    parser.add_argument("what", metavar="KIND", nargs="?", default="", help=f"{', '.join(_NAMES)}; or KIND/NAME")
     parser.add_argument("name", metavar="NAME", nargs="?", default="")
     parser.add_argument("-n", "--namespace", default="", help="of the pod or claim (that of the context)")
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="(%(default)s)")
@@ -51,6 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help="work that may go into it, at 50,000 steps a second (%(default)s)",
     )
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of -o json, and nothing else")
     parser.add_argument("-w", "--watch", action="store_true", help="say it again when it changes, until nothing waits")
     add_options(parser)
     parser.set_defaults(run=run)
@@ -61,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     from dray.client.config import ConfigError
     from dray.inspect.explain import NotThere
 
+    if args.schema:
+        return _schema()
     what, _, name = args.what.partition("/")
     kind, name = _KINDS.get(what.casefold(), ""), args.name or name
     if problem := _problem(args, what, kind, name):
@@ -72,10 +75,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _schema() -> int:
+    import json
+
+    from dray.inspect.schema import explanation_schema
+
+    print(json.dumps(explanation_schema(), indent=2))
+    return 0
+
+
 def _problem(args: argparse.Namespace, what: str, kind: str, name: str) -> str:
     """What is wrong with the arguments."""
     if not kind:
-        return f"expected pod NAME, claim NAME, request NAME or podgroup NAME, or a workload ({', '.join([*_NAMES][4:])}), not {what}"
+        return f"expected pod NAME, claim NAME, request NAME or podgroup NAME, or a workload ({', '.join([*_NAMES][4:])}), not {what or 'nothing'}"
     if not name:
         return f"expected {kind} NAME"
     if args.timeout <= 0:

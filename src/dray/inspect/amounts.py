@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from dray.api.allocations import Taken, taken_by_claim
 from dray.api.quantity import Quantity
-from dray.api.reasons.causes import HeldAmount
 from dray.api.reasons.devices import AmountLimit, LackingAmount
+from dray.api.reasons.requested import HeldAmount
 from dray.api.types.resource import Device, ResourceClaim
 from dray.inspect.hardware import Hardware
 from dray.inspect.snapshot import Snapshot

@@ -15,7 +15,7 @@ from dray.api.allocations import DeviceId
 from dray.api.extended_resources import IMPLICIT_PREFIX, IN_MEMORY
 from dray.api.pools import PoolName
 from dray.api.reasons import cause_wording
-from dray.api.reasons.causes import RequestedDevices
+from dray.api.reasons.requested import RequestedDevices
 from dray.api.types.resource import (
     DeviceClass,
     DeviceSelector,

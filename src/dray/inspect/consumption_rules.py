@@ -12,7 +12,6 @@ from dataclasses import replace
 from dray.api.extended_resources import IMPLICIT_PREFIX, ExtendedResources
 from dray.api.pools import PoolName, by_pool, newest, problem_of
 from dray.api.quantity import Quantity
-from dray.api.reasons.cause_wording import cause as cause_text
 from dray.api.reasons.devices import PoolState
 from dray.api.reasons.wording import pool_problem
 from dray.api.types.core import Node, Pod
@@ -79,7 +78,7 @@ def never_served(place: str, root: str, claim: ResourceClaim, known: Snapshot) -
     if not verdicts or any(verdict.fits or verdict.is_late for verdict in verdicts):
         return
     cause = ClaimShortage(unused, [claim], verdicts, allowance).cause()
-    text = f"no node could serve it even if nothing were in use: {cause_text(cause)}"
+    text = f"no node could serve it even if nothing were in use: {cause.text}"
     yield Finding("warning", place, f"{root}.requests", text)
 
 

@@ -13,7 +13,10 @@ from dray.api import podclaims
 from dray.api.objects import Object
 from dray.api.reasons import cause_wording
 from dray.api.reasons.cause_texts import CausePhrase
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.deleting import IsDeleting
+from dray.api.reasons.causes.pool_status import AnswerFailed, NoController, NoMatchingPools, RequestAnswered
+from dray.api.reasons.causes.settled import ClaimUnused, IsAllocated, PodWaits
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.reasons.wording import say
 from dray.api.resources import BY_TYPE
@@ -64,8 +67,7 @@ def explain_claim(
     allowance = allowance or Allowance()
     pods = [pod for pod in snapshot.all(Pod) if _uses(snapshot, pod, claim) and not podclaims.is_finished(pod)]
     found = _claim_finding(snapshot, claim, pods, allowance)
-    cause = found.cause.behind or found.cause
-    help_ = suggestions(snapshot, pods[0], cause, found.nodes, allowance) if found.waits and pods else ()
+    help_ = suggestions(snapshot, pods[0], found.cause.root, found.nodes, allowance) if found.waits and pods else ()
     return _explanation("claim", namespace, name, found, snapshot, help_)
 
 
@@ -127,13 +129,13 @@ def _explanation(
 def _request_cause(request: ResourcePoolStatusRequest) -> tuple[bool, Cause]:
     status, driver = request.status, request.spec.driver
     if status is None or status.observationTime is None:
-        return True, Cause(CauseCode.NO_CONTROLLER)
+        return True, NoController()
     failed = next((c for c in status.conditions if c.type == "Failed"), None)
     if failed is not None:
-        return False, Cause(CauseCode.ANSWER_FAILED, driver=driver, message=failed.message)
+        return False, AnswerFailed(driver, failed.message)
     if not status.pools:
-        return False, Cause(CauseCode.NO_POOLS, driver=driver)
-    return False, Cause(CauseCode.ANSWERED, driver=driver, found=len(status.pools), of=status.poolCount or 0)
+        return False, NoMatchingPools(driver)
+    return False, RequestAnswered(driver, len(status.pools), status.poolCount or 0)
 
 
 # Claims
@@ -151,23 +153,21 @@ def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, pods: Sequence[Pod]
         devices = ClaimShortage(snapshot, [claim], verdicts, allowance)
         return CauseFinding(devices.cause(), verdicts, devices.holders())
     if not pods:
-        return CauseFinding(Cause(CauseCode.CLAIM_UNUSED), verdicts)
+        return CauseFinding(ClaimUnused(), verdicts)
     found = PodCase(snapshot, pods[0], allowance).finding()
-    cause = Cause(CauseCode.OTHER_POD, subject=pods[0].metadata.name, behind=found.cause)
-    return CauseFinding(cause, found.nodes, found.holders)
+    return CauseFinding(PodWaits(pods[0].metadata.name, found.cause), found.nodes, found.holders)
 
 
 def _settled(claim: ResourceClaim) -> CauseFinding | None:
     """A claim that waits for no devices."""
     users = tuple(f"{r.resource.removesuffix('s')} {r.name}" for r in claim.status.reservedFor)
-    used = ", ".join(users)
     if claim.metadata.deletionTimestamp is not None:
-        return CauseFinding(Cause(CauseCode.DELETING, used=used), waits=bool(users))
+        return CauseFinding(IsDeleting(users), waits=bool(users))
     allocation = claim.status.allocation
     if allocation is None:
         return None
     devices = tuple(f"{r.driver}/{r.pool}/{r.device}" for r in allocation.devices.results)
-    return CauseFinding(Cause(CauseCode.ALLOCATED, names=devices, used=used), waits=False)
+    return CauseFinding(IsAllocated(devices, users), waits=False)
 
 
 def _uses(snapshot: Snapshot, pod: Pod, claim: ResourceClaim) -> bool:

@@ -1,15 +1,17 @@
 """What `dray explain` finds out, as data: the cause, what would help, and what every node said.
 
-The structs are the JSON output, field by field. Left out: finding it out (`explain`) and printing it (`wording`).
+The structs are the JSON output, field by field (`schema` has its JSON schema). Left out: finding it out (`explain`) and
+printing it (`layout`).
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from dray.api.reasons.causes import Cause, HeldAmount
+from dray.api.reasons import suggestions
+from dray.api.reasons.causes import base
 from dray.api.reasons.nodes import NodeVerdict
-from dray.api.reasons.suggestions import Suggestion
+from dray.api.reasons.requested import HeldAmount
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,8 +33,8 @@ class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     name: str
     waits: bool
-    cause: Cause
-    help: tuple[Suggestion, ...] = ()
+    cause: base.AnyCause
+    help: tuple[suggestions.AnySuggestion, ...] = ()
     nodes: tuple[NodeVerdict, ...] = ()
     holders: tuple[Holder, ...] = ()
     unread: tuple[str, ...] = ()

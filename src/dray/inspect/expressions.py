@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from dray.api.reasons.causes import Place
+from dray.api.reasons.selector_faults import Place
 from dray.cel.ast import AstNode, Call, Comprehension, Ident, Literal, Select, children
 from dray.cel.errors import Problems
 from dray.cel.lexer import tokenize

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dray.api import podclaims
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.pod_groups import GangIncomplete, GangUnplaced
+from dray.api.reasons.causes.settled import AllRun, PodWaits
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.types.core import Pod
 from dray.api.types.scheduling import PodGroup
@@ -12,8 +13,6 @@ from dray.inspect.placement import Allowance
 from dray.inspect.pods import CauseFinding, PodCase
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.suggesting.offers import suggestions
-
-_ABOUT_THE_GROUP = frozenset({CauseCode.GANG_INCOMPLETE, CauseCode.GANG_UNPLACED})
 
 
 def group_finding(
@@ -24,13 +23,13 @@ def group_finding(
     named = (pod for pod in snapshot.all(Pod) if podclaims.group_name(pod) == name)
     pods = [pod for pod in named if pod.metadata.namespace == namespace and not podclaims.is_finished(pod)]
     if len(pods) < least:
-        return CauseFinding(Cause(CauseCode.GANG_INCOMPLETE, group=name, found=len(pods), of=least)), ()
+        return CauseFinding(GangIncomplete(name, len(pods), least)), ()
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
         found = PodCase(snapshot, pod, allowance).finding()
         if not found.waits:
             continue
-        if found.cause.code in _ABOUT_THE_GROUP:
+        if isinstance(found.cause, GangIncomplete | GangUnplaced):
             return found, ()
         help_ = suggestions(snapshot, pod, found.cause, found.nodes, allowance)
-        return found._replace(cause=Cause(CauseCode.OTHER_POD, subject=pod.metadata.name, behind=found.cause)), help_
-    return CauseFinding(Cause(CauseCode.ALL_RUN, of=len(pods)), waits=False), ()
+        return found._replace(cause=PodWaits(pod.metadata.name, found.cause)), help_
+    return CauseFinding(AllRun(len(pods)), waits=False), ()

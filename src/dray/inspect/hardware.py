@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
 from dray.api.availability import ClusterPools
-from dray.api.reasons.causes import Place
+from dray.api.reasons.selector_faults import Place
 from dray.api.types.resource import Device
 from dray.cel import STORED, DeviceView, EvaluationError, compile_selector
 from dray.inspect.expressions import KINDS, AttributeAccess

@@ -68,20 +68,19 @@ def text_of(explanation: WaitExplanation) -> str:
 def data_of(explanation: WaitExplanation) -> dict[str, Any]:
     """Everything for a program, with the words of cause and suggestions beside their codes."""
     tree: dict[str, Any] = msgspec.to_builtins(explanation)
-    tree["cause"]["text"] = cause_wording.cause(explanation.cause)
+    tree["cause"]["text"] = explanation.cause.text
     for told, suggestion in zip(tree.get("help", ()), explanation.help, strict=False):
-        told["text"] = cause_wording.suggestion(suggestion)
+        told["text"] = suggestion.text
     return tree
 
 
 def lines_of(explanation: WaitExplanation) -> list[TreeLine]:
     """The explanation, line by line."""
     phrase = CausePhrase.WAITS if explanation.waits else CausePhrase.WAITS_NOT
-    why = cause_wording.cause(explanation.cause)
-    lines = [TreeLine(say(phrase, subject=explanation.subject, why=why), Style.CAUSE, rest="  ")]
+    lines = [TreeLine(say(phrase, subject=explanation.subject, why=explanation.cause.text), Style.CAUSE, rest="  ")]
     for number, suggestion in enumerate(explanation.help):
         helps = CausePhrase.HELPS_TOO if number else CausePhrase.HELPS
-        lines.append(TreeLine(say(helps, what=cause_wording.suggestion(suggestion)), Style.HELP, rest="  "))
+        lines.append(TreeLine(say(helps, what=suggestion.text), Style.HELP, rest="  "))
     notes = [TreeLine(text, Style.NOTE, rest="  ") for text in notes_of(explanation)]
     for part in (_nodes(explanation.nodes), _holders(explanation.holders), notes):
         lines += [TreeLine(), *part] if part else []

@@ -11,7 +11,26 @@ from collections.abc import Iterator
 from dray.api import podclaims
 from dray.api.claim_access import Knowledge, Purpose, claim_problem
 from dray.api.reasons.cause_texts import CausePhrase
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.claim_use import ForeignClaim
+from dray.api.reasons.causes.containers import (
+    ContainerFails,
+    ContainerWaiting,
+    ImageNotPulled,
+    PodInitializing,
+    PodNotReady,
+)
+from dray.api.reasons.causes.deleting import DriverNotThere, FinalizersLeft, IsDeleting
+from dray.api.reasons.causes.on_node import (
+    ClaimNotAllocated,
+    NodeDead,
+    NodeMissing,
+    NodeTrouble,
+    NotReserved,
+    PodStarting,
+    VolumeNotReady,
+)
+from dray.api.reasons.causes.settled import IsFinished, IsRunning
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.wording import say
 from dray.api.types.core import ContainerStatus, Event, Node, Pod
@@ -46,7 +65,7 @@ class PodOnNode:
             or self._containers()
             or self._told()
             or self._initializing()
-            or Cause(CauseCode.STARTING, node=self._node)
+            or PodStarting(self._node)
         )
 
     def running(self) -> Cause:
@@ -58,8 +77,8 @@ class PodOnNode:
         if ready is not None and ready.status != "True":
             event = self._event("Unhealthy")
             message = event.message if event is not None else ready.message or ready.reason
-            return Cause(CauseCode.NOT_READY, node=self._node, message=message.rstrip(": "))
-        return Cause(CauseCode.RUNNING, node=self._node)
+            return PodNotReady(self._node, message.rstrip(": "))
+        return IsRunning(self._node)
 
     def finished(self) -> Cause:
         """It has ended; where it failed, with what its status or its containers say about that."""
@@ -67,19 +86,19 @@ class PodOnNode:
         message = status.message or status.reason
         if status.phase == "Failed" and not message:
             message = next(filter(None, map(_failure, (*status.initContainerStatuses, *status.containerStatuses))), "")
-        return Cause(CauseCode.FINISHED, subject=status.phase, message=message)
+        return IsFinished(status.phase, message)
 
     def deleting(self) -> Cause:
         """Why a deleted pod is still there."""
         stuck = self._event(_NOT_UNPREPARED)
         if stuck is not None:
-            drivers = ", ".join(sorted({driver for claim in self._own() for driver in _drivers(claim)}))
-            return Cause(CauseCode.DELETING_NOT_UNPREPARED, node=self._node, driver=drivers, message=stuck.message)
+            drivers = tuple(sorted({driver for claim in self._own() for driver in _drivers(claim)}))
+            return DriverNotThere(self._node, drivers, stuck.message)
         dead = self._dead()
         if dead is not None:
             return dead
         finalizers = self._pod.metadata.finalizers
-        return Cause(CauseCode.DELETING_HELD if finalizers else CauseCode.DELETING, names=tuple(finalizers))
+        return FinalizersLeft(tuple(finalizers)) if finalizers else IsDeleting()
 
     # The node
 
@@ -88,11 +107,11 @@ class PodOnNode:
             return None
         node = self._snapshot.get(Node, self._node)
         if node is None:
-            return Cause(CauseCode.NODE_MISSING, node=self._node)
+            return NodeMissing(self._node)
         ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
         if ready is None or ready.status == "True":
             return None
-        return Cause(CauseCode.NODE_DEAD, node=self._node, message=ready.message or ready.reason)
+        return NodeDead(self._node, ready.message or ready.reason)
 
     # Its claims
 
@@ -120,11 +139,11 @@ class PodOnNode:
         name = problem.claim or problem.entry
         match problem.code:
             case ClaimCode.NOT_RESERVED:
-                return Cause(CauseCode.NOT_RESERVED, node=self._node, claim=name)
+                return NotReserved(self._node, name)
             case ClaimCode.NOT_FOR_POD | ClaimCode.NOT_FOR_GROUP:
-                return Cause(CauseCode.CLAIM_FOREIGN, claim=name)
+                return ForeignClaim(name)
             case _:
-                return Cause(CauseCode.CLAIM_NOT_ALLOCATED, node=self._node, claim=name)
+                return ClaimNotAllocated(self._node, name)
 
     # Its containers
 
@@ -139,18 +158,12 @@ class PodOnNode:
         if waiting is None or waiting.reason in _USUAL:
             return None
         if waiting.reason in _NO_IMAGE:
-            return Cause(CauseCode.IMAGE, subject=status.name, wanted=status.image, message=waiting.message)
+            return ImageNotPulled(status.name, status.image, waiting.message)
         ended = status.lastState.terminated if status.lastState is not None else None
         if waiting.reason == _CRASHES and ended is not None:
             message = ended.message or say(CausePhrase.EXIT, code=ended.exitCode)
-            return Cause(
-                CauseCode.CONTAINER_FAILS,
-                subject=status.name,
-                request=self._pod.metadata.name,
-                message=message,
-                found=status.restartCount,
-            )
-        return Cause(CauseCode.CONTAINER_WAITS, subject=status.name, message=waiting.message or waiting.reason)
+            return ContainerFails(self._pod.metadata.name, status.name, message, status.restartCount)
+        return ContainerWaiting(status.name, waiting.message or waiting.reason)
 
     def _initializing(self) -> Cause | None:
         """The init container that runs; a sidecar counts only until it has started."""
@@ -158,7 +171,7 @@ class PodOnNode:
         for one in self._pod.status.initContainerStatuses:
             runs = one.state is not None and one.state.running is not None
             if runs and not (one.name in sidecars and one.started):
-                return Cause(CauseCode.INITIALIZING, subject=one.name, node=self._node)
+                return PodInitializing(self._node, one.name)
         return None
 
     # What events tell
@@ -166,9 +179,9 @@ class PodOnNode:
     def _told(self) -> Cause | None:
         volume = self._event(_VOLUME)
         if volume is not None:
-            return Cause(CauseCode.VOLUME, node=self._node, message=volume.message)
+            return VolumeNotReady(self._node, volume.message)
         trouble = self._event(*_TROUBLE)
-        return Cause(CauseCode.NODE_TROUBLE, node=self._node, message=trouble.message) if trouble is not None else None
+        return NodeTrouble(self._node, trouble.message) if trouble is not None else None
 
     def _event(self, *reasons: str) -> Event | None:
         return latest_event(self._snapshot, "Pod", self._pod, *reasons)

@@ -24,7 +24,27 @@ from dray.api.extended_resources import (
 from dray.api.objects import Object
 from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.claim_missing import ClaimMissing, TemplateMissing
+from dray.api.reasons.causes.claim_use import (
+    ClaimDeleting,
+    ClaimElsewhere,
+    ClaimFull,
+    ClaimLeftOver,
+    ClaimOutOfReach,
+    ClaimsApart,
+    ClaimUnusable,
+    ForeignClaim,
+)
+from dray.api.reasons.causes.class_missing import ClassMissing
+from dray.api.reasons.causes.deleting import IsDeleting
+from dray.api.reasons.causes.device_binding import DevicesFailed, DevicesNotReady
+from dray.api.reasons.causes.extended_resource import NoSuchResource
+from dray.api.reasons.causes.node_rules import NodeRules, NoNodes
+from dray.api.reasons.causes.not_created import ClaimRefused, NoClaimController
+from dray.api.reasons.causes.pod_groups import GangIncomplete, GangUnplaced, GroupClaimMissing, GroupMissing
+from dray.api.reasons.causes.scheduling import NoScheduler, SchedulerSays, SchedulingGated, WillBeTried
+from dray.api.reasons.causes.settled import IsRunning
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.nodes import NodeReason, NodeVerdict
 from dray.api.types.core import Node, Pod
@@ -77,7 +97,7 @@ class PodCase:
             return settled
         gates = tuple(gate.name for gate in self.pod.spec.schedulingGates)
         if gates:
-            return CauseFinding(Cause(CauseCode.SCHEDULING_GATED, names=gates))
+            return CauseFinding(SchedulingGated(gates))
         claims = claims_of(self.pod, self.group, self._claim, self.known)
         if isinstance(claims, PodClaims):
             special = filter(is_special, self.snapshot.all(ResourceClaim) if may_be_asked(self.pod) else ())
@@ -108,14 +128,14 @@ class PodCase:
         placed = PodOnNode(self.snapshot, pod, self.group, self.known)
         if pod.metadata.deletionTimestamp is not None:
             cause = placed.deleting()
-            return CauseFinding(cause, waits=cause.code is not CauseCode.DELETING)
+            return CauseFinding(cause, waits=not isinstance(cause, IsDeleting))
         if podclaims.is_finished(pod):
             return CauseFinding(placed.finished(), waits=False)
         if not pod.spec.nodeName:
             return None
         if pod.status.phase == "Running":
             cause = placed.running()
-            return CauseFinding(cause, waits=cause.code is not CauseCode.RUNNING)
+            return CauseFinding(cause, waits=not isinstance(cause, IsRunning))
         return CauseFinding(placed.not_running())
 
     # Its claims
@@ -126,23 +146,23 @@ class PodCase:
         match problem.code:
             case ClaimCode.GROUP_MISSING:
                 known = (g.metadata.name for g in self._here(PodGroup))
-                return Cause(CauseCode.GROUP_MISSING, group=group, meant=alike(group, known))
+                return GroupMissing(group, alike(group, known))
             case ClaimCode.GROUP_LACKS_CLAIM:
-                return Cause(CauseCode.GROUP_CLAIM_MISSING, subject=problem.entry, claim=problem.subject, group=group)
+                return GroupClaimMissing(problem.entry, problem.subject, group)
             case ClaimCode.NOT_CREATED:
                 return self._not_made(problem)
             case ClaimCode.NOT_FOUND:
                 return self._not_found(problem)
             case ClaimCode.NOT_FOR_POD | ClaimCode.NOT_FOR_GROUP:
-                return Cause(CauseCode.CLAIM_FOREIGN, claim=name)
+                return ForeignClaim(name)
             case ClaimCode.DELETING:
-                return Cause(CauseCode.CLAIM_DELETING, claim=name, used=", ".join(self._other_consumers(name)))
+                return ClaimDeleting(name, self._other_consumers(name))
             case ClaimCode.CLASS_MISSING:
                 return class_missing(self.snapshot, name, problem.request, problem.subject)
             case ClaimCode.FULL:
-                return Cause(CauseCode.CLAIM_FULL, claim=name, limit=str(problem.limit))
+                return ClaimFull(name, problem.limit)
             case _:
-                return Cause(CauseCode.CLAIM_UNUSABLE, claim=name, message=wording.claim_problem(problem))
+                return ClaimUnusable(name, wording.claim_problem(problem))
 
     def _here(self, type_: type[T]) -> list[T]:
         """The objects of the pod's namespace."""
@@ -151,14 +171,10 @@ class PodCase:
     def _not_found(self, problem: ClaimProblem) -> Cause:
         named = any(entry.resourceClaimName == problem.claim for entry in self.pod.spec.resourceClaims)
         if not named:
-            return Cause(CauseCode.CLAIM_MISSING, claim=problem.claim)
+            return ClaimMissing(problem.claim)
         known = (c.metadata.name for c in self._here(ResourceClaim))
-        return Cause(
-            CauseCode.CLAIM_MISSING,
-            claim=problem.claim,
-            meant=alike(problem.claim, known),
-            wanted=self._of_kind(ResourceClaimTemplate, problem.claim),
-        )
+        other = self._of_kind(ResourceClaimTemplate, problem.claim)
+        return ClaimMissing(problem.claim, alike(problem.claim, known), other)
 
     def _of_kind(self, type_: type[T], name: str) -> str:
         """The kind, if the pod's namespace has an object of that kind and name."""
@@ -173,15 +189,15 @@ class PodCase:
         if template is None:
             known = (t.metadata.name for t in self._here(ResourceClaimTemplate))
             other = self._of_kind(ResourceClaim, wanted)
-            return Cause(CauseCode.TEMPLATE_MISSING, subject=wanted, meant=alike(wanted, known), wanted=other)
+            return TemplateMissing(wanted, alike(wanted, known), other)
         quota = quota_cause(self.snapshot, self.namespace, ResourceClaim(spec=template.spec.spec))
         if quota is not None:
             return quota
         refused = latest_event(self.snapshot, "Pod", self.pod, "FailedResourceClaimCreation")
         if refused is not None:
-            return Cause(CauseCode.CLAIM_REFUSED, message=refused.message)
+            return ClaimRefused(refused.message)
         group = self.group_name if shared is not None else ""
-        return Cause(CauseCode.NO_CLAIM_CONTROLLER, subject=entry.name, group=group)
+        return NoClaimController(entry.name, group)
 
     # Nodes
 
@@ -197,7 +213,7 @@ class PodCase:
         if failed is not None:
             return CauseFinding(_not_ready(failed), verdicts)
         if not verdicts:
-            return CauseFinding(Cause(CauseCode.NO_NODES))
+            return CauseFinding(NoNodes())
         fitting = [verdict.node for verdict in verdicts if verdict.fits]
         if fitting and not any(_stops(verdict) for verdict in verdicts):
             if self.snapshot.hides_use and not bindings:
@@ -211,7 +227,7 @@ class PodCase:
     def _told(self) -> Cause:
         """What the scheduler says, for a user who may not read what it decides by."""
         said = next((c.message for c in self.pod.status.conditions if c.type == "PodScheduled" and c.message), "")
-        return Cause(CauseCode.SCHEDULER_SAYS, message=said)
+        return SchedulerSays(said)
 
     def _special(self) -> list[ResourceClaim]:
         """The claim for extended resources, where all that devices can serve are served by them."""
@@ -220,7 +236,7 @@ class PodCase:
 
     def _cause(self, claims: PodClaims, verdicts: Sequence[NodeVerdict], devices: ClaimShortage) -> Cause:
         if claims.left_over is not None:
-            return Cause(CauseCode.CLAIM_LEFT_OVER, claim=claims.left_over.metadata.name)
+            return ClaimLeftOver(claims.left_over.metadata.name)
         served = [v for v in verdicts if v.is_served]
         home = [v for v in served if not v.elsewhere]
         if claims.allocated and any(v.elsewhere for v in verdicts) and not any(v.may_run for v in verdicts):
@@ -229,8 +245,8 @@ class PodCase:
             return devices.cause()
         refused = _counted(reason for v in home for reason in v.rules)
         if not claims.uses:
-            return self._unknown_resource() or Cause(CauseCode.NODE_RULES, refused=refused)
-        return Cause(CauseCode.NODE_RULES, names=tuple(v.node for v in home), refused=refused)
+            return self._unknown_resource() or NodeRules(refused=refused)
+        return NodeRules(tuple(v.node for v in home), refused)
 
     def _unknown_resource(self) -> Cause | None:
         """An extended resource that the pod asks for and nothing in the cluster has."""
@@ -242,27 +258,27 @@ class PodCase:
             return None
         if unknown[0].startswith(IMPLICIT_PREFIX):
             meant = alike(unknown[0].removeprefix(IMPLICIT_PREFIX), self.snapshot.classes)
-            return Cause(CauseCode.RESOURCE_UNKNOWN, subject=unknown[0], meant=meant and f"{IMPLICIT_PREFIX}{meant}")
+            return NoSuchResource(unknown[0], meant and f"{IMPLICIT_PREFIX}{meant}")
         known = {one.spec.extendedResourceName for one in classes if one.spec.extendedResourceName} | {
             name for name in offered if "/" in name
         }
-        return Cause(CauseCode.RESOURCE_UNKNOWN, subject=unknown[0], meant=alike(unknown[0], known))
+        return NoSuchResource(unknown[0], alike(unknown[0], known))
 
     def _elsewhere(self, reachable: Sequence[NodeVerdict], verdicts: Sequence[NodeVerdict]) -> Cause:
         claim = next(name for v in verdicts for name in v.elsewhere)
-        used = ", ".join(self._other_consumers(claim))
+        users = self._other_consumers(claim)
         if not reachable:
             named = dict.fromkeys(name for v in verdicts for name in v.elsewhere)
             if all(any(name not in v.elsewhere for v in verdicts) for name in named):
-                return Cause(CauseCode.CLAIMS_APART, names=tuple(named))
-            return Cause(CauseCode.CLAIM_OUT_OF_REACH, claim=claim, used=used)
+                return ClaimsApart(tuple(named))
+            return ClaimOutOfReach(claim, users)
         refused = _counted(reason for v in reachable for reason in v.rules)
-        where = tuple(v.node for v in reachable)
-        return Cause(CauseCode.CLAIM_ELSEWHERE, claim=claim, names=where, refused=refused, used=used)
+        return ClaimElsewhere(claim, tuple(v.node for v in reachable), refused, users)
 
-    def _other_consumers(self, name: str) -> list[str]:
+    def _other_consumers(self, name: str) -> tuple[str, ...]:
         claim = self.snapshot.get(ResourceClaim, name, self.namespace)
-        return [r.name for r in claim.status.reservedFor if r.uid != self.pod.metadata.uid] if claim else []
+        reserved = claim.status.reservedFor if claim is not None else ()
+        return tuple(one.name for one in reserved if one.uid != self.pod.metadata.uid)
 
     def _unscheduled(self, fitting: Sequence[str]) -> Cause:
         """A node fits; so it is the scheduler that has not acted."""
@@ -271,15 +287,14 @@ class PodCase:
             return missing
         tried = any(c.type == "PodScheduled" for c in self.pod.status.conditions)
         scheduler = self.pod.spec.schedulerName or DEFAULT_SCHEDULER
-        code = CauseCode.WILL_BE_TRIED if tried else CauseCode.NO_SCHEDULER
-        return Cause(code, names=tuple(fitting), subject=scheduler)
+        return WillBeTried(tuple(fitting), scheduler) if tried else NoScheduler(tuple(fitting), scheduler)
 
     def _missing_group(self) -> Cause | None:
         """The group of a pod does not exist; a pod with claims is told so before."""
         is_known = self.group is not None or PodGroup in self.snapshot.unreadable | self.snapshot.unserved
         if is_known or not self.group_name:
             return None
-        return Cause(CauseCode.GROUP_MISSING, group=self.group_name)
+        return GroupMissing(self.group_name)
 
     def _missing_members(self) -> Cause | None:
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
@@ -290,7 +305,7 @@ class PodCase:
         ]
         if len(members) >= gang.minCount:
             return None
-        return Cause(CauseCode.GANG_INCOMPLETE, group=self.group_name, found=len(members), of=gang.minCount)
+        return GangIncomplete(self.group_name, len(members), gang.minCount)
 
     def _unplaced_gang(self) -> Cause | None:
         """The pod fits alone, but its gang does not fit as a whole."""
@@ -300,20 +315,14 @@ class PodCase:
             return None
         told = wording.unschedulable(refused.why)
         found = refused.why.group.found if refused.why.group is not None else 0
-        return Cause(CauseCode.GANG_UNPLACED, group=self.group_name, found=found, of=gang.minCount, message=told)
+        return GangUnplaced(self.group_name, found, gang.minCount, told)
 
 
 def _not_ready(found: DeviceBinding) -> Cause:
     """The pod has its devices, and their driver has not made them ready."""
-    code = CauseCode.DEVICES_FAILED if found.state is BindingState.FAILED else CauseCode.DEVICES_NOT_READY
-    return Cause(
-        code,
-        subject=found.device,
-        claim=found.claim,
-        request=found.condition,
-        wanted=found.reason,
-        message=found.message,
-    )
+    if found.state is BindingState.FAILED:
+        return DevicesFailed(found.device, found.claim, found.condition, found.reason, found.message)
+    return DevicesNotReady(found.device, found.claim, found.condition)
 
 
 def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
@@ -328,7 +337,7 @@ def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
 
 def class_missing(snapshot: Snapshot, claim: str, request: str, name: str) -> Cause:
     meant = alike(name, snapshot.classes)
-    return Cause(CauseCode.CLASS_MISSING, claim=claim, request=request, subject=name, meant=meant)
+    return ClassMissing(claim, request, name, meant)
 
 
 def _stops(verdict: NodeVerdict) -> bool:

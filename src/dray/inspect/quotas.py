@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dray.api.quantity import Quantity
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.not_created import QuotaExceeded
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod, ResourceQuota
 from dray.api.types.meta import ObjectMeta
@@ -14,7 +14,7 @@ from dray.api.usage import ZERO, names_for, usage_of
 from dray.inspect.snapshot import Snapshot
 
 
-def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod) -> Cause | None:
+def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod) -> QuotaExceeded | None:
     """The quota of a namespace that does not admit an object, if there is one."""
     resource = BY_TYPE[type(object_)]
     wanted = usage_of(resource, replace(object_, metadata=ObjectMeta(name="new", namespace=namespace)))
@@ -25,12 +25,11 @@ def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod
             need, used = wanted.get(name, ZERO), Quantity.parse(quota.status.used.get(name, "0"))
             hard = Quantity.parse(quota.spec.hard[name])
             if need.sign > 0 and used + need > hard:
-                return Cause(
-                    CauseCode.QUOTA,
-                    subject=quota.metadata.name,
-                    claim=resource.kind.removeprefix("Resource").lower(),
-                    request=name,
-                    limit=str(hard),
+                return QuotaExceeded(
+                    quota=quota.metadata.name,
+                    kind=resource.kind.removeprefix("Resource").lower(),
+                    resource=name,
+                    hard=str(hard),
                     used=str(used),
                     wanted=str(need),
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dray.api.reasons.causes import Place, SelectorCode, SelectorFault
+from dray.api.reasons.selector_faults import Place, SelectorCode, SelectorFault
 from dray.inspect.expressions import AttributeAccess, accesses, conjuncts, in_words
 from dray.inspect.hardware import Hardware, Published, matching
 

@@ -14,7 +14,16 @@ from msgspec.structs import replace
 
 from dray.api.allocations import DeviceId
 from dray.api.pools import PoolName
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.amounts import AmountCause, CapacityExhausted, CapacityTooLarge, CountersExhausted
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.conflicts import AlternativesShort, NoCombination, RequestsConflict, ShortAlternative
+from dray.api.reasons.causes.constraints import ConstraintAttribute, ConstraintOfAll, ConstraintUnmet
+from dray.api.reasons.causes.pools import IncompletePool, InvalidPool
+from dray.api.reasons.causes.selectors import ClassMatchesNothing, NoMatch, SelectorFails, UnknownAttribute
+from dray.api.reasons.causes.tainted import DevicesTainted
+from dray.api.reasons.causes.taken import AllTaken, Fragmented, NotAllFree
+from dray.api.reasons.causes.too_few import FeatureOff, NoDevices, TooFewDevices, TooManyDevices
+from dray.api.reasons.causes.undecided import SearchTookTooLong, UnknownCause, WrongInput
 from dray.api.reasons.devices import (
     SELECTOR_PROBLEMS,
     AlternativeReasons,
@@ -31,6 +40,7 @@ from dray.api.reasons.devices import (
     StepCode,
 )
 from dray.api.reasons.nodes import NodeVerdict
+from dray.api.reasons.requested import ClaimAmount
 from dray.api.reasons.wording import request_of
 from dray.api.taints import taint_text
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
@@ -76,13 +86,13 @@ class ClaimShortage:
         try:
             return self._wrong(allowed) or self._late(allowed) or self._short(allowed)
         except Interrupted:
-            return Cause(CauseCode.TIMED_OUT)
+            return SearchTookTooLong()
 
     def _short(self, verdicts: Iterable[NodeVerdict]) -> Cause:
         """Devices that do not suffice, told of the node that came closest."""
         short = [v.devices for v in verdicts if v.devices is not None]
         if not short:
-            return Cause(CauseCode.UNKNOWN)
+            return UnknownCause()
         closest = max(short, key=progress)
         if closest.lacking is not None:
             return self._request(closest.lacking, closest)
@@ -98,7 +108,7 @@ class ClaimShortage:
         if not late:
             return None
         at = next((v.progress for v in late if v.progress is not None), None)
-        return Cause(CauseCode.TIMED_OUT, found=len(late), of=len(verdicts), progress=at)
+        return SearchTookTooLong(len(late), len(verdicts), at)
 
     def _wrong(self, verdicts: Sequence[NodeVerdict]) -> Cause | None:
         """Input that is wrong: what a selector does comes before what a pool is like."""
@@ -114,13 +124,13 @@ class ClaimShortage:
                 return self._invalid_pools(verdicts)
             case InputCode.POOL_INCOMPLETE | InputCode.POOL_INVALID:
                 pool = PoolName(*first.pool.split("/", 1))
-                return self._broken_pool([pool]) or Cause(CauseCode.INPUT_WRONG, input=first)
+                return self._broken_pool([pool]) or WrongInput(first)
             case InputCode.CONSTRAINT_REFUSED:
-                return Cause(CauseCode.CONSTRAINT_ALL, claim=_name(first.claim), input=first)
+                return ConstraintOfAll(_name(first.claim), first)
             case InputCode.TOO_MANY_DEVICES:
-                return Cause(CauseCode.TOO_MANY_DEVICES, claim=_name(first.claim), input=first)
+                return TooManyDevices(_name(first.claim), first)
             case _:
-                return Cause(CauseCode.INPUT_WRONG, claim=_name(first.claim), input=first)
+                return WrongInput(first, _name(first.claim))
 
     def _invalid_pools(self, verdicts: Sequence[NodeVerdict]) -> Cause:
         """The invalid pool with devices that would do; where there is none, what is the case without those pools."""
@@ -140,7 +150,7 @@ class ClaimShortage:
         expressions = (expression for ask in self._asks() for expression in (*ask.of_class, *ask.selectors))
         faults = (missing_name(expression, self.hardware) for expression in expressions)
         fault = next((fault for fault in faults if fault is not None), None)
-        return Cause(CauseCode.SELECTOR_FAILS, claim=_name(problem.claim), input=told, selector=fault)
+        return SelectorFails(_name(problem.claim), told, fault)
 
     def _asks(self) -> list[Ask]:
         return [ask for claim in self._claims.values() for ask in asks_of(claim, self._snapshot.classes).values()]
@@ -156,13 +166,8 @@ class ClaimShortage:
         if len(causes) == 1:
             return causes[0]
         names = [a.name.removeprefix(f"{request.request}/") for a in request.alternatives]
-        return Cause(
-            CauseCode.ALTERNATIVES_SHORT,
-            claim=self._claims[request.claim].metadata.name,
-            request=request.request,
-            of=len(causes),
-            alternatives=tuple(replace(one, request=name) for name, one in zip(names, causes, strict=True)),
-        )
+        alternatives = tuple(map(ShortAlternative, names, causes))
+        return AlternativesShort(self._claims[request.claim].metadata.name, request.request, alternatives)
 
     def _alternative(self, claim: str, reasons: AlternativeReasons, node: str) -> Cause:
         census = self._census(claim, reasons.name)
@@ -196,10 +201,10 @@ class ClaimShortage:
     def _published(self, census: DeviceCensus, needed: int) -> Cause:
         asked = census.ask.asked(needed)
         if not self.hardware.devices:
-            return Cause(CauseCode.NO_DEVICES, asked=asked)
+            return NoDevices(asked)
         devices = Counter(one.node for one in self.hardware.usable)
         node, best = next(iter(devices.most_common(1)), ("", 0))
-        return Cause(CauseCode.TOO_FEW_DEVICES, asked=asked, node=node, found=best)
+        return TooFewDevices(asked, best, node, DeviceStep(StepCode.PUBLISHED, best))
 
     def _class(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         ask, left = census.ask, self.hardware.usable
@@ -210,13 +215,8 @@ class ClaimShortage:
             if not passed:
                 break
             left = passed
-        return Cause(
-            CauseCode.CLASS_MATCHES_NOTHING,
-            subject=ask.class_name,
-            asked=ask.asked(reasons.needed),
-            of=len(self.hardware.usable),
-            selector=fault_of(expression, left, self.hardware),
-        )
+        fault = fault_of(expression, left, self.hardware)
+        return ClassMatchesNothing(ask.asked(reasons.needed), len(self.hardware.usable), fault)
 
     def _selector(self, census: DeviceCensus, reasons: AlternativeReasons, node: str, number: int) -> Cause:
         ask = census.ask
@@ -224,52 +224,48 @@ class ClaimShortage:
             return _too_few(census, reasons, node, reasons.lost_at)
         before = census.after(number)
         fault = fault_of(ask.selectors[number], before, self.hardware)
-        code = CauseCode.ATTRIBUTE_UNKNOWN if fault.devices else CauseCode.NO_MATCH
-        asked = ask.asked(reasons.needed)
-        return Cause(code, asked=asked, limit=str(number), of=len(before), selector=fault)
+        kind = UnknownAttribute if fault.devices else NoMatch
+        return kind(ask.asked(reasons.needed), number, len(before), fault)
 
     def _tainted(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         taints = census.taints()
         if not taints:
             return _too_few(census, reasons, node, reasons.lost_at)
-        return Cause(
-            CauseCode.TAINTED,
-            asked=census.ask.asked(reasons.needed),
-            names=tuple(map(taint_text, taints)),
-            used=", ".join(rules_with(taints, self._snapshot)),
-            found=len(census.tainted),
-            of=len(census.selected),
+        return DevicesTainted(
+            census.ask.asked(reasons.needed),
+            matching=len(census.selected),
+            tainted=len(census.tainted),
+            taints=tuple(map(taint_text, taints)),
+            taint_rules=tuple(rules_with(taints, self._snapshot)),
         )
 
     def _taken_by_others(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         needed, best = reasons.needed, reasons.available
         asked = census.ask.asked(needed)
         if reasons.every:
-            return Cause(CauseCode.ALL_TAKEN, asked=asked, node=node, found=best, of=needed, every=True)
+            return NotAllFree(asked, best, node)
         free = census.free
         if len(free) >= needed:
             spread = len({one.node for one in free})
-            return Cause(CauseCode.FRAGMENTED, asked=asked, node=node, found=best, of=len(free), limit=str(spread))
+            return Fragmented(asked, len(free), spread, best, node)
         taints = census.taints()
-        return Cause(
-            CauseCode.ALL_TAKEN,
-            asked=asked,
-            node=node,
-            found=len(census.taken),
-            of=len(census.selected),
-            limit=str(len(census.tainted)) if taints else "",
-            names=tuple(map(taint_text, taints)),
-            used=", ".join(rules_with(taints, self._snapshot)),
+        return AllTaken(
+            asked,
+            matching=len(census.selected),
+            taken=len(census.taken),
+            tainted=len(census.tainted),
+            taints=tuple(map(taint_text, taints)),
+            taint_rules=tuple(rules_with(taints, self._snapshot)),
         )
 
     def _exhausted(self, census: DeviceCensus, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
         """Counters or capacity that ran out, and who has them, told of the device that comes closest."""
         lacking = tuple(amount for amount in lost.lacking if amount.device == lost.lacking[0].device)
-        code = CauseCode.COUNTERS_EXHAUSTED if lost.code is StepCode.COUNTERS else CauseCode.CAPACITY_EXHAUSTED
+        kind: type[AmountCause] = CountersExhausted if lost.code is StepCode.COUNTERS else CapacityExhausted
         if lacking[0].limit is not AmountLimit.LEFT:
-            code = CauseCode.CAPACITY_TOO_LARGE
-        held = tuple((claim, one) for claim, of in self._amounts.holders(lacking).items() for one in of)
-        return replace(_too_few(census, reasons, node, lost), code=code, lacking=lacking, held=held)
+            kind = CapacityTooLarge
+        held = tuple(ClaimAmount(claim, one) for claim, of in self._amounts.holders(lacking).items() for one in of)
+        return kind(census.ask.asked(reasons.needed), lost.devices, node, lost, lacking, held)
 
     def _attribute(self, claim: str, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
         lost = reasons.lost_at
@@ -283,21 +279,20 @@ class ClaimShortage:
     def _constraint(self, constraint: ConstraintReasons, node: str) -> Cause:
         attribute = constraint.attribute
         known = [f"{d}/{n}" for k, d, n in self.hardware.values if k == "attributes"]
-        cause = Cause(
-            CauseCode.CONSTRAINT,
-            subject=attribute,
-            claim=self._claims[constraint.claim].metadata.name,
-            names=constraint.requests,
-            node=node,
-            distinct=constraint.distinct,
-            found=constraint.best,
-            of=constraint.needed,
-        )
+        claim = self._claims[constraint.claim].metadata.name
         if attribute in known:
-            return cause
+            return ConstraintUnmet(
+                claim,
+                constraint.requests,
+                attribute,
+                constraint.distinct,
+                needed=constraint.needed,
+                most=constraint.best,
+                node=node,
+            )
         name = attribute.rpartition("/")[2]
         meant = alike(attribute, known) or next((k for k in known if k.endswith(f"/{name}")), "")
-        return replace(cause, code=CauseCode.CONSTRAINT_ATTRIBUTE, meant=meant, of=len(self.hardware.devices))
+        return ConstraintAttribute(claim, constraint.requests, attribute, len(self.hardware.devices), meant)
 
     # Pools that cannot be used
 
@@ -306,8 +301,8 @@ class ClaimShortage:
             problem = self.hardware.problems.get(name)
             if problem is not None:
                 incomplete = problem.state is PoolState.INCOMPLETE
-                code = CauseCode.POOL_INCOMPLETE if incomplete else CauseCode.POOL_INVALID
-                return Cause(code, driver=name.driver, subject=name.pool, pool=problem)
+                kind = IncompletePool if incomplete else InvalidPool
+                return kind(name.driver, name.pool, problem)
         return None
 
     # Who has the devices
@@ -361,32 +356,33 @@ def _name(key: str) -> str:
 
 def _conflict(conflict: RequestConflict) -> Cause:
     """Some requests that cannot be served together."""
-    cause = _together(CauseCode.CONFLICT, conflict.requests)
-    return replace(cause, found=conflict.devices, of=conflict.needed)
+    names, spare = _together(conflict.requests)
+    return RequestsConflict(names, conflict.needed, conflict.devices, spare)
 
 
 def _no_combination(closest: Reasons) -> Cause:
     """All requests, where counting devices names none of them: how lists differ, or in which order requests take devices."""
     requests = [(request.claim, request.request) for request in closest.requests]
-    return replace(_together(CauseCode.NO_COMBINATION, requests), node=closest.node)
+    names, spare = _together(requests)
+    return NoCombination(names, closest.node, spare)
 
 
-def _together(code: CauseCode, requests: Sequence[tuple[str, str]]) -> Cause:
-    """What requests cannot have together; `claim` is one of several claims that could be left to another pod."""
+def _together(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
+    """The names of requests, and the one of several claims that could be left to another pod."""
     several = len({claim for claim, _ in requests}) > 1
     names = tuple(request_of(_name(claim), request) for claim, request in requests)
-    return Cause(code, names=names, claim=_name(requests[-1][0]) if several else "")
+    return names, _name(requests[-1][0]) if several else ""
 
 
 def _too_few(census: DeviceCensus, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
     asked = census.ask.asked(reasons.needed)
-    return Cause(CauseCode.TOO_FEW_DEVICES, asked=asked, node=node, found=lost.devices, step=lost)
+    return TooFewDevices(asked, lost.devices, node, lost)
 
 
 def _unsupported(census: DeviceCensus, reasons: AlternativeReasons, lost: DeviceStep) -> Cause:
     """Devices that only a feature makes usable, and its gate is off."""
     off = len(census.selected) - lost.devices
-    return Cause(CauseCode.FEATURE_OFF, asked=census.ask.asked(reasons.needed), subject=lost.subject, of=off)
+    return FeatureOff(census.ask.asked(reasons.needed), lost.subject, off)
 
 
 def rules_with(taints: Iterable[DeviceTaint], snapshot: Snapshot) -> list[str]:

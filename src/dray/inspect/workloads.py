@@ -12,7 +12,9 @@ from typing import Any
 
 from dray.api import podclaims
 from dray.api.objects import Object
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.not_created import AccountMissing, JobSuspended, PodsNotMade, PodsRefused, QuotaExceeded
+from dray.api.reasons.causes.settled import AllRun, IsFinished, PodWaits
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.batch import Job
@@ -55,12 +57,12 @@ class WorkloadCase:
             found = PodCase(self._snapshot, pod, self._allowance).finding()
             if found.waits:
                 help_ = suggestions(self._snapshot, pod, found.cause, found.nodes, self._allowance)
-                cause = Cause(CauseCode.OTHER_POD, subject=pod.metadata.name, behind=found.cause)
+                cause = PodWaits(pod.metadata.name, found.cause)
                 return found._replace(cause=cause), help_
         missing = self._missing()
         if missing:
-            return CauseFinding(Cause(CauseCode.PODS_NOT_MADE, found=len(pods), of=len(pods) + missing)), ()
-        return CauseFinding(Cause(CauseCode.ALL_RUN, of=len(pods)), waits=False), ()
+            return CauseFinding(PodsNotMade(len(pods), len(pods) + missing)), ()
+        return CauseFinding(AllRun(len(pods)), waits=False), ()
 
     def _settled(self) -> CauseFinding | None:
         """A job that has ended, or was suspended."""
@@ -68,9 +70,8 @@ class WorkloadCase:
             return None
         for condition in self._workload.status.conditions:
             if condition.status == "True" and condition.type in _ENDED:
-                cause = Cause(CauseCode.FINISHED, subject=condition.type, message=condition.message)
-                return CauseFinding(cause, waits=False)
-        return CauseFinding(Cause(CauseCode.SUSPENDED)) if self._workload.spec.suspend else None
+                return CauseFinding(IsFinished(condition.type, condition.message), waits=False)
+        return CauseFinding(JobSuspended()) if self._workload.spec.suspend else None
 
     def _owned(self, type_: Any, owners: Iterable[Object]) -> list[Any]:
         uids = {owner.metadata.uid for owner in owners}
@@ -93,8 +94,8 @@ class WorkloadCase:
         account = pod.spec.serviceAccountName or _DEFAULT_ACCOUNT
         is_known = self._snapshot.get(ServiceAccount, account, self._namespace) is not None
         if ServiceAccount not in self._snapshot.unreadable and not is_known:
-            return Cause(CauseCode.ACCOUNT_MISSING, subject=account)
-        return Cause(CauseCode.PODS_REFUSED, message=event.message)
+            return AccountMissing(account)
+        return PodsRefused(event.message)
 
     def _event(self) -> Event | None:
         """What the server said last when it refused a pod, unless the one who asked for it has made pods since."""
@@ -136,9 +137,11 @@ class WorkloadCase:
         """A larger quota or a new account, if a pod can then be created and has a place."""
         pod = self._pod()
         subject = WaitingPod(self._snapshot, pod, (), self._allowance.cluster)
-        offers = [*names.pod_quota(subject, cause, max(1, self._missing()))] if cause.code is CauseCode.QUOTA else []
-        if cause.code is CauseCode.ACCOUNT_MISSING:
-            offers.append(names.account(self._namespace, cause.subject))
+        offers: list[Suggestion] = []
+        if isinstance(cause, QuotaExceeded):
+            offers += names.pod_quota(subject, cause, max(1, self._missing()))
+        if isinstance(cause, AccountMissing):
+            offers.append(names.account(self._namespace, cause.account))
         for offer in offers:
             after = applied(with_pod(self._snapshot, pod), offer.changes)
             made = after.get(Pod, pod.metadata.name, self._namespace)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from dray.api.reasons import cause_wording, wording
+from dray.api.reasons import wording
 from dray.api.reasons.devices import DeviceStep, StepCode
 from dray.api.reasons.nodes import NodeReason
 from dray.api.reasons.suggestions import Suggestion
@@ -33,13 +33,13 @@ def failure_tree(one: Failure) -> Tree:
 
 def suggested(found: WaitExplanation) -> str:
     """What would help first, in words; empty where nothing is known to."""
-    return cause_wording.suggestion(found.help[0]) if found.help else ""
+    return found.help[0].text if found.help else ""
 
 
 def change_tree(one: Suggestion) -> Tree:
     """A change that was tried and helps, in words and as it would be written to the API."""
     tree: Tree = msgspec.to_builtins(one)
-    return {"subject": "", "node": "", "changes": []} | tree | {"text": cause_wording.suggestion(one)}
+    return {"changes": []} | tree | {"text": one.text}
 
 
 def nodes_tree(found: WaitExplanation) -> Tree:

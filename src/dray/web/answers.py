@@ -18,7 +18,6 @@ from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError
 from dray.api.pools import PoolName
-from dray.api.reasons import cause_wording
 from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.core import Pod
 from dray.api.types.resource import Device
@@ -157,8 +156,8 @@ class Answers:
         return {
             "waits": found.waits,
             "cause": {
-                "code": found.cause.code.value,
-                "text": cause_wording.cause(found.cause),
+                "code": found.cause.code,
+                "text": found.cause.text,
                 "help": suggested(found),
             },
             "requests": [self._request(one) for one in steps],
@@ -190,7 +189,7 @@ class Answers:
             found = self._explained(namespace, name, seconds, helps=False)
         except QuestionError:
             return None
-        return WaitingCause(found.cause.code.value, cause_wording.cause(found.cause)) if found.waits else None
+        return WaitingCause(found.cause.code, found.cause.text) if found.waits else None
 
     def attempt(self, seconds: float, question: Tree) -> Tree:
         after_change = question["pod"] is not None

@@ -8,26 +8,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from string import Formatter
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
 
-from dray.api.reasons import cause_wording, wording
-from dray.api.reasons.causes import Cause, CauseCode, HeldAmount, Place, RequestedDevices, SelectorCode, SelectorFault
+from dray.api.reasons import wording
+from dray.api.reasons.causes import CAUSES, SUGGESTIONS, base
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.conflicts import ShortAlternative
+from dray.api.reasons.causes.node_rules import NoNodes
+from dray.api.reasons.causes.undecided import UnknownCause
 from dray.api.reasons.devices import (
     AlternativeReasons,
     ConstraintReasons,
     DeviceStep,
+    InputCode,
+    InputProblem,
     LackingAmount,
+    PoolCode,
+    PoolProblem,
     PoolReasons,
     PoolState,
     Reasons,
     RequestConflict,
     RequestReasons,
     StepCode,
+    TimedOut,
+    TimeoutCode,
 )
 from dray.api.reasons.nodes import NodeCode, NodeReason
-from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.reasons.requested import ClaimAmount, HeldAmount, RequestedDevices
+from dray.api.reasons.selector_faults import Place, SelectorCode, SelectorFault
+from dray.api.reasons.suggestions import SuggestedChange, Suggestion
 
 
 @pytest.fixture(autouse=True)
@@ -73,38 +87,55 @@ def test_reasons(conflict: RequestConflict) -> None:
         assert words(wording.line(Reasons("N", (ENOUGH,), constraints, conflict, POOLS))) == []
 
 
-AMOUNTS = tuple(LackingAmount("P/D", "C", "1", "0", counter_set) for counter_set in ("", "S"))
 HERE, THERE, OTHER = Place("attributes", "D", "A"), Place("attributes", "E", "A"), Place("capacity", "D", "A")
-FAULTS = (
-    SelectorFault(SelectorCode.NAME_MISSING, HERE, THERE, 4),
-    SelectorFault(SelectorCode.NAME_MISSING, OTHER, devices=4, known=tuple("ABCDEFGHIJ")),
-    SelectorFault(SelectorCode.VALUE_MISSING, HERE, part="A", values=tuple((value, 2) for value in "VWXYZ")),
-    SelectorFault(SelectorCode.VALUE_MISSING, HERE, part="A"),
-    SelectorFault(SelectorCode.PARTS_APART, parts=(("A", 1), ("B", 2))),
-)
+SAMPLES: dict[Any, tuple[Any, ...]] = {
+    str: ("S",),
+    int: (0, 1, 4),
+    bool: (False, True),
+    tuple[str, ...]: (("A",), tuple("ABCD")),
+    RequestedDevices: (RequestedDevices("C", "R", "CLS", 1), RequestedDevices("C", "R", "CLS", 2, resource="E")),
+    DeviceStep: (DeviceStep(StepCode.FREE, 1), DeviceStep(StepCode.PUBLISHED, 1)),
+    InputProblem: (InputProblem(InputCode.CLASS_NOT_FOUND, "C", "R", "S"),),
+    PoolProblem: (PoolProblem(PoolCode.DUPLICATE_DEVICE, device="D"),),
+    TimedOut: (TimedOut(TimeoutCode.SEARCH, "C", "R"),),
+    SelectorFault: (
+        SelectorFault(SelectorCode.NAME_MISSING, HERE, THERE, 4),
+        SelectorFault(SelectorCode.NAME_MISSING, OTHER, devices=4, known=tuple("ABCDEFGHIJ")),
+        SelectorFault(SelectorCode.VALUE_MISSING, HERE, part="A", values=tuple((value, 2) for value in "VWXYZ")),
+        SelectorFault(SelectorCode.VALUE_MISSING, HERE, part="A"),
+        SelectorFault(SelectorCode.PARTS_APART, parts=(("A", 1), ("B", 2))),
+    ),
+    tuple[LackingAmount, ...]: (tuple(LackingAmount("P/D", "C", "1", "0", counter_set) for counter_set in ("", "S")),),
+    tuple[ClaimAmount, ...]: (
+        tuple(ClaimAmount("NS/C", HeldAmount("P", "C", "1", counter_set)) for counter_set in ("", "S")),
+    ),
+    tuple[tuple[NodeReason, int], ...]: (
+        ((NodeReason(NodeCode.INSUFFICIENT, "CPU"), 2), (NodeReason(NodeCode.UNSCHEDULABLE), 1)),
+    ),
+    tuple[ShortAlternative, ...]: ((ShortAlternative("A", UnknownCause()), ShortAlternative("B", NoNodes())),),
+    base.AnyCause: (UnknownCause(),),
+    tuple[SuggestedChange, ...]: ((),),
+}
 
 
-def causes(code: CauseCode) -> Iterator[Cause]:
-    """Causes with one and several names, with and without each thing that can be missing."""
-    held = tuple(("NS/C", HeldAmount("P", "C", "1", counter_set)) for counter_set in ("", "S"))
-    refused = ((NodeReason(NodeCode.INSUFFICIENT, "CPU"), 2), (NodeReason(NodeCode.UNSCHEDULABLE), 1))
-    asked = (None, RequestedDevices("C", "R", "CLS", 1), RequestedDevices("C", "R", "CLS", 2, resource="E"))
-    for names, ask, every, fault in product([("A",), tuple("ABCD")], asked, (False, True), FAULTS):
-        found = Cause(
-            code, "S", "M", "C", "R", "G", "N", "D", "MSG", names, "W", 1, 4, "2", "U", every, asked=ask,
-            step=DeviceStep(StepCode.FREE, 1), lacking=AMOUNTS, held=held, selector=fault, refused=refused,
-            alternatives=(Cause(CauseCode.UNKNOWN),), behind=Cause(CauseCode.UNKNOWN),
-        )  # fmt: skip
-        yield found
-    yield msgspec.structs.replace(found, names=(), step=None, used="", refused=(), distinct=True, found=0, message="")
+def samples(kind: type[Cause] | type[Suggestion]) -> Iterator[Any]:
+    """Structs of a kind with one and several names, with and without each thing that can be missing."""
+    choices = {}
+    for name, hint in get_type_hints(kind).items():
+        if name in kind.__struct_fields__:
+            of = [one for one in get_args(hint) if one is not NoneType] if type(None) in get_args(hint) else [hint]
+            choices[name] = [*SAMPLES[of[0]], *([] if of == [hint] else [None])]
+    optional = {one.name for one in msgspec.structs.fields(kind) if not one.required}
+    for values in product(*choices.values()):
+        yield kind(**dict(zip(choices, values, strict=True)))
+    yield kind(**{name: values[0] for name, values in choices.items() if name not in optional})
 
 
-@pytest.mark.parametrize("code", CauseCode)
-def test_causes(code: CauseCode) -> None:
-    assert [word for found in causes(code) for word in words(cause_wording.cause(found))] == []
+@pytest.mark.parametrize("code", CAUSES)
+def test_causes(code: str) -> None:
+    assert [word for found in samples(CAUSES[code]) for word in words(found.text)] == []
 
 
-@pytest.mark.parametrize("code", SuggestionCode)
-def test_suggestions(code: SuggestionCode) -> None:
-    for number in (1, 2):
-        assert words(cause_wording.suggestion(Suggestion(code, "S", "O", "W", ("A", "B"), "N", number))) == []
+@pytest.mark.parametrize("code", SUGGESTIONS)
+def test_suggestions(code: str) -> None:
+    assert [word for found in samples(SUGGESTIONS[code]) for word in words(found.text)] == []

@@ -1,15 +1,20 @@
-"""What would help, as data: changes of objects that a program can make, each with a code and what it is about.
+"""What would help, as data: changes of objects that a program can make.
 
-A suggestion is printed only after a trial in memory has shown that it helps (`dray.inspect.trial`). Left out: finding
-suggestions (`dray.inspect.suggestions`), words (`wording`).
+Each kind of suggestion is a struct with a code, fields of its own and the template of its text; it stands beside the cause
+that it helps against (`dray.api.reasons.causes`). A suggestion is printed only after a trial in memory has shown that it
+helps. Left out: finding suggestions and trying them (`dray.inspect.suggesting`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+from msgspec.structs import asdict
+
+from dray.api.reasons.wording import say
 
 
 class ChangeVerb(StrEnum):
@@ -36,65 +41,33 @@ class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):
     force: bool = False
 
 
-class SuggestionCode(StrEnum):
-    """A kind of change that may help."""
+class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="code"):
+    """One thing to do. The JSON has the struct's code as `code` and its text as `text`."""
 
-    USE_CLASS = "help-use-class"
-    CREATE_CLASS = "help-create-class"
-    CLASS_SELECTOR = "help-class-selector"
-    USE_CLAIM = "help-use-claim"
-    USE_TEMPLATE = "help-use-template"
-    AS_TEMPLATE = "help-as-template"
-    AS_CLAIM = "help-as-claim"
-    USE_RESOURCE = "help-use-resource"
-    COPY_CLAIM = "help-copy-claim"
-    COPY_TEMPLATE = "help-copy-template"
-    OWN_CLAIM = "help-own-claim"
-    MAKE_CLAIM_ANEW = "help-make-claim-anew"
-    CLAIM_AGAIN = "help-claim-again"
-    SELECTOR_NAME = "help-selector-name"
-    SELECTOR_VALUE = "help-selector-value"
-    SELECTOR_GUARD = "help-selector-guard"
-    FEWER_DEVICES = "help-fewer-devices"
-    LESS_CAPACITY = "help-less-capacity"
-    NOT_ALL = "help-not-all"
-    TOLERATE_DEVICE = "help-tolerate-device"
-    CONSTRAINT_NAME = "help-constraint-name"
-    NO_CONSTRAINT = "help-no-constraint"
-    SPLIT = "help-split"
-    REMOVE_TAINT = "help-remove-taint"
-    REMOVE_RULE = "help-remove-rule"
-    MORE_DEVICES = "help-more-devices"
-    END_PODS = "help-end-pods"
-    RAISE_QUOTA = "help-raise-quota"
-    UNCORDON = "help-uncordon"
-    LABEL_NODE = "help-label-node"
-    TOLERATE_NODE = "help-tolerate-node"
-    REMOVE_NODE_TAINT = "help-remove-node-taint"
-    ASK_LESS = "help-ask-less"
-    NO_NODE_SELECTOR = "help-no-node-selector"
-    NO_HOST_PORT = "help-no-host-port"
-    SPREAD_LOOSELY = "help-spread-loosely"
-    NO_POD_AFFINITY = "help-no-pod-affinity"
-    NO_NODE_NAME = "help-no-node-name"
-    REMOVE_GATES = "help-remove-gates"
-    USE_SCHEDULER = "help-use-scheduler"
-    CREATE_GROUP = "help-create-group"
-    GROUP_CLAIM = "help-group-claim"
-    MORE_MEMBERS = "help-more-members"
-    POD_AGAIN = "help-pod-again"
-    POOL_AGAIN = "help-pool-again"
-    CREATE_ACCOUNT = "help-create-account"
+    TEXT: ClassVar[str] = ""
+    PHRASES: ClassVar[Mapping[str, str]] = {}
 
-
-class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing to do. `subject` is the object that changes, `old` and `new` what changes there."""
-
-    code: SuggestionCode
-    subject: str = ""
-    old: str = ""
-    new: str = ""
-    names: tuple[str, ...] = ()
-    node: str = ""
-    number: int = 0
     changes: tuple[SuggestedChange, ...] = ()
+
+    @property
+    def code(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    @property
+    def text(self) -> str:
+        """What to do, in words."""
+        phrase = self.phrase()
+        return say(f"{self.code}.{phrase}" if phrase else self.code, **asdict(self) | self.words())
+
+    def phrase(self) -> str:
+        """The name of another template that reads better with these values; empty for the usual one."""
+        return ""
+
+    def words(self) -> dict[str, str]:
+        """What the template gets beside the fields; lists of names are written out."""
+        listed = {name: getattr(self, name) for name in self.__struct_fields__ if name != "changes"}
+        return {name: ", ".join(value) for name, value in listed.items() if isinstance(value, tuple)}
+
+
+if TYPE_CHECKING:
+    AnySuggestion = Suggestion  # at run time the union of all suggestions, which the registry of causes puts here

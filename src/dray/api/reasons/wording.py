@@ -1,6 +1,7 @@
 """Codes into words: the only module that makes sentences of decisions.
 
-`TEXTS` has one template for each code; where Kubernetes has a text, it is that text. A test that replaces every template
+`TEXTS` has one template for each code; where Kubernetes has a text, it is that text. The package `causes` adds those of
+causes and suggestions, which stand in their structs. A test that replaces every template
 by its code shows that no program reads a sentence. Left out: deciding anything.
 """
 
@@ -105,7 +106,7 @@ _CONFLICT = "requests {requests} cannot be served together"
 _PRE_BIND = 'running PreBind plugin "DynamicResources"'
 _EMPTY = "CEL expression empty (unsupported selector type?)"
 
-TEXTS: dict[StrEnum, str] = {
+TEXTS: dict[str, str] = {
     **CAUSE_TEXTS,
     StepCode.PUBLISHED: "published",
     StepCode.CLASS: "match class {subject}",
@@ -293,7 +294,7 @@ TEXTS: dict[StrEnum, str] = {
 }
 
 
-def say(code: StrEnum, /, **subjects: object) -> str:
+def say(code: str, /, **subjects: object) -> str:
     """The text of a code with its subjects."""
     return TEXTS[code].format(**subjects)
 

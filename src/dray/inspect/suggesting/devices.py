@@ -7,8 +7,13 @@ from itertools import combinations
 
 from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.pools import PoolName
-from dray.api.reasons.causes import Cause
-from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.reasons.causes.base import Cause, RequestCause
+from dray.api.reasons.causes.constraints import ConstraintUnmet
+from dray.api.reasons.causes.pools import PoolCause, PublishPoolAgain
+from dray.api.reasons.causes.tainted import RemoveRule, RemoveTaint
+from dray.api.reasons.causes.taken import EndPods
+from dray.api.reasons.causes.too_few import MoreDevices
+from dray.api.reasons.suggestions import Suggestion
 from dray.api.taints import taint_text
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -29,12 +34,12 @@ _DEVICES_A_SLICE = 128
 # More devices
 
 
-def more(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def more(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Iterator[Suggestion]:
     """More devices like those that would do, beside them: as few as can help, the nearest node first."""
     census = census_of(subject, cause)
     if census is None:
         return
-    needed = max(cause.asked.needed if cause.asked is not None else cause.of, 1)
+    needed = max(cause.asked.needed if isinstance(cause, RequestCause) else cause.needed, 1)
     by_node: dict[str, list[Published]] = {}
     for one in census.tolerated or census.selected:
         by_node.setdefault(one.node, []).append(one)
@@ -48,11 +53,11 @@ def more(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
             yield from _added(subject, census.ask, like[0], node, number)
 
 
-def census_of(subject: WaitingPod, cause: Cause) -> DeviceCensus | None:
+def census_of(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> DeviceCensus | None:
     """The devices of the request that a cause speaks of, or of the first request of its claim."""
     claims = {c.metadata.name: c for c in subject.pending()}
-    asked = cause.asked
-    claim = claims.get(asked.claim if asked is not None else cause.claim)
+    asked = cause.asked if isinstance(cause, RequestCause) else None
+    claim = claims.get(cause.asked.claim if isinstance(cause, RequestCause) else cause.claim)
     if claim is None:
         return None
     asks = asks_of(claim, subject.snapshot.classes)
@@ -72,8 +77,7 @@ def _added(subject: WaitingPod, ask: Ask, like: Published, node: str, number: in
         free_names = (f"{like.id.device}-more-{n}" for n in range(1, len(names) + number + 1))
         new = [name for name in free_names if name not in names][:number]
         body = {"spec": {"devices": [*devices, *({**clone, "name": name} for name in new)]}}
-        thing = _thing(ask, number)
-        yield Suggestion(SuggestionCode.MORE_DEVICES, thing, node=node, number=number, changes=(patched(piece, body),))
+        yield MoreDevices(_thing(ask, number), node, number, changes=(patched(piece, body),))
 
 
 def _thing(ask: Ask, number: int) -> str:
@@ -94,14 +98,14 @@ def end_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
                 yield ending(some, node, subject.namespace)
 
 
-def ending(pods: Iterable[Pod], node: str, home: str) -> Suggestion:
+def ending(pods: Iterable[Pod], node: str, home: str) -> EndPods:
     """The end of some pods of a node; those of other namespaces than `home` are named with theirs."""
     ended = [*pods]
     names = tuple(
         f"pod {meta.name}" if meta.namespace == home else f"pod {meta.namespace}/{meta.name}"
         for meta in (pod.metadata for pod in ended)
     )
-    return Suggestion(SuggestionCode.END_PODS, names=names, node=node, changes=tuple(map(deleted, ended)))
+    return EndPods(names, node, changes=tuple(map(deleted, ended)))
 
 
 def _holders(subject: WaitingPod) -> dict[str, list[Pod]]:
@@ -128,7 +132,7 @@ def _holders(subject: WaitingPod) -> dict[str, list[Pod]]:
 # Taints and pools
 
 
-def untaint(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def untaint(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
     """Rules that go, or slices whose devices are published without their taints."""
     census = census_of(subject, cause)
     if census is None:
@@ -140,7 +144,7 @@ def untaint(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     ]
     if rules:
         names = tuple(rule.metadata.name for rule in rules)
-        yield Suggestion(SuggestionCode.REMOVE_RULE, names=names, changes=tuple(map(deleted, rules)))
+        yield RemoveRule(names, changes=tuple(map(deleted, rules)))
     tainted = {one.id for one in census.tainted}
     for piece in subject.snapshot.all(ResourceSlice):
         yield from _without_taints(piece, tainted)
@@ -157,12 +161,12 @@ def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Su
                 device.pop("taints", None)
         texts = tuple(dict.fromkeys(taint_text(taint) for device in own for taint in device.taints))
         change = patched(piece, {"spec": {"devices": devices}})
-        yield Suggestion(SuggestionCode.REMOVE_TAINT, spec.pool.name, names=texts, changes=(change,))
+        yield RemoveTaint(spec.pool.name, texts, changes=(change,))
 
 
-def pool_again(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def pool_again(subject: WaitingPod, cause: PoolCause) -> Iterator[Suggestion]:
     """The pool as its slices are, with their right number and each device once."""
-    pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.subject), ())
+    pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.pool), ())
     published = {piece.metadata.name: piece for piece in subject.snapshot.all(ResourceSlice)}
     seen: set[str] = set()
     changes = []
@@ -172,4 +176,4 @@ def pool_again(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
         seen |= {device["name"] for device in kept}
         spec = {"devices": kept, "pool": {"resourceSliceCount": len(pieces)}}
         changes.append(patched(published[piece.metadata.name], {"spec": spec}))
-    yield Suggestion(SuggestionCode.POOL_AGAIN, cause.subject, number=len(pieces), changes=tuple(changes))
+    yield PublishPoolAgain(cause.pool, len(pieces), changes=tuple(changes))

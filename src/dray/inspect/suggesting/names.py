@@ -4,12 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from msgspec.structs import replace
-
 from dray.api import podclaims
 from dray.api.quantity import Quantity
-from dray.api.reasons.causes import Cause
-from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.reasons.causes.claim_missing import (
+    AsClaim,
+    AsTemplate,
+    ClaimMissing,
+    CopyClaim,
+    CopyTemplate,
+    TemplateMissing,
+    UseClaim,
+    UseTemplate,
+)
+from dray.api.reasons.causes.claim_use import (
+    ClaimAgain,
+    ClaimDeleting,
+    ClaimElsewhere,
+    ClaimFull,
+    ClaimOutOfReach,
+    ClaimsApart,
+    ForeignClaim,
+    MakeClaimAnew,
+    OwnClaim,
+)
+from dray.api.reasons.causes.class_missing import ClassMissing, CreateClass, UseClass
+from dray.api.reasons.causes.extended_resource import NoSuchResource, UseResource
+from dray.api.reasons.causes.not_created import CreateAccount, QuotaExceeded, RaiseQuota
+from dray.api.reasons.causes.pod_groups import (
+    CreateGroup,
+    GangIncomplete,
+    GroupClaimMissing,
+    GroupMissing,
+    MoreMembers,
+    UseGroupClaim,
+)
+from dray.api.reasons.suggestions import Suggestion
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod, ResourceQuota
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
@@ -24,58 +53,62 @@ RESOURCE_API = "resource.k8s.io/v1"
 _CLAIM, _TEMPLATE = "resourceClaimName", "resourceClaimTemplateName"
 
 
-def class_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def class_missing(subject: WaitingPod, cause: ClassMissing) -> Iterator[Suggestion]:
     """Another class that is alike, or a class for the driver of that name."""
     where = f"request {cause.request} of claim {cause.claim}"
-    if cause.meant:
+    if cause.similar:
 
         def rename(spec: Tree) -> None:
             for request in requests_in(spec, cause.request):
-                request["deviceClassName"] = cause.meant
+                request["deviceClassName"] = cause.similar
 
         changes = subject.claim_again(cause.claim, rename)
-        yield Suggestion(SuggestionCode.USE_CLASS, where, cause.subject, cause.meant, changes=changes)
+        yield UseClass(where, cause.device_class, cause.similar, changes=changes)
     drivers = {one.id.driver for one in subject.hardware.usable}
-    if cause.subject in drivers:
-        expression = f'device.driver == "{cause.subject}"'
+    if cause.device_class in drivers:
+        expression = f'device.driver == "{cause.device_class}"'
         tree: Tree = {
             "apiVersion": RESOURCE_API,
             "kind": "DeviceClass",
-            "metadata": {"name": cause.subject},
+            "metadata": {"name": cause.device_class},
             "spec": {"selectors": [{"cel": {"expression": expression}}]},
         }
-        yield Suggestion(SuggestionCode.CREATE_CLASS, old=cause.subject, new=cause.subject, changes=(created(tree),))
+        yield CreateClass(cause.device_class, cause.device_class, changes=(created(tree),))
 
 
-def claim_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def claim_missing(subject: WaitingPod, cause: ClaimMissing) -> Iterator[Suggestion]:
     """A claim that is alike, or the claim of that name in another namespace."""
-    if cause.meant:
-        changes = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, cause.meant))
-        yield Suggestion(SuggestionCode.USE_CLAIM, subject.label, cause.claim, cause.meant, changes=changes)
-    if cause.wanted:
+    if cause.similar:
+        changes = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, cause.similar))
+        yield UseClaim(subject.label, cause.claim, cause.similar, changes=changes)
+    if cause.other_kind:
         changes = subject.again(lambda spec: _named_by(spec, _CLAIM, _TEMPLATE, cause.claim))
-        yield Suggestion(SuggestionCode.AS_TEMPLATE, subject.label, new=cause.claim, changes=changes)
-    yield from _copied(subject, ResourceClaim, cause.claim, SuggestionCode.COPY_CLAIM)
+        yield AsTemplate(subject.label, cause.claim, changes=changes)
+    yield from _copied(subject, ResourceClaim, cause.claim, CopyClaim)
 
 
-def template_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    if cause.meant:
-        changes = subject.again(lambda spec: _rename(spec, _TEMPLATE, cause.subject, cause.meant))
-        yield Suggestion(SuggestionCode.USE_TEMPLATE, subject.label, cause.subject, cause.meant, changes=changes)
-    if cause.wanted:
-        changes = subject.again(lambda spec: _named_by(spec, _TEMPLATE, _CLAIM, cause.subject))
-        yield Suggestion(SuggestionCode.AS_CLAIM, subject.label, new=cause.subject, changes=changes)
-    yield from _copied(subject, ResourceClaimTemplate, cause.subject, SuggestionCode.COPY_TEMPLATE)
+def template_missing(subject: WaitingPod, cause: TemplateMissing) -> Iterator[Suggestion]:
+    """A template that is alike, or the template of that name in another namespace."""
+    if cause.similar:
+        changes = subject.again(lambda spec: _rename(spec, _TEMPLATE, cause.template, cause.similar))
+        yield UseTemplate(subject.label, cause.template, cause.similar, changes=changes)
+    if cause.other_kind:
+        changes = subject.again(lambda spec: _named_by(spec, _TEMPLATE, _CLAIM, cause.template))
+        yield AsClaim(subject.label, cause.template, changes=changes)
+    yield from _copied(subject, ResourceClaimTemplate, cause.template, CopyTemplate)
 
 
 def _copied(
-    subject: WaitingPod, type_: type[ResourceClaim | ResourceClaimTemplate], name: str, code: SuggestionCode
+    subject: WaitingPod,
+    type_: type[ResourceClaim | ResourceClaimTemplate],
+    name: str,
+    kind: type[CopyClaim | CopyTemplate],
 ) -> Iterator[Suggestion]:
     for one in subject.snapshot.all(type_):
         if one.metadata.name == name and one.metadata.namespace != subject.namespace and not is_controlled(one):
             tree = manifest_of(one)
             tree["metadata"]["namespace"] = subject.namespace
-            yield Suggestion(code, old=one.metadata.namespace, new=name, changes=(created(tree),))
+            yield kind(name, one.metadata.namespace, changes=(created(tree),))
 
 
 def _rename(spec: Tree, field: str, old: str, new: str) -> None:
@@ -91,25 +124,25 @@ def _named_by(spec: Tree, old: str, new: str, name: str) -> None:
             entry[new] = entry.pop(old)
 
 
-def resource_unknown(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def resource_unknown(subject: WaitingPod, cause: NoSuchResource) -> Iterator[Suggestion]:
     """An extended resource that is alike."""
-    if not cause.meant:
+    if not cause.similar:
         return
 
     def rename(spec: Tree) -> None:
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
             for amounts in (container.get("resources", {}).get(kind, {}) for kind in ("requests", "limits")):
-                if cause.subject in amounts:
-                    amounts[cause.meant] = amounts.pop(cause.subject)
+                if cause.resource in amounts:
+                    amounts[cause.similar] = amounts.pop(cause.resource)
 
     changes = subject.again(rename)
-    yield Suggestion(SuggestionCode.USE_RESOURCE, subject.label, cause.subject, cause.meant, changes=changes)
+    yield UseResource(subject.label, cause.resource, cause.similar, changes=changes)
 
 
 # Groups
 
 
-def group_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def group_missing(subject: WaitingPod, cause: GroupMissing) -> Iterator[Suggestion]:
     """The group, as simple as it can be."""
     tree: Tree = {
         "apiVersion": PodGroup().apiVersion,
@@ -117,10 +150,10 @@ def group_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
         "metadata": {"name": cause.group, "namespace": subject.namespace},
         "spec": {"schedulingPolicy": {"basic": {}}},
     }
-    yield Suggestion(SuggestionCode.CREATE_GROUP, cause.group, changes=(created(tree),))
+    yield CreateGroup(cause.group, changes=(created(tree),))
 
 
-def group_claim_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def group_claim_missing(subject: WaitingPod, cause: GroupClaimMissing) -> Iterator[Suggestion]:
     """A claim of the group that is alike, or the only one that it has."""
     names = [entry.name for entry in subject.group.spec.resourceClaims] if subject.group is not None else []
     meant = alike(cause.claim, names) or (names[0] if len(names) == 1 else "")
@@ -129,60 +162,60 @@ def group_claim_missing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestio
 
     def rename(spec: Tree) -> None:
         for entry in spec.get("resourceClaims", ()):
-            if entry["name"] == cause.subject:
+            if entry["name"] == cause.entry:
                 entry["podGroupResourceClaim"] = meant
 
     changes = subject.again(rename)
-    yield Suggestion(SuggestionCode.GROUP_CLAIM, subject.label, cause.claim, meant, changes=changes)
+    yield UseGroupClaim(subject.label, cause.claim, meant, changes=changes)
 
 
-def gang_incomplete(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def gang_incomplete(subject: WaitingPod, cause: GangIncomplete) -> Iterator[Suggestion]:
     """More pods like this one, or a smaller gang."""
-    missing = cause.of - cause.found
+    missing = cause.min_count - cause.pods
     if not is_controlled(subject.pod):
         changes = []
         for number in range(1, missing + 1):
             tree = manifest_of(subject.pod)
             tree["metadata"]["name"] = f"{subject.name}-{number}"
             changes.append(created(tree))
-        yield Suggestion(SuggestionCode.MORE_MEMBERS, cause.group, number=missing, changes=tuple(changes))
+        yield MoreMembers(cause.group, missing, changes=tuple(changes))
 
 
 # Claims that cannot be made or used
 
 
-def pod_quota(subject: WaitingPod, cause: Cause, number: int) -> Iterator[Suggestion]:
+def pod_quota(subject: WaitingPod, cause: QuotaExceeded, number: int) -> Iterator[Suggestion]:
     """A quota that is large enough for so many more pods."""
-    found = subject.snapshot.get(ResourceQuota, cause.subject, subject.namespace)
+    found = subject.snapshot.get(ResourceQuota, cause.quota, subject.namespace)
     if found is not None:
         yield _raised(found, cause, [Quantity.parse(cause.wanted)] * number)
 
 
-def claim_quota(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def claim_quota(subject: WaitingPod, cause: QuotaExceeded) -> Iterator[Suggestion]:
     """A quota that is large enough for the claims of all pods that wait: they are made in no particular order."""
-    found = subject.snapshot.get(ResourceQuota, cause.subject, subject.namespace)
+    found = subject.snapshot.get(ResourceQuota, cause.quota, subject.namespace)
     if found is not None:
         known = {claim.metadata.uid for claim in subject.snapshot.all(ResourceClaim)}
-        unlimited = applied(subject.snapshot, [patched(found, {"spec": {"hard": {cause.request: None}}})])
+        unlimited = applied(subject.snapshot, [patched(found, {"spec": {"hard": {cause.resource: None}}})])
         claims = [one for one in unlimited.all(ResourceClaim) if one.metadata.namespace == subject.namespace]
         missing = [usage_of(BY_TYPE[ResourceClaim], one) for one in claims if one.metadata.uid not in known]
-        yield _raised(found, cause, [usage.get(cause.request, ZERO) for usage in missing])
+        yield _raised(found, cause, [usage.get(cause.resource, ZERO) for usage in missing])
 
 
-def _raised(quota: ResourceQuota, cause: Cause, more: Iterable[Quantity]) -> Suggestion:
+def _raised(quota: ResourceQuota, cause: QuotaExceeded, more: Iterable[Quantity]) -> RaiseQuota:
     needed = str(sum(more, Quantity.parse(cause.used)))
-    change = patched(quota, {"spec": {"hard": {cause.request: needed}}})
-    return Suggestion(SuggestionCode.RAISE_QUOTA, cause.subject, cause.request, needed, changes=(change,))
+    change = patched(quota, {"spec": {"hard": {cause.resource: needed}}})
+    return RaiseQuota(cause.quota, cause.resource, needed, changes=(change,))
 
 
-def claim_foreign(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def claim_foreign(subject: WaitingPod, cause: ForeignClaim) -> Iterator[Suggestion]:
     claim = subject.claim(cause.claim)
     if claim is not None:
         changes = (deleted(claim), *(subject.again(lambda spec: None) or (deleted(subject.pod),)))
-        yield Suggestion(SuggestionCode.MAKE_CLAIM_ANEW, cause.claim, new=subject.name, changes=changes)
+        yield MakeClaimAnew(cause.claim, changes=changes)
 
 
-def claim_deleting(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def claim_deleting(subject: WaitingPod, cause: ClaimDeleting) -> Iterator[Suggestion]:
     """The end of those who use the claim, and a new claim of the same name."""
     claim = subject.claim(cause.claim)
     if claim is None:
@@ -191,26 +224,30 @@ def claim_deleting(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     if users and not any(map(is_controlled, users)):
         changes = (*map(deleted, users), created(manifest_of(claim)))
         names = tuple(f"pod {pod.metadata.name}" for pod in users)
-        yield Suggestion(SuggestionCode.CLAIM_AGAIN, cause.claim, names=names, changes=changes)
+        yield ClaimAgain(cause.claim, names, changes=changes)
 
 
-def own_claim(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def own_claim(subject: WaitingPod, cause: ClaimFull | ClaimElsewhere | ClaimOutOfReach) -> Iterator[Suggestion]:
     """A claim of the pod's own, like the one that it cannot use."""
-    claim = subject.claim(cause.claim)
-    name = f"{subject.name}-{cause.claim}"
+    yield from _own(subject, cause.claim)
+
+
+def own_claims(subject: WaitingPod, cause: ClaimsApart) -> Iterator[Suggestion]:
+    """A claim of the pod's own in place of one of several that no node can reach together."""
+    for name in cause.claims:
+        yield from _own(subject, name)
+
+
+def _own(subject: WaitingPod, old: str) -> Iterator[Suggestion]:
+    claim = subject.claim(old)
+    name = f"{subject.name}-{old}"
     if claim is None or is_controlled(claim) or subject.claim(name) is not None:
         return
     tree = manifest_of(claim)
     tree["metadata"] = {"name": name, "namespace": subject.namespace}
-    pod = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, name))
+    pod = subject.again(lambda spec: _rename(spec, _CLAIM, old, name))
     changes = (created(tree), *pod) if pod else ()
-    yield Suggestion(SuggestionCode.OWN_CLAIM, subject.label, cause.claim, name, changes=changes)
-
-
-def own_claims(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """A claim of the pod's own in place of one of several that no node can reach together."""
-    for name in cause.names:
-        yield from own_claim(subject, replace(cause, claim=name))
+    yield OwnClaim(subject.label, old, name, changes=changes)
 
 
 def account(namespace: str, name: str) -> Suggestion:
@@ -220,4 +257,4 @@ def account(namespace: str, name: str) -> Suggestion:
         "kind": "ServiceAccount",
         "metadata": {"name": name, "namespace": namespace},
     }
-    return Suggestion(SuggestionCode.CREATE_ACCOUNT, name, changes=(created(tree),))
+    return CreateAccount(name, changes=(created(tree),))

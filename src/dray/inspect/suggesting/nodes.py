@@ -10,9 +10,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from dray.api.podclaims import holds_devices
-from dray.api.reasons.causes import Cause
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.claim_use import ClaimElsewhere
+from dray.api.reasons.causes.node_rules import (
+    AskLess,
+    LabelNode,
+    NodeRules,
+    NoHostPort,
+    NoNodeSelector,
+    NoPodAffinity,
+    RemoveNodeTaint,
+    SpreadLoosely,
+    TolerateNode,
+    Uncordon,
+)
+from dray.api.reasons.causes.on_node import MakePodAgain, NoNodeName
+from dray.api.reasons.causes.scheduling import NoScheduler, RemoveGates, SchedulingGated, UseScheduler
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
-from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.reasons.suggestions import Suggestion
 from dray.api.taints import taint_text
 from dray.api.types.core import Node, Pod
 from dray.api.wire import Tree, tree_of
@@ -29,9 +44,9 @@ _TOGETHER = 2  # pods that are ended for room
 _PODS = 6  # of a node that are looked at
 
 
-def node_rules(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def node_rules(subject: WaitingPod, cause: NodeRules | ClaimElsewhere) -> Iterator[Suggestion]:
     """What would make a node take the pod, of the nodes with its devices if it has some."""
-    verdicts = [v for v in subject.nodes if v.rules and (not cause.names or v.node in cause.names)]
+    verdicts = [v for v in subject.nodes if v.rules and (not cause.nodes or v.node in cause.nodes)]
     for verdict in sorted(verdicts, key=lambda v: len(v.rules))[:_NODES]:
         for reason in verdict.rules:
             yield from _for_reason(subject, verdict, reason)
@@ -44,7 +59,7 @@ def _for_reason(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -
     match reason.code:
         case NodeCode.UNSCHEDULABLE:
             change = patched(node, {"spec": {"unschedulable": None}})
-            yield Suggestion(SuggestionCode.UNCORDON, node=verdict.node, changes=(change,))
+            yield Uncordon(verdict.node, changes=(change,))
         case NodeCode.TAINT:
             yield from _taint(subject, node, reason)
         case NodeCode.NODE_AFFINITY:
@@ -60,7 +75,7 @@ def _for_reason(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -
         case NodeCode.POD_AFFINITY | NodeCode.POD_ANTI_AFFINITY:
             kind = "podAffinity" if reason.code is NodeCode.POD_AFFINITY else "podAntiAffinity"
             changes = subject.again(lambda spec: _without_required(spec, kind))
-            yield Suggestion(SuggestionCode.NO_POD_AFFINITY, subject.label, kind, changes=changes)
+            yield NoPodAffinity(subject.label, kind, changes=changes)
         case NodeCode.EXISTING_ANTI_AFFINITY:
             yield from _room(subject, node, 1)
         case NodeCode.SPREAD | NodeCode.SPREAD_LABEL:
@@ -77,10 +92,10 @@ def _taint(subject: WaitingPod, node: Node, reason: NodeReason) -> Iterator[Sugg
     tolerations = [*tree_of(subject.pod)["spec"].get("tolerations", ()), toleration(taint)]
     change = patched(subject.pod, {"spec": {"tolerations": tolerations}})
     name = node.metadata.name
-    yield Suggestion(SuggestionCode.TOLERATE_NODE, f"pod {subject.name}", names=(text,), node=name, changes=(change,))
+    yield TolerateNode(f"pod {subject.name}", text, name, changes=(change,))
     left = [t for t in tree_of(node)["spec"].get("taints", ()) if (t["key"], t["effect"]) != (taint.key, taint.effect)]
     change = patched(node, {"spec": {"taints": left or None}})
-    yield Suggestion(SuggestionCode.REMOVE_NODE_TAINT, names=(text,), node=name, changes=(change,))
+    yield RemoveNodeTaint(text, name, changes=(change,))
 
 
 def _affinity(subject: WaitingPod, node: Node) -> Iterator[Suggestion]:
@@ -90,14 +105,14 @@ def _affinity(subject: WaitingPod, node: Node) -> Iterator[Suggestion]:
     own = {key: value for key, value in lacking.items() if not key.startswith("kubernetes.io/")}
     if own and own == lacking:
         change = patched(node, {"metadata": {"labels": own}})
-        text = ", ".join(f"{key}={value}" for key, value in own.items())
-        yield Suggestion(SuggestionCode.LABEL_NODE, new=text, node=node.metadata.name, changes=(change,))
+        labels = tuple(f"{key}={value}" for key, value in own.items())
+        yield LabelNode(node.metadata.name, labels, changes=(change,))
     if lacking:
         changes = subject.again(lambda spec: _without_labels(spec, lacking))
         text = ", ".join(f"nodeSelector {key}={value}" for key, value in lacking.items())
-        yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.label, text, changes=changes)
+        yield NoNodeSelector(subject.label, text, changes=changes)
     changes = subject.again(lambda spec: _without_required(spec, "nodeAffinity"))
-    yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.label, "the required nodeAffinity", changes=changes)
+    yield NoNodeSelector(subject.label, "the required nodeAffinity", changes=changes)
 
 
 def _without_labels(spec: Tree, lacking: dict[str, str]) -> None:
@@ -116,8 +131,7 @@ def _ports(subject: WaitingPod) -> Iterator[Suggestion]:
             for port in container.get("ports", ()):
                 port.pop("hostPort", None)
 
-    text = ", ".join(map(str, ports))
-    yield Suggestion(SuggestionCode.NO_HOST_PORT, subject.label, text, changes=subject.again(change))
+    yield NoHostPort(subject.label, tuple(map(str, ports)), changes=subject.again(change))
 
 
 def _less(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
@@ -133,8 +147,7 @@ def _less(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iter
             if name in amounts:
                 amounts[name] = text
 
-    code = SuggestionCode.ASK_LESS
-    yield Suggestion(code, subject.label, name, text, node=verdict.node, changes=subject.again(change))
+    yield AskLess(subject.label, name, text, verdict.node, changes=subject.again(change))
 
 
 def _room(subject: WaitingPod, node: Node, most: int) -> Iterator[Suggestion]:
@@ -159,25 +172,25 @@ def _spread(subject: WaitingPod) -> Iterator[Suggestion]:
                 if constraint["topologyKey"] == key:
                     constraint["whenUnsatisfiable"] = "ScheduleAnyway"
 
-        yield Suggestion(SuggestionCode.SPREAD_LOOSELY, subject.label, key, changes=subject.again(change))
+        yield SpreadLoosely(subject.label, key, changes=subject.again(change))
 
 
 # What holds the pod itself
 
 
-def gated(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def gated(subject: WaitingPod, cause: SchedulingGated) -> Iterator[Suggestion]:
     change = patched(subject.pod, {"spec": {"schedulingGates": None}})
-    yield Suggestion(SuggestionCode.REMOVE_GATES, f"pod {subject.name}", names=cause.names, changes=(change,))
+    yield RemoveGates(f"pod {subject.name}", cause.gates, changes=(change,))
 
 
-def no_scheduler(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def no_scheduler(subject: WaitingPod, cause: NoScheduler) -> Iterator[Suggestion]:
     """A scheduler that is known to run, since it has looked at other pods."""
-    if cause.subject == DEFAULT_SCHEDULER:
+    if cause.scheduler == DEFAULT_SCHEDULER:
         return
     running = {pod.spec.schedulerName for pod in subject.snapshot.all(Pod) if _was_tried(pod)}
-    for name in sorted(running - {cause.subject}, key=lambda name: (name != DEFAULT_SCHEDULER, name)):
+    for name in sorted(running - {cause.scheduler}, key=lambda name: (name != DEFAULT_SCHEDULER, name)):
         changes = subject.again(partial(_with_scheduler, name=name))
-        yield Suggestion(SuggestionCode.USE_SCHEDULER, subject.label, cause.subject, name, changes=changes)
+        yield UseScheduler(subject.label, cause.scheduler, name, changes=changes)
 
 
 def _with_scheduler(spec: Tree, name: str) -> None:
@@ -190,10 +203,10 @@ def _was_tried(pod: Pod) -> bool:
 
 def by_scheduler(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The pod without a node that somebody wrote into it."""
-    yield Suggestion(SuggestionCode.NO_NODE_NAME, subject.label, changes=subject.again(lambda spec: None))
+    yield NoNodeName(subject.label, changes=subject.again(lambda spec: None))
 
 
 def pod_again(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
     """The pod made again, away from a node that is gone."""
     changes = tuple(replace(change, force=True) for change in subject.again(lambda spec: None))
-    yield Suggestion(SuggestionCode.POD_AGAIN, subject.label, changes=changes)
+    yield MakePodAgain(subject.label, changes=changes)

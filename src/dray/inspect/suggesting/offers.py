@@ -8,10 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
-from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.causes.amounts import CapacityExhausted, CapacityTooLarge, CountersExhausted
+from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.claim_missing import ClaimMissing, TemplateMissing
+from dray.api.reasons.causes.claim_use import (
+    ClaimDeleting,
+    ClaimElsewhere,
+    ClaimFull,
+    ClaimOutOfReach,
+    ClaimsApart,
+    ForeignClaim,
+)
+from dray.api.reasons.causes.class_missing import ClassMissing
+from dray.api.reasons.causes.conflicts import NoCombination, RequestsConflict
+from dray.api.reasons.causes.constraints import ConstraintAttribute, ConstraintOfAll, ConstraintUnmet
+from dray.api.reasons.causes.extended_resource import NoSuchResource
+from dray.api.reasons.causes.node_rules import NodeRules
+from dray.api.reasons.causes.not_created import QuotaExceeded
+from dray.api.reasons.causes.on_node import ClaimNotAllocated, NodeDead, NodeMissing
+from dray.api.reasons.causes.pod_groups import GangIncomplete, GroupClaimMissing, GroupMissing
+from dray.api.reasons.causes.pools import IncompletePool, InvalidPool
+from dray.api.reasons.causes.scheduling import NoScheduler, SchedulingGated
+from dray.api.reasons.causes.selectors import ClassMatchesNothing, NoMatch, SelectorFails, UnknownAttribute
+from dray.api.reasons.causes.tainted import DevicesTainted
+from dray.api.reasons.causes.taken import AllTaken, Fragmented, NotAllFree
+from dray.api.reasons.causes.too_few import TooFewDevices, TooManyDevices
 from dray.api.reasons.nodes import NodeVerdict
-from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.reasons.suggestions import Suggestion
 from dray.api.types.core import Pod
 from dray.cel import Interrupted
 from dray.inspect.changes import applied
@@ -26,55 +51,55 @@ _TRIALS = 12  # changes that are tried of what one module offers
 _LOOKED_AT = 100  # changes that it may offer
 _NEEDED = frozenset(CLUSTER_WIDE)  # a user who may not read all of it knows too little for a trial
 
-Offer = Callable[[WaitingPod, Cause], Iterator[Suggestion]]
+Offer = Callable[[WaitingPod, Any], Iterator[Suggestion]]
 
-OFFERS: Mapping[CauseCode, Sequence[Offer]] = {
-    CauseCode.CLAIM_MISSING: (names.claim_missing,),
-    CauseCode.TEMPLATE_MISSING: (names.template_missing,),
-    CauseCode.CLASS_MISSING: (names.class_missing,),
-    CauseCode.GROUP_MISSING: (names.group_missing,),
-    CauseCode.GROUP_CLAIM_MISSING: (names.group_claim_missing,),
-    CauseCode.RESOURCE_UNKNOWN: (names.resource_unknown,),
-    CauseCode.QUOTA: (names.claim_quota,),
-    CauseCode.CLAIM_DELETING: (names.claim_deleting,),
-    CauseCode.CLAIM_FULL: (names.own_claim,),
-    CauseCode.CLAIM_FOREIGN: (names.claim_foreign,),
-    CauseCode.CLAIM_ELSEWHERE: (nodes.node_rules, names.own_claim),
-    CauseCode.CLAIM_OUT_OF_REACH: (names.own_claim,),
-    CauseCode.CLAIMS_APART: (names.own_claims,),
-    CauseCode.SELECTOR_FAILS: (requests.selector_fails,),
-    CauseCode.ATTRIBUTE_UNKNOWN: (requests.selector,),
-    CauseCode.NO_MATCH: (requests.selector,),
-    CauseCode.CLASS_MATCHES_NOTHING: (requests.class_matches_nothing,),
-    CauseCode.TOO_FEW_DEVICES: (requests.fewer, devices.more),
-    CauseCode.ALL_TAKEN: (
+OFFERS: Mapping[type[Cause], Sequence[Offer]] = {
+    ClaimMissing: (names.claim_missing,),
+    TemplateMissing: (names.template_missing,),
+    ClassMissing: (names.class_missing,),
+    GroupMissing: (names.group_missing,),
+    GroupClaimMissing: (names.group_claim_missing,),
+    NoSuchResource: (names.resource_unknown,),
+    QuotaExceeded: (names.claim_quota,),
+    ClaimDeleting: (names.claim_deleting,),
+    ClaimFull: (names.own_claim,),
+    ForeignClaim: (names.claim_foreign,),
+    ClaimElsewhere: (nodes.node_rules, names.own_claim),
+    ClaimOutOfReach: (names.own_claim,),
+    ClaimsApart: (names.own_claims,),
+    SelectorFails: (requests.selector_fails,),
+    UnknownAttribute: (requests.selector,),
+    NoMatch: (requests.selector,),
+    ClassMatchesNothing: (requests.class_matches_nothing,),
+    TooFewDevices: (requests.fewer, devices.more),
+    NotAllFree: (devices.more, devices.end_pods, requests.not_all),
+    AllTaken: (
         devices.more,
         devices.end_pods,
-        requests.not_all,
         requests.fewer,
         requests.tolerate,
         devices.untaint,
     ),
-    CauseCode.FRAGMENTED: (devices.more, devices.end_pods, requests.fewer),
-    CauseCode.CAPACITY_TOO_LARGE: (requests.less_capacity,),
-    CauseCode.CAPACITY_EXHAUSTED: (requests.less_capacity, devices.end_pods, devices.more),
-    CauseCode.COUNTERS_EXHAUSTED: (devices.end_pods,),
-    CauseCode.TAINTED: (requests.tolerate, devices.untaint),
-    CauseCode.POOL_INCOMPLETE: (devices.pool_again,),
-    CauseCode.POOL_INVALID: (devices.pool_again,),
-    CauseCode.CONSTRAINT: (devices.more, requests.constraint),
-    CauseCode.CONSTRAINT_ATTRIBUTE: (requests.constraint,),
-    CauseCode.CONSTRAINT_ALL: (requests.constraint,),
-    CauseCode.CONFLICT: (requests.other_pod, devices.end_pods),
-    CauseCode.NO_COMBINATION: (requests.other_pod, devices.end_pods),
-    CauseCode.TOO_MANY_DEVICES: (requests.too_many,),
-    CauseCode.NODE_RULES: (nodes.node_rules,),
-    CauseCode.SCHEDULING_GATED: (nodes.gated,),
-    CauseCode.GANG_INCOMPLETE: (names.gang_incomplete,),
-    CauseCode.NO_SCHEDULER: (nodes.no_scheduler,),
-    CauseCode.CLAIM_NOT_ALLOCATED: (nodes.by_scheduler,),
-    CauseCode.NODE_MISSING: (nodes.pod_again,),
-    CauseCode.NODE_DEAD: (nodes.pod_again,),
+    Fragmented: (devices.more, devices.end_pods, requests.fewer),
+    CapacityTooLarge: (requests.less_capacity,),
+    CapacityExhausted: (requests.less_capacity, devices.end_pods, devices.more),
+    CountersExhausted: (devices.end_pods,),
+    DevicesTainted: (requests.tolerate, devices.untaint),
+    IncompletePool: (devices.pool_again,),
+    InvalidPool: (devices.pool_again,),
+    ConstraintUnmet: (devices.more, requests.constraint),
+    ConstraintAttribute: (requests.constraint,),
+    ConstraintOfAll: (requests.constraint,),
+    RequestsConflict: (requests.other_pod, devices.end_pods),
+    NoCombination: (requests.other_pod, devices.end_pods),
+    TooManyDevices: (requests.too_many,),
+    NodeRules: (nodes.node_rules,),
+    SchedulingGated: (nodes.gated,),
+    GangIncomplete: (names.gang_incomplete,),
+    NoScheduler: (nodes.no_scheduler,),
+    ClaimNotAllocated: (nodes.by_scheduler,),
+    NodeMissing: (nodes.pod_again,),
+    NodeDead: (nodes.pod_again,),
 }
 
 
@@ -85,10 +110,10 @@ def suggestions(
     if snapshot.unreadable & _NEEDED or snapshot.hides_use:
         return ()
     subject = WaitingPod(snapshot, pod, verdicts, allowance.cluster)
-    found: dict[SuggestionCode, Suggestion] = {}
+    found: dict[type[Suggestion], Suggestion] = {}
     try:
         for one in causes_in(cause):
-            for offer in OFFERS.get(one.code, ()):
+            for offer in OFFERS.get(type(one), ()):
                 _try(subject, islice(offer(subject, one), _LOOKED_AT), found, allowance)
     except Interrupted:
         pass
@@ -98,7 +123,7 @@ def suggestions(
 def _try(
     subject: WaitingPod,
     offers: Iterable[Suggestion],
-    found: dict[SuggestionCode, Suggestion],
+    found: dict[type[Suggestion], Suggestion],
     allowance: Allowance,
 ) -> None:
     """Keep the first of each kind that helps; what is of a known kind is not tried."""
@@ -106,10 +131,10 @@ def _try(
     for offer in offers:
         if len(found) == MOST or trials == _TRIALS or _is_over(allowance):
             return
-        if offer.changes and offer.code not in found:
+        if offer.changes and type(offer) not in found:
             trials += 1
             if helps(subject, offer, allowance):
-                found[offer.code] = offer
+                found[type(offer)] = offer
 
 
 def helps(subject: WaitingPod, offer: Suggestion, allowance: Allowance) -> bool:

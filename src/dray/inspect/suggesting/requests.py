@@ -7,8 +7,31 @@ from functools import partial
 
 from dray.api.reasons.cause_wording import asked as in_words_of
 from dray.api.reasons.cause_wording import place
-from dray.api.reasons.causes import Cause, RequestedDevices, SelectorCode
-from dray.api.reasons.suggestions import SuggestedChange, Suggestion, SuggestionCode
+from dray.api.reasons.causes.amounts import AmountCause, LessCapacity
+from dray.api.reasons.causes.base import RequestCause
+from dray.api.reasons.causes.conflicts import LeaveClaim, NoCombination, RequestsConflict
+from dray.api.reasons.causes.constraints import (
+    ConstraintAttribute,
+    ConstraintOfAll,
+    ConstraintUnmet,
+    NoConstraint,
+    RenameInConstraint,
+)
+from dray.api.reasons.causes.selectors import (
+    ChangeClassSelector,
+    ClassMatchesNothing,
+    GuardSelector,
+    OtherValue,
+    RenameInSelector,
+    SelectorCause,
+    SelectorFails,
+)
+from dray.api.reasons.causes.tainted import TolerateDevice
+from dray.api.reasons.causes.taken import NotAll, NotAllFree
+from dray.api.reasons.causes.too_few import FewerDevices, TooManyDevices
+from dray.api.reasons.requested import RequestedDevices
+from dray.api.reasons.selector_faults import SelectorCode
+from dray.api.reasons.suggestions import SuggestedChange, Suggestion
 from dray.api.taints import taint_text
 from dray.api.types.core import Taint
 from dray.api.types.resource import DeviceTaint
@@ -24,29 +47,29 @@ from dray.inspect.suggesting.subject import WaitingPod
 # Selectors
 
 
-def selector(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def selector(subject: WaitingPod, cause: SelectorCause) -> Iterator[Suggestion]:
     """Another name or another value in the selector that matches nothing."""
     ask = subject.ask(cause.asked)
-    if ask is None or cause.asked is None or cause.selector is None:
+    if ask is None:
         return
-    number = int(cause.limit)
+    number = cause.selector
     old = ask.selectors[number]
     where = in_words_of(cause.asked)
-    fault = cause.selector
+    fault = cause.fault
     if fault.code is SelectorCode.NAME_MISSING:
         if fault.place is not None and fault.meant is not None:
             text = renamed(old, fault.place, fault.meant)
             told = place(fault.meant, fault.place)
             changes = _with_selector(subject, cause.asked, old, text)
-            yield Suggestion(SuggestionCode.SELECTOR_NAME, where, fault.place.name, told, changes=changes)
+            yield RenameInSelector(where, fault.place.name, told, changes=changes)
         return
     for text in redriven(old, _drivers(subject)):
         changes = _with_selector(subject, cause.asked, old, text)
-        yield Suggestion(SuggestionCode.SELECTOR_VALUE, where, in_words(old), in_words(text), changes=changes)
+        yield OtherValue(where, in_words(old), in_words(text), changes=changes)
     census = DeviceCensus(ask, subject.hardware, subject.snapshot.taken)
     for text, before, after in revalued(old, census.after(number)):
         changes = _with_selector(subject, cause.asked, old, text)
-        yield Suggestion(SuggestionCode.SELECTOR_VALUE, where, in_words(before), in_words(after), changes=changes)
+        yield OtherValue(where, in_words(before), in_words(after), changes=changes)
 
 
 def _with_selector(subject: WaitingPod, asked: RequestedDevices, old: str, new: str) -> tuple[SuggestedChange, ...]:
@@ -61,26 +84,29 @@ def _put_selector(tree: Tree, old: str, new: str) -> None:
             one["cel"]["expression"] = new
 
 
-def selector_fails(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def selector_fails(subject: WaitingPod, cause: SelectorFails) -> Iterator[Suggestion]:
     """The right name in the selector that fails, or a guard around it, in the claim or in the class."""
     asks = [ask for claim in subject.pending() for ask in subject.asks(claim)]
     for ask in asks:
         for old in ask.selectors:
-            for code, told, text in _mended(subject, old):
+            for kind, told, text in _mended(subject, old):
                 changes = _with_selector(subject, ask.asked(0), old, text)
-                yield Suggestion(code, in_words_of(ask.asked(0)), *told, changes=changes)
+                yield kind(in_words_of(ask.asked(0)), *told, changes=changes)
         yield from _class_mended(subject, ask.class_name)
 
 
-def _mended(subject: WaitingPod, old: str) -> Iterator[tuple[SuggestionCode, tuple[str, str], str]]:
+Mended = tuple[type[RenameInSelector | GuardSelector], tuple[str, str], str]
+
+
+def _mended(subject: WaitingPod, old: str) -> Iterator[Mended]:
     fault = missing_name(old, subject.hardware)
     if fault is not None and fault.place is not None and fault.meant is not None:
         told = fault.place.name, place(fault.meant, fault.place)
-        yield SuggestionCode.SELECTOR_NAME, told, renamed(old, fault.place, fault.meant)
+        yield RenameInSelector, told, renamed(old, fault.place, fault.meant)
     for access in accesses(old):
         if not access.guarded:
             text = guarded(old, access.place)
-            yield SuggestionCode.SELECTOR_GUARD, (in_words(old), text), text
+            yield GuardSelector, (in_words(old), text), text
 
 
 def _class_mended(subject: WaitingPod, name: str) -> Iterator[Suggestion]:
@@ -90,36 +116,36 @@ def _class_mended(subject: WaitingPod, name: str) -> Iterator[Suggestion]:
             yield _class_selector(subject, name, old, text)
 
 
-def class_matches_nothing(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def class_matches_nothing(subject: WaitingPod, cause: ClassMatchesNothing) -> Iterator[Suggestion]:
     """Another name of a driver, an attribute or a value in the class."""
-    class_ = subject.snapshot.classes.get(cause.subject)
+    class_ = subject.snapshot.classes.get(cause.asked.device_class)
     drivers = _drivers(subject)
     for old in expressions(class_.spec.selectors) if class_ is not None else ():
         texts = [*redriven(old, drivers), *(text for _, _, text in _mended(subject, old))]
         texts += [text for text, _, _ in revalued(old, subject.hardware.usable)]
         for text in texts:
-            yield _class_selector(subject, cause.subject, old, text)
+            yield _class_selector(subject, cause.asked.device_class, old, text)
 
 
 def _drivers(subject: WaitingPod) -> list[str]:
     return sorted({one.id.driver for one in subject.hardware.usable})
 
 
-def _class_selector(subject: WaitingPod, name: str, old: str, new: str) -> Suggestion:
+def _class_selector(subject: WaitingPod, name: str, old: str, new: str) -> ChangeClassSelector:
     class_ = subject.snapshot.classes[name]
     spec = tree_of(class_)["spec"]
     _put_selector(spec, old, new)
     change = patched(class_, {"spec": {"selectors": spec["selectors"]}})
-    return Suggestion(SuggestionCode.CLASS_SELECTOR, name, old, new, changes=(change,) if old != new else ())
+    return ChangeClassSelector(name, old, new, changes=(change,) if old != new else ())
 
 
 # Numbers
 
 
-def fewer(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def fewer(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
     """As many devices as one node can give."""
     asked = cause.asked
-    if asked is None or cause.every or subject.ask(asked) is None:
+    if subject.ask(asked) is None:
         return
     best = max((v.devices.most_for(asked.claim, asked.request) for v in subject.nodes if v.devices), default=0)
     yield from _asking_for(subject, asked, min(best, asked.needed - 1))
@@ -128,9 +154,7 @@ def fewer(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 def _asking_for(subject: WaitingPod, asked: RequestedDevices, number: int) -> Iterator[Suggestion]:
     if number > 0:
         changes = _exactly(subject, asked, number)
-        where = in_words_of(asked)
-        code = SuggestionCode.FEWER_DEVICES
-        yield Suggestion(code, where, str(asked.needed), str(number), changes=changes)
+        yield FewerDevices(in_words_of(asked), asked.needed, number, changes=changes)
 
 
 def _exactly(subject: WaitingPod, asked: RequestedDevices, number: int) -> tuple[SuggestedChange, ...]:
@@ -140,14 +164,14 @@ def _exactly(subject: WaitingPod, asked: RequestedDevices, number: int) -> tuple
     return subject.request_again(asked, change)
 
 
-def not_all(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def not_all(subject: WaitingPod, cause: NotAllFree) -> Iterator[Suggestion]:
     """Those that are free instead of all devices of a node."""
-    if cause.asked is not None and cause.every and cause.found:
-        changes = _exactly(subject, cause.asked, cause.found)
-        yield Suggestion(SuggestionCode.NOT_ALL, in_words_of(cause.asked), new=str(cause.found), changes=changes)
+    if cause.free:
+        changes = _exactly(subject, cause.asked, cause.free)
+        yield NotAll(in_words_of(cause.asked), cause.free, changes=changes)
 
 
-def too_many(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def too_many(subject: WaitingPod, cause: TooManyDevices) -> Iterator[Suggestion]:
     """As many devices as a claim may have, taken from its largest request."""
     claim = subject.claim(cause.claim)
     asks = subject.asks(claim) if claim is not None else []
@@ -158,11 +182,11 @@ def too_many(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
         yield from _asking_for(subject, largest.asked(largest.spec.count), largest.spec.count - over)
 
 
-def less_capacity(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def less_capacity(subject: WaitingPod, cause: AmountCause) -> Iterator[Suggestion]:
     """As much of a capacity as the nearest device can give."""
     asked = cause.asked
     amounts = [amount for amount in cause.lacking if not amount.counter_set]
-    if asked is None or not amounts or len(amounts) != len(cause.lacking):
+    if not amounts or len(amounts) != len(cause.lacking):
         return
 
     def change(request: Tree) -> None:
@@ -170,30 +194,30 @@ def less_capacity(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
             request.setdefault("capacity", {}).setdefault("requests", {})[amount.name] = amount.left
 
     changes = subject.request_again(asked, change)
-    old, new = (", ".join(getattr(amount, field) for amount in amounts) for field in ("name", "left"))
-    yield Suggestion(SuggestionCode.LESS_CAPACITY, in_words_of(asked), old, new, changes=changes)
+    names, left = tuple(one.name for one in amounts), tuple(one.left for one in amounts)
+    yield LessCapacity(in_words_of(asked), names, left, changes=changes)
 
 
 # Tolerations
 
 
-def tolerate(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def tolerate(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
     """Tolerations for the taints that keep the request away: for each alone, then for all."""
     ask, asked = subject.ask(cause.asked), cause.asked
     taints = DeviceCensus(ask, subject.hardware, subject.snapshot.taken).taints() if ask is not None else []
-    if asked is None or not taints:
+    if not taints:
         return
     for some in ([[taint] for taint in taints] if len(taints) > 1 else []) + [taints]:
         yield _tolerating(subject, asked, some)
 
 
-def _tolerating(subject: WaitingPod, asked: RequestedDevices, taints: list[DeviceTaint]) -> Suggestion:
+def _tolerating(subject: WaitingPod, asked: RequestedDevices, taints: list[DeviceTaint]) -> TolerateDevice:
     def change(request: Tree) -> None:
         request["tolerations"] = [*request.get("tolerations", ()), *map(toleration, taints)]
 
     changes = subject.request_again(asked, change)
     names = tuple(map(taint_text, taints))
-    return Suggestion(SuggestionCode.TOLERATE_DEVICE, in_words_of(asked), names=names, changes=changes)
+    return TolerateDevice(in_words_of(asked), names, changes=changes)
 
 
 def toleration(taint: DeviceTaint | Taint) -> Tree:
@@ -205,25 +229,29 @@ def toleration(taint: DeviceTaint | Taint) -> Tree:
 # Constraints
 
 
-def constraint(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def constraint(
+    subject: WaitingPod, cause: ConstraintUnmet | ConstraintAttribute | ConstraintOfAll
+) -> Iterator[Suggestion]:
     """The right attribute, or no constraint on it."""
-    attribute = cause.subject
-    if cause.meant:
+    attribute = "" if isinstance(cause, ConstraintOfAll) else cause.attribute
+    similar = cause.similar if isinstance(cause, ConstraintAttribute) else ""
+    where = f"claim {cause.claim}"
+    if similar:
 
         def rename(spec: Tree) -> None:
             for one in spec["devices"].get("constraints", ()):
                 for kind in ("matchAttribute", "distinctAttribute"):
                     if one.get(kind) == attribute:
-                        one[kind] = cause.meant
+                        one[kind] = similar
 
         changes = subject.claim_again(cause.claim, rename)
-        yield Suggestion(SuggestionCode.CONSTRAINT_NAME, cause.claim, attribute, cause.meant, changes=changes)
+        yield RenameInConstraint(where, attribute, similar, changes=changes)
     claim = subject.claim(cause.claim)
     for one in claim.spec.devices.constraints if claim is not None else ():
         name = one.matchAttribute or one.distinctAttribute or ""
         if name == attribute or not attribute:
             changes = subject.claim_again(cause.claim, partial(_without, attribute=name))
-            yield Suggestion(SuggestionCode.NO_CONSTRAINT, cause.claim, name, changes=changes)
+            yield NoConstraint(where, name, changes=changes)
 
 
 def _without(spec: Tree, attribute: str) -> None:
@@ -235,13 +263,15 @@ def _without(spec: Tree, attribute: str) -> None:
     spec["devices"]["constraints"] = kept
 
 
-def other_pod(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
+def other_pod(subject: WaitingPod, cause: RequestsConflict | NoCombination) -> Iterator[Suggestion]:
     """One of several claims that compete left to another pod."""
-    if not cause.claim:
+    if not cause.spare_claim:
         return
 
     def leave_out(spec: Tree) -> None:
-        left = [entry for entry in spec.get("resourceClaims", ()) if entry.get("resourceClaimName") == cause.claim]
+        left = [
+            entry for entry in spec.get("resourceClaims", ()) if entry.get("resourceClaimName") == cause.spare_claim
+        ]
         names = {entry["name"] for entry in left}
         spec["resourceClaims"] = [entry for entry in spec.get("resourceClaims", ()) if entry["name"] not in names]
         for container in spec["containers"]:
@@ -249,4 +279,4 @@ def other_pod(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
             if used:
                 container["resources"]["claims"] = [one for one in used if one["name"] not in names]
 
-    yield Suggestion(SuggestionCode.SPLIT, subject.label, cause.claim, changes=subject.again(leave_out))
+    yield LeaveClaim(subject.label, cause.spare_claim, changes=subject.again(leave_out))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from dray.api.reasons.causes import Place
+from dray.api.reasons.selector_faults import Place
 from dray.cel.lexer import tokenize
 from dray.inspect.expressions import accesses, conjuncts
 from dray.inspect.hardware import Published, alike

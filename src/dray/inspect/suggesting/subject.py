@@ -13,8 +13,10 @@ from typing import Any
 from dray.allocator.budget import StepMeter
 from dray.api import podclaims
 from dray.api.extended_resources import IN_MEMORY, ExtendedResources, needs_of, special_claim
-from dray.api.reasons.causes import Cause, RequestedDevices
+from dray.api.reasons.causes.base import Cause, RequestCause
+from dray.api.reasons.causes.conflicts import AlternativesShort
 from dray.api.reasons.nodes import NodeVerdict
+from dray.api.reasons.requested import RequestedDevices
 from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
@@ -133,8 +135,11 @@ def requests_in(spec: Tree, name: str) -> Iterator[dict[str, Any]]:
 
 def causes_in(cause: Cause) -> Iterator[Cause]:
     """A cause, or those of its alternatives, the one with the fewest devices first: it needs the smallest change."""
-    yield from sorted(cause.alternatives, key=_needed) or (cause,)
+    if isinstance(cause, AlternativesShort):
+        yield from sorted((one.cause for one in cause.alternatives), key=_needed)
+    else:
+        yield cause
 
 
 def _needed(cause: Cause) -> int:
-    return cause.asked.needed if cause.asked is not None else 0
+    return cause.asked.needed if isinstance(cause, RequestCause) else 0
