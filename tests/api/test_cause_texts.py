@@ -9,10 +9,12 @@ import pytest
 from dray.api.reasons.cause_texts import CAUSE_TEXTS, CausePhrase
 from dray.api.reasons.causes import CAUSES, SUGGESTIONS, texts_of
 from dray.api.reasons.causes.base import Cause
+from dray.api.reasons.causes.taken import AllTaken
 from dray.api.reasons.claims import ClaimCode
 from dray.api.reasons.described import description_of
 from dray.api.reasons.devices import AmountLimit, InputCode, PoolCode, PoolState, StepCode, TimeoutCode
 from dray.api.reasons.nodes import NodeCode
+from dray.api.reasons.requested import RequestedDevices
 from dray.api.reasons.selector_faults import SelectorCode
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.reasons.wording import TEXTS, Phrase
@@ -53,3 +55,13 @@ def test_templates_are_for_one_line(kind: type[Cause] | type[Suggestion]) -> Non
     for text in texts_of(kind).values():
         assert [*Formatter().parse(text)]
         assert "\n" not in text
+
+
+@pytest.mark.wording
+def test_devices_are_taken_free_or_tainted() -> None:
+    asked = RequestedDevices("c", "r", "gpu", 4)
+    found = AllTaken(asked, matching=8, taken=5, tainted=2, taints=("t:NoSchedule",), taint_rules=("fan",))
+    assert found.text == (
+        "request r of claim c needs 4 devices, and 5 of 8 that match are taken, 1 free, "
+        "2 tainted: t:NoSchedule, by DeviceTaintRule fan"
+    )
