@@ -70,10 +70,10 @@ class Etcd:
 
         wait_until(healthy)
 
-    def control(self, *arguments: str) -> None:
-        """Run etcdctl."""
+    def control(self, *arguments: str) -> str:
+        """Run etcdctl; returns what it printed."""
         command = [ETCD.with_name("etcdctl"), f"--endpoints=http://{self.endpoint}", *arguments]
-        subprocess.run(command, check=True, capture_output=True)
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def kill(self) -> None:
         if self._process is not None:

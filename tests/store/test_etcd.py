@@ -26,6 +26,7 @@ from dray.store import (
     RevisionExpired,
     StoreError,
     Unavailable,
+    etcd_client,
     open_log,
 )
 from dray.store import etcd_pb2 as pb
@@ -33,7 +34,7 @@ from dray.store.etcd_client import PUT, TXN, EtcdClient
 from dray.store.etcd_revisions import LAST, with_position, without_position
 from dray.store.log import Batch
 from tests.store.etcd_process import Etcd
-from tests.waiting import SECONDS, eventually
+from tests.waiting import SECONDS, eventually, within
 
 OpenCache = Callable[..., Awaitable[Cache]]
 
@@ -506,6 +507,36 @@ async def test_tls_with_client_certificates(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="cannot read"):
             await EtcdLog.open([server.endpoint], tls=EtcdTls(tmp_path / "missing.pem"))
     finally:
+        server.kill()
+
+
+async def test_certificates_that_are_replaced_are_used(
+    tmp_path: Path, open_cache: OpenCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All certificates are replaced by those of another authority, and etcd starts again: nobody trusts the old ones."""
+    monkeypatch.setattr(etcd_client, "_LOOK_SECONDS", 0.0)
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("server")
+    own_cert, own_key = authority.issue("client")
+    options = (f"--cert-file={cert}", f"--key-file={key}", f"--trusted-ca-file={authority.file}", "--client-cert-auth")
+    server = Etcd(tmp_path, *options)
+    server.start()
+    log = await EtcdLog.open([server.endpoint], tls=EtcdTls(authority.file, own_cert, own_key), patience=60)
+    cache = await open_cache(log)
+    try:
+        await cache.commit([Op("pods/a", b"1")])
+        server.kill()
+        other = Authority(tmp_path)
+        other.issue("server")
+        other.issue("client")
+        server.start()
+        await within(cache.commit([Op("pods/b", b"1")]))
+        assert sorted(version.key for version in cache.list("pods/").versions) == ["pods/a", "pods/b"]
+        own_key.write_text("half written")
+        await cache.commit([Op("pods/c", b"1")])  # what is in use goes on
+    finally:
+        await cache.close()
+        await log.close()
         server.kill()
 
 

@@ -24,6 +24,7 @@ from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.guards import assemble
 from dray.apiserver.served import served_versions
 from dray.apiserver.steps import RequestResolver
+from dray.apiserver.store_health import StoreHealth
 from dray.apiserver.streaming.serving import PodStreams
 from dray.apiserver.watchdog import Watchdog
 from dray.apiserver.wire.documents import Documents
@@ -95,22 +96,18 @@ class Running:
             settings.gates, settings.runtime_config, gates_enable_apis=settings.gates_enable_apis
         )
         self._watchdog = Watchdog()
-        metrics = Metrics(cache, self._watchdog)
+        self._health = StoreHealth(cache, settings.limits.ready_seconds)
+        metrics = Metrics(cache, self._watchdog, self._health)
+        self._documents = Documents(
+            self.served, self.definitions, metrics, self._health, guards.authorizer, settings.address
+        )
         self.http = HttpApi(
             self.api,
             Routes(
                 ((resource, version) for resource, versions in self.served.items() for version in versions),
                 self.definitions,
             ),
-            Documents(
-                cache,
-                self.served,
-                self.definitions,
-                metrics,
-                guards.authorizer,
-                settings.address,
-                settings.limits.ready_seconds,
-            ),
+            self._documents,
             metrics,
             guards.authenticator if settings.authenticate else None,
             settings.limits,
@@ -130,12 +127,17 @@ class Running:
             await bootstrap(running.api.storage, running.root_ca, settings.address)
             running.definitions.start()
             running.establishing.start()
+            running._health.start()
         except BaseException:
             if running is not None:
                 running._watchdog.stop()
             await log.close()
             raise
         return running
+
+    def announce_end(self) -> None:
+        """Fail /readyz from now on, so that load balancers send requests elsewhere; requests are still answered."""
+        self._documents.is_stopping = True
 
     def drain(self) -> None:
         """End all watches and logs, so that their connections close; requests under way are still answered."""
@@ -144,6 +146,7 @@ class Running:
 
     async def close(self) -> None:
         self._watchdog.stop()
+        await self._health.close()
         await self.establishing.close()
         await self.definitions.close()
         await self._logs.aclose()

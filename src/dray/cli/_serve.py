@@ -92,6 +92,13 @@ def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> 
         help="directory of another API server of this cluster, whose authority, admin token and service account key are "
         "copied to --dir at the first start",
     )
+    parser.add_argument(
+        "--shutdown-delay",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="seconds between a signal to end, from which on /readyz fails, and the end of watches and requests (%(default)g)",
+    )
     parser.add_argument("--insecure", action="store_true", help="no TLS and no users; for tests on this machine only")
 
 
@@ -160,7 +167,7 @@ async def _serve_on(
         state = "" if args.store == "memory" else str(args.dir.resolve()) if args.store == "sqlite" else args.store
         with _clusters.ClusterDirectory(args.dir).recorded(url, _banner.runs(args), state):
             ready(running, keys, url, took_over)
-            return await _until_stopped(stopping, tasks)
+            return await _until_stopped(_announced(stopping, running, args.shutdown_delay), tasks)
     finally:
         running.drain()
         await server.stop()
@@ -168,9 +175,16 @@ async def _serve_on(
         _take_leave(args.dir)
 
 
-async def _until_stopped(stopping: asyncio.Event, tasks: list[asyncio.Task[None]]) -> int:
+async def _announced(stopping: asyncio.Event, running: Running, delay: float) -> None:
+    """Wait for a signal, then until load balancers had time to notice that the server is not ready any more."""
+    await stopping.wait()
+    running.announce_end()
+    await asyncio.sleep(delay)
+
+
+async def _until_stopped(stopped: Coroutine[Any, Any, None], tasks: list[asyncio.Task[None]]) -> int:
     """Wait for a signal or for a part that ends, then end the parts."""
-    signalled = asyncio.create_task(stopping.wait())
+    signalled = asyncio.create_task(stopped)
     done, _ = await asyncio.wait([signalled, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in (signalled, *tasks):
         task.cancel()

@@ -19,6 +19,7 @@ from dray.store.errors import Closed, Compacted, RevisionConflict, RevisionExpir
 from dray.store.history import Retention, VersionHistory, of_prefix
 from dray.store.keys import SortedKeys
 from dray.store.log import FORGOTTEN_AT_ONCE, Batch, Decode, KeyVersion, LocalLog, Log, Op, RangePage
+from dray.store.measures import StoreMeasures, count
 from dray.store.watch import Deliver, Fanout, Lost, StoreEvent, Subscription, Watch
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Cache:
         watch_limit: int,
     ) -> None:
         self.revision = 0
+        self.measures = StoreMeasures()
         self._log = log
         self._decode = decode
         self._watch_limit = watch_limit
@@ -104,14 +106,15 @@ class Cache:
         When it raises Conflict, this cache has what was in the way: whoever reads and tries again gets on.
         """
         try:
-            revision = await self._log.commit(ops, awaited=awaited)
+            with self.measures.of("commit"):
+                revision = await self._log.commit(ops, awaited=awaited)
         except RevisionConflict:
             with suppress(Unavailable):
                 await self.read()
             raise
         if self.revision < revision:
             try:
-                await self.wait_for(revision, _CATCH_UP_SECONDS)
+                await self._catch_up(revision, _CATCH_UP_SECONDS)
             except TimeoutError:
                 logger.warning("the cache is behind: committed revision %d, at %d", revision, self.revision)
         return revision
@@ -146,16 +149,26 @@ class Cache:
 
         Raises Unavailable if it has not after `timeout` seconds.
         """
-        head = await self._log.head()
+        with self.measures.of("head"):
+            head = await self._log.head()
         try:
-            await self.wait_for(head, timeout)
+            await self._catch_up(head, timeout)
         except TimeoutError:
             raise Unavailable(f"the cache is behind: revision {head} is wanted, {self.revision} is here") from None
         return self.revision
 
     async def probe(self) -> None:
         """Find out whether something could be written now. Raises Unavailable."""
-        await self._log.probe()
+        with self.measures.of("probe"):
+            await self._log.probe()
+
+    async def _catch_up(self, revision: int, timeout: float) -> None:
+        """`wait_for`, measured: how far this cache is behind the store."""
+        begun = time.perf_counter()
+        try:
+            await self.wait_for(revision, timeout)
+        finally:
+            count(self.measures.lag, time.perf_counter() - begun)
 
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:
         """Wait until the cache has reached the revision; TimeoutError if it has not after `timeout` seconds."""
@@ -290,7 +303,8 @@ class Cache:
             await asyncio.sleep(0)
         oldest = self._history.floor
         if oldest > self._compacted:
-            await self._log.compact(oldest)
+            with self.measures.of("compact"):
+                await self._log.compact(oldest)
             self._compacted = oldest
 
     async def _keep_up(self, seconds: float) -> None:

@@ -215,8 +215,8 @@ class EtcdLog:
                 self._client.leave(endpoint, error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self._closed or (task is not None and task.cancelling()):
-                raise  # not just the channel being closed
+            if task is None or task.cancelling():
+                raise  # not just the channel being closed, by us or since certificates were replaced
         finally:
             stream.cancel()
 

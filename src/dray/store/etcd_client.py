@@ -5,6 +5,7 @@ Left out: everything that a log does not need.
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPT_SECONDS = 2.5  # a member forwards to a leader that has just died without noticing
 PATIENCE = 6.0  # before a call gives up: longer than that and an election, which takes one or two seconds
+_LOOK_SECONDS = 5.0  # between two looks whether a certificate file was replaced
+_GRACE_SECONDS = 5.0  # for calls on connections with certificates that were replaced; no attempt takes longer
 _PAUSE_SECONDS = 0.2  # after all endpoints have been tried
 _HAS_LEADER = (("hasleader", "true"),)  # a member that knows no leader answers so at once, and ends its watches
 _OPTIONS = (
@@ -67,7 +70,24 @@ class EtcdTls:
             raise StoreError(f"cannot read {error.filename}: {error.strerror}") from error
         if (cert is None) != (key is None):
             raise StoreError("etcd: a client certificate needs both cert and key")
+        self._check()
         return grpc.ssl_channel_credentials(ca, key, cert)
+
+    def _check(self) -> None:
+        """Refuse files that gRPC would accept and then not be able to connect with."""
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_verify_locations(self.ca)
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            files = ", ".join(str(path) for path in (self.ca, self.cert, self.key) if path is not None)
+            raise StoreError(f"etcd: the certificates {files} cannot be used: {error}") from error
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when a file is replaced. Raises OSError."""
+        found = [path.stat() for path in (self.ca, self.cert, self.key) if path is not None]
+        return tuple((file.st_ino, file.st_size, file.st_mtime_ns) for file in found)
 
 
 @dataclass(frozen=True)
@@ -84,11 +104,18 @@ class EtcdUser:
             raise StoreError(f"etcd: cannot read the password of {self.name}: {error}") from error
 
 
+_NO_SPACE_REMEDY = (
+    "; it takes no writes until its database is smaller (`etcdctl defrag`) or may be larger (`--quota-backend-bytes`), and "
+    "`etcdctl alarm disarm` was called"
+)
+
+
 class EtcdRefused(Unavailable):
     """etcd answered with an error that another endpoint would repeat."""
 
     def __init__(self, code: Any, details: str) -> None:
-        super().__init__(f"etcd: {details} ({code.name})")
+        remedy = _NO_SPACE_REMEDY if code == grpc.StatusCode.RESOURCE_EXHAUSTED and "space" in details else ""
+        super().__init__(f"etcd: {details} ({code.name}){remedy}")
         self.code = code
         self.details = details
 
@@ -101,13 +128,39 @@ class EtcdClient:
         patience: float = PATIENCE,
         user: EtcdUser | None = None,
     ) -> None:
-        credentials = tls.credentials() if tls is not None else None
+        self._tls = tls
         self._endpoints = list(endpoints)
-        self._channels = [_channel(endpoint, credentials) for endpoint in endpoints]
+        self._channels = self._connected()
+        self._stamp = tls.stamp() if tls is not None else ()
+        self._retired: set[asyncio.Task[None]] = set()  # channels that are being closed
+        self._looked = time.monotonic()  # when the files of certificates were looked at last
         self._patience = patience
         self._user = user
         self._token = ""  # proves to etcd who we are; it expires
         self._current = 0
+
+    def _connected(self) -> list[Any]:
+        credentials = self._tls.credentials() if self._tls is not None else None
+        return [_channel(endpoint, credentials) for endpoint in self._endpoints]
+
+    def _look_for_certificates(self) -> None:
+        """Connect anew when a file of certificates was replaced, since gRPC reads them once."""
+        if self._tls is None or (now := time.monotonic()) - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = now
+        try:
+            if (stamp := self._tls.stamp()) == self._stamp:
+                return
+            old, self._channels = self._channels, self._connected()
+        except (OSError, StoreError) as error:  # it is perhaps being replaced at this moment
+            logger.warning("etcd: the certificates that are in use are kept: %s", error)
+            return
+        self._stamp = stamp
+        logger.info("etcd: certificates were replaced; connecting anew")
+        for channel in old:
+            closing = asyncio.create_task(channel.close(_GRACE_SECONDS))
+            self._retired.add(closing)
+            closing.add_done_callback(self._retired.discard)
 
     async def call(self, method: tuple[str, type[Answer]], request: ProtobufMessage) -> tuple[Answer, bool]:
         """The answer, and whether an earlier attempt may have been carried out as well.
@@ -157,6 +210,7 @@ class EtcdClient:
 
     async def _attempt(self, chosen: int, method: tuple[str, type[Answer]], request: ProtobufMessage) -> Answer:
         path, answer = method
+        self._look_for_certificates()
         call = self._channels[chosen].unary_unary(
             path,
             request_serializer=type(request).SerializeToString,
@@ -167,6 +221,7 @@ class EtcdClient:
 
     def watch(self) -> tuple[int, Any]:
         """A new watch stream, and which endpoint it goes to. It ends if that member loses the cluster's leader."""
+        self._look_for_certificates()
         call = self._channels[self._current].stream_stream(
             _WATCH,
             request_serializer=pb.WatchRequest.SerializeToString,
@@ -185,6 +240,9 @@ class EtcdClient:
     async def close(self) -> None:
         for channel in self._channels:
             await channel.close()
+        for closing in [*self._retired]:
+            closing.cancel()
+        await asyncio.gather(*self._retired, return_exceptions=True)
 
 
 def _is_about_token(error: grpc.aio.AioRpcError) -> bool:

@@ -147,6 +147,7 @@ class Watch:
         self._error: StoreError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._subscription: Subscription | None = None
+        self.is_ending = False
 
     def begin(self, subscription: Subscription) -> None:
         """Called once. What the backlog holds at this moment does not count as lag."""
@@ -166,7 +167,7 @@ class Watch:
 
         Raises Lagged or Expired when the watch was dropped.
         """
-        if not self._events and self._error is None:
+        if not self._events and self._error is None and not self.is_ending:
             await self._wait(timeout)
         if self._error is not None:
             raise self._error
@@ -190,6 +191,11 @@ class Watch:
             self._subscription.drop(Lagged(self._limit))
             return
         self._events += events
+        self._wake()
+
+    def end(self) -> None:
+        """Let the consumer take what is queued; `is_ending` tells it that this is all that it gets here."""
+        self.is_ending = True
         self._wake()
 
     def lose(self, reason: StoreError) -> None:

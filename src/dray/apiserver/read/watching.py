@@ -81,9 +81,12 @@ class Watching:
         return self._changes(prefix_of(request.resource, request.namespace), chosen, start, request)
 
     def end(self) -> None:
-        """End all watches, as when the server stops; everything else goes on."""
+        """End all watches, as when the server stops; everything else goes on.
+
+        Each watcher still gets what has happened and, if it takes bookmarks, one that tells where to go on elsewhere.
+        """
         for watch in list(self._open):
-            watch.lose(Closed("the server"))
+            watch.end()
 
     async def _changes(
         self, prefix: str, chosen: ListSelection, start: Start, request: Request
@@ -105,7 +108,7 @@ class Watching:
             present = some = ()  # a watch lives long, and would keep states that are long past
             if start.announce:
                 yield [WatchedChange("BOOKMARK", None, after, True)]
-            while left > 0:  # when the time is up, what has happened until then is told yet
+            while left > 0 and not watch.is_ending:  # when the time is up, what has happened until then is told yet
                 now = time.monotonic()
                 left = deadline - now
                 events = await watch.next(max(0.0, min(left, due - now)))
@@ -114,11 +117,14 @@ class Watching:
                     if chosen.everything
                     else await turns().run(user, _selected(events, chosen))
                 )
-                if not batch and options.allow_bookmarks and left > 0 and (not events or now >= due):
+                is_quiet = not batch and left > 0 and not watch.is_ending
+                if is_quiet and options.allow_bookmarks and (not events or now >= due):
                     batch = [WatchedChange("BOOKMARK", None, watch.revision)]
                 if batch:
                     yield batch
                     due = time.monotonic() + pause  # what the selector leaves out does not put it off
+            if watch.is_ending and options.allow_bookmarks:
+                yield [WatchedChange("BOOKMARK", None, watch.revision)]
         except (Lagged, Closed):
             return
         except RevisionExpired as error:

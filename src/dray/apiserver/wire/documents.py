@@ -6,26 +6,22 @@ them and kept until what is served changes.
 
 from __future__ import annotations
 
-import asyncio
 import platform
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from dray.api.resources import Resource
 from dray.api.users import User
-from dray.apiserver.limits import Limits
 from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.store_health import OK, StoreHealth
 from dray.apiserver.wire.bodies import media_type
 from dray.apiserver.wire.discovery import V2, V2BETA1, Discovery, etag
 from dray.apiserver.wire.metrics import Metrics
 from dray.apiserver.wire.paths import UnknownGroup, UnknownResource, WrongMethod
 from dray.background.thread import in_thread
-from dray.store import Cache, StoreError
 
 JSON = b"application/json"
 # Clients ask for it with an @ before the version, which Go refuses in an answer.
@@ -33,7 +29,6 @@ OPENAPI_V2_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protob
 if TYPE_CHECKING:
     from dray.apiserver.wire.openapi import OpenApi
 
-_PROBE_SECONDS = 1.0  # a probe writes to the disk, and everybody may ask for one
 HEALTH = ("/healthz", "/livez", "/readyz")
 _ROOT = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
@@ -90,23 +85,20 @@ class Documents:
 
     def __init__(
         self,
-        cache: Cache,
         served: Served,
         custom: CustomServed,
         metrics: Metrics,
+        health: StoreHealth,
         authorizer: Union | None,
         address: str = "",
-        ready_seconds: float = Limits().ready_seconds,
     ) -> None:
-        self._cache = cache
+        self.is_stopping = False
         self._built_in = served
         self._custom = custom
         self._metrics = metrics
         self._authorizer = authorizer
         self._address = address
-        self._ready_seconds = ready_seconds
-        self._asking: asyncio.Task[str] | None = None
-        self._probed = -inf  # when the last successful probe of the store began, on the monotonic clock
+        self._health = health
         self._made: DocumentsMade | None = None
         custom.on_change(self._forget)
 
@@ -115,7 +107,10 @@ class Documents:
         parts = path.split("/", 2)
         if f"/{parts[1]}" not in HEALTH:
             return None
-        results = {"ping": "ok", "store": await self._store() if parts[1] == "readyz" else "ok"}
+        is_readiness = parts[1] == "readyz"
+        results = {"ping": OK, "store": await self._health.state() if is_readiness else OK}
+        if is_readiness:
+            results["shutdown"] = "failed: the server is shutting down" if self.is_stopping else OK
         if len(parts) > 2 and parts[2]:
             if parts[2] not in results:
                 raise UnknownGroup
@@ -125,25 +120,6 @@ class Documents:
         verdict = f"{parts[1]} check {'failed' if failed else 'passed'}\n"
         text = "".join([*lines, verdict]) if failed or b"verbose" in query else "ok"
         return Document(text.encode(), b"text/plain; charset=utf-8", 500 if failed else 200)
-
-    async def _store(self) -> str:
-        """Returns "ok" if the store can be read and written. Callers at the same time share one question."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask_store())
-        return await asyncio.shield(self._asking)
-
-    async def _ask_store(self) -> str:
-        try:
-            async with asyncio.timeout(self._ready_seconds):
-                await self._cache.read()
-                if (now := time.monotonic()) - self._probed > _PROBE_SECONDS:
-                    await self._cache.probe()
-                    self._probed = now
-        except TimeoutError:
-            return f"failed: no answer within {self._ready_seconds:g} s"
-        except StoreError as error:
-            return f"failed: {error}"
-        return "ok"
 
     async def private(self, user: User, method: str, parts: list[str], accept: str) -> Document:
         """What only those may read who may read the path, whose parts these are."""

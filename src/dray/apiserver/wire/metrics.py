@@ -5,22 +5,22 @@ Counting costs a dictionary lookup and two additions a request; the form that Pr
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
+from dray.apiserver.store_health import StoreHealth
 from dray.apiserver.watchdog import Watchdog
 from dray.store import Cache
-
-_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+from dray.store.measures import BOUNDS, count, new_row
 
 
 class Metrics:
     """The server's counters; a Prometheus collector."""
 
-    def __init__(self, cache: Cache, watchdog: Watchdog | None = None) -> None:
+    def __init__(self, cache: Cache, watchdog: Watchdog | None = None, health: StoreHealth | None = None) -> None:
         self._cache = cache
         self._watchdog = watchdog
+        self._health = health
         self._requests: dict[tuple[str, str, str, int], int] = {}
         self._durations: dict[tuple[str, str, str], list[float]] = {}
         self.in_flight = 0
@@ -34,9 +34,8 @@ class Metrics:
             return
         durations = self._durations.get(key[:3])
         if durations is None:
-            durations = self._durations[key[:3]] = [0.0] * (len(_BOUNDS) + 2)
-        durations[bisect_left(_BOUNDS, seconds)] += 1
-        durations[-1] += seconds
+            durations = self._durations[key[:3]] = new_row()
+        count(durations, seconds)
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -61,6 +60,30 @@ class Metrics:
             text = "The longest turn of the event loop in the last minute, in processor time."
             yield GaugeMetricFamily("dray_loop_turn_seconds", text, self._watchdog.longest)
         yield GaugeMetricFamily("apiserver_storage_revision", "The revision of the cache.", self._cache.revision)
+        yield from self._store()
+
+    def _store(self) -> Iterator[Any]:
+        """What the store does for this server."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        measures = self._cache.measures
+        text = "How long the store took for an operation."
+        durations = HistogramMetricFamily("dray_store_operation_seconds", text, labels=["operation"])
+        for operation, row in measures.durations.items():
+            durations.add_metric([operation], _buckets(row), row[-1])
+        yield durations
+        text = "Operations that the store failed to do; a conflict is no failure."
+        failures = CounterMetricFamily("dray_store_operation_failures", text, labels=["operation", "kind"])
+        for (operation, kind), number in measures.failures.items():
+            failures.add_metric([operation, kind], number)
+        yield failures
+        text = "How long a read or write waited until the watch cache had what the store has."
+        lag = HistogramMetricFamily("dray_watch_cache_lag_seconds", text)
+        lag.add_metric([], _buckets(measures.lag), measures.lag[-1])
+        yield lag
+        if self._health is not None:
+            text = "For how long the store has not been usable; 0 while it is."
+            yield GaugeMetricFamily("dray_store_failing_seconds", text, self._health.seconds_failing)
 
     def text(self) -> tuple[bytes, bytes]:
         """The exposition, and its content type; with what other parts of the process count (`dray up` runs them all)."""
@@ -74,7 +97,7 @@ class Metrics:
 
 def _buckets(row: list[float]) -> list[tuple[str, float]]:
     total, buckets = 0.0, []
-    for bound, number in zip((*map(str, _BOUNDS), "+Inf"), row, strict=False):
+    for bound, number in zip((*map(str, BOUNDS), "+Inf"), row, strict=False):
         total += number
         buckets.append((bound, total))
     return buckets
