@@ -9,6 +9,7 @@ from __future__ import annotations
 from dray.api.decode import to_object
 from dray.apiserver.read.storage import Storage, written
 from dray.apiserver.security.authorization.bootstrap import Wanted, wanted
+from dray.apiserver.write.service_addresses import ServiceAddresses
 from dray.store import Op, RevisionConflict
 
 _AT_ONCE = 64  # etcd takes 128 writes in one transaction by default, and some stores take time for each
@@ -24,10 +25,19 @@ async def bootstrap(storage: Storage, root_ca: str = "", address: str = "") -> i
             for some in _batched(list(wanted(storage, root_ca, address))):
                 await storage.cache.commit(some)
                 count += len(some)
-            return count
+            return count + await _hold_addresses(storage)
         except RevisionConflict:
             if attempt == _ATTEMPTS - 1:
                 raise
+    return count
+
+
+async def _hold_addresses(storage: Storage) -> int:
+    """Give Services what they need and do not have yet; the number of objects written."""
+    count = 0
+    for ops in ServiceAddresses(storage.cache).repairs():
+        await storage.cache.commit(ops)
+        count += len(ops)
     return count
 
 

@@ -114,14 +114,15 @@ def _copy_keys(source: Path, target: Path) -> None:
 
 
 async def _repair(path: Path) -> int:
-    """Delete what cannot be decoded, and let the holds of devices agree with the claims; how many were deleted."""
+    """Delete what cannot be decoded, and let what is held agree with the claims and Services; how many were deleted."""
     from dray.apiserver.read.storage import decode
     from dray.apiserver.write.holds import PREFIX, DeviceHolds
+    from dray.apiserver.write.service_addresses import NODE_PORTS, ServiceAddresses
     from dray.store import Cache, KeyVersion, Op, SqliteLog
 
     def is_whole(version: KeyVersion) -> bool:
         try:
-            return version.key.startswith(PREFIX) or version.object is not None
+            return version.key.startswith((PREFIX, NODE_PORTS)) or version.object is not None
         except Exception:  # whatever a key or a value of another kind makes of it
             return False
 
@@ -132,6 +133,8 @@ async def _repair(path: Path) -> int:
         await cache.commit([Op(key, None)])
     for op in DeviceHolds(cache).repairs():
         await cache.commit([op])
+    for ops in ServiceAddresses(cache).repairs():
+        await cache.commit(ops)
     await cache.close()
     await log.close()
     return len(broken)

@@ -86,7 +86,7 @@ def test_a_service_keeps_its_address() -> None:
     services = Asking("", "Service")
     old = services.made({"spec": {"clusterIP": "10.0.0.7", "ports": [{"port": 80}]}})
     spec = services.shown(services.changed(old, {"spec": {"ports": [{"port": 81}]}}))["spec"]
-    assert (spec["clusterIP"], spec["clusterIPs"], spec["ipFamilies"]) == ("10.0.0.7", ["10.0.0.7"], ["IPv4"])
+    assert (spec["clusterIP"], spec["clusterIPs"]) == ("10.0.0.7", ["10.0.0.7"])
 
 
 def test_a_new_effect_starts_anew() -> None:

@@ -121,7 +121,7 @@ async def test_what_does_not_exist_cannot_be_updated(ask: Asker) -> None:
 
 
 async def test_an_update_makes_objects_of_the_kinds_that_kubernetes_makes_so(ask: Asker) -> None:
-    service: Any = {"spec": {"ports": [{"port": 80}]}}
+    service: Any = {"spec": {"clusterIP": "None", "ports": [{"port": 80}]}}  # this server has no addresses
     for name, tree in (("endpoints", {}), ("limitranges", {"spec": {"limits": []}}), ("services", service)):
         assert (await ask("update", BY_NAME["", name], "e", {"metadata": {"name": "e"}, **tree})).code == 201
     with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""IPAddress: an address that is taken, and by what. It is only stored: addresses of Services are not reserved yet."""
+"""IPAddress: an address that is taken, and by what."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ KIND = Resource(
     networking.IPAddress,
     namespaced=False,
     short_names=("ip",),
-    inert=True,
     columns=(
         NAME,
         text("ParentRef", _parent),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from dray.api import names
 from dray.api.cells import NONE, labels
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.kind import ALL, KindRules, Resource
+from dray.api.service_fields import (
+    WITH_NODE_PORTS,
+    is_reached_from_outside,
+    takes_cluster_addresses,
+    takes_health_check_port,
+    takes_node_ports,
+)
 from dray.api.types import core
 from dray.api.wire import Tree
 
@@ -39,7 +47,7 @@ def _defaults(tree: Tree) -> None:
     for port in spec.get("ports") or ():
         if port.get("targetPort") in (None, 0, ""):
             port["targetPort"] = port.get("port", 0)
-    if spec["type"] in ("NodePort", "LoadBalancer"):
+    if spec["type"] in WITH_NODE_PORTS or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
         spec["externalTrafficPolicy"] = spec.get("externalTrafficPolicy") or "Cluster"
     if spec["type"] != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -48,31 +56,65 @@ def _defaults(tree: Tree) -> None:
 
 
 def _create(tree: Tree) -> None:
-    """One address family, the cluster's only one. The address itself is given out elsewhere."""
+    """A client may name one address by the older field. What nobody names is assigned when the Service is written."""
     spec = tree.setdefault("spec", {})
-    if spec.get("type") == "ExternalName":
-        return
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
-    spec["ipFamilies"] = spec.get("ipFamilies") or ["IPv4"]
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
 
 
-def _keep_addresses(tree: Tree, old: core.Service) -> None:
-    """A client that leaves out the address means the one that the service has."""
-    spec = tree.setdefault("spec", {})
-    if spec.get("type") == "ExternalName":
-        return
-    for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
-        value = getattr(old.spec, name)
-        if value and not spec.get(name):
+def _update(tree: Tree, old: core.Service) -> None:
+    """Keep assigned values that the client left out, and drop those for which a new type has no use."""
+    spec, before = tree.setdefault("spec", {}), old.spec
+    now = core.ServiceSpec(
+        type=spec.get("type") or "",
+        externalTrafficPolicy=spec.get("externalTrafficPolicy") or "",
+        externalIPs=tuple(spec.get("externalIPs") or ()),
+    )
+    if takes_cluster_addresses(before):
+        settle = _keep if takes_cluster_addresses(now) else _drop_unchanged
+        settle(spec, before, ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"))
+    addresses = tuple(spec.get("clusterIPs") or ())
+    if (spec.get("clusterIP") or "") != before.clusterIP and addresses in ((), before.clusterIPs):
+        spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []  # only the older field was changed
+    if takes_health_check_port(before):
+        (_keep if takes_health_check_port(now) else _drop_unchanged)(spec, before, ("healthCheckNodePort",))
+    if takes_node_ports(before):
+        (_keep_node_ports if takes_node_ports(now) else _drop_node_ports)(spec.get("ports") or (), before)
+    if not takes_cluster_addresses(now):
+        _drop_unchanged(spec, before, ("internalTrafficPolicy",))
+    if not is_reached_from_outside(now):
+        _drop_unchanged(spec, before, ("externalTrafficPolicy",))
+    if now.type != "LoadBalancer":
+        _drop_unchanged(spec, before, ("allocateLoadBalancerNodePorts", "loadBalancerClass"))
+
+
+def _keep(spec: Tree, old: core.ServiceSpec, names: Sequence[str]) -> None:
+    for name in names:
+        value = getattr(old, name)
+        if value and not spec.get(name) and not (name == "clusterIPs" and spec.get("clusterIP") != old.clusterIP):
             spec[name] = list(value) if isinstance(value, tuple) else value
-    node_ports = {(port.name, port.protocol, port.port): port.nodePort for port in old.spec.ports}
-    if spec.get("type") in ("NodePort", "LoadBalancer"):
-        for port in spec.get("ports") or ():
-            known = node_ports.get((port.get("name", ""), port.get("protocol", ""), port.get("port", 0)))
-            if known and not port.get("nodePort"):
-                port["nodePort"] = known
+
+
+def _drop_unchanged(spec: Tree, old: core.ServiceSpec, names: Sequence[str]) -> None:
+    for name in names:
+        value = getattr(old, name)
+        if value not in (None, "", ()) and spec.get(name) == (list(value) if isinstance(value, tuple) else value):
+            del spec[name]
+
+
+def _keep_node_ports(ports: Sequence[Tree], old: core.ServiceSpec) -> None:
+    """Ports of the same name keep their node ports, unless another port asks for the number."""
+    used = {port.get("nodePort") for port in ports}
+    known = {port.name: port.nodePort for port in old.ports if port.nodePort not in used}
+    for port in ports:
+        if not port.get("nodePort") and known.get(port.get("name") or ""):
+            port["nodePort"] = known[port.get("name") or ""]
+
+
+def _drop_node_ports(ports: Sequence[Tree], old: core.ServiceSpec) -> None:
+    if [port.get("nodePort") or 0 for port in ports] == [port.nodePort for port in old.ports]:
+        for port in ports:
+            port.pop("nodePort", None)
 
 
 KIND = Resource(
@@ -96,11 +138,11 @@ KIND = Resource(
         AGE,
         wide("Selector", lambda service: labels(service.spec.selector)),
     ),
-    rules=KindRules("core.create_service", "core.update_service", name=names.label_1035),
+    rules=KindRules("services.create_service", "services.update_service", name=names.label_1035),
     defaults={"spec.type": "ClusterIP", "spec.sessionAffinity": "None", "spec.ports[].protocol": "TCP"},
     more_defaults=_defaults,
     on_create=_create,
-    on_update={"": _keep_addresses},
+    on_update={"": _update},
     selectable={"spec.clusterIP": attrgetter("spec.clusterIP"), "spec.type": attrgetter("spec.type")},
     is_returned_when_deleted=True,
     is_created_by_update=True,

@@ -1,4 +1,4 @@
-"""ServiceCIDR: a range of addresses for Services. It is only stored: Services take no addresses from it yet."""
+"""ServiceCIDR: a range of addresses for Services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ KIND = Resource(
     networking.ServiceCIDR,
     namespaced=False,
     subresources=STATUS,
-    inert=True,
     columns=(
         NAME,
         text("CIDRs", lambda range_: ",".join(range_.spec.cidrs)),

@@ -1,31 +1,24 @@
-"""The rest of the core group: namespaces, nodes, services, configuration, quotas, events, bindings, leases."""
+"""The rest of the core group: namespaces, nodes, configuration, quotas, events, bindings, leases."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
 
-import msgspec
-
 from dray.api import names
-from dray.api.constraints.formats import port as target_port
 from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
 from dray.api.paths import METADATA, SPEC, Path
 from dray.api.quantity import Quantity
 from dray.api.types import coordination, core
 from dray.api.validation.addresses import BAD_CIDR, is_network
-from dray.api.validation.containers import PROTOCOLS, is_whole
+from dray.api.validation.containers import is_whole
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, each, named, one_of, required_name, required_one_of, unchanged
-from dray.api.validation.metadata import check_labels, finalizer_name
+from dray.api.validation.lists import Errors, at_least, each, named, required_one_of, unchanged
+from dray.api.validation.metadata import finalizer_name
 from dray.api.validation.placement import TAINT_EFFECTS
 from dray.api.validation.quotas import quota_scopes
 
 DATA_MAX = 1024 * 1024
-# A port that is there twice, as Kubernetes prints it: with what is compared alone.
-_PORT = '{"Name":"","Protocol":"%s","AppProtocol":null,"Port":%d,"TargetPort":0,"NodePort":0}'
-_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_AFFINITIES = ("ClientIP", "None")
 _TOKEN_TYPE = "kubernetes.io/service-account-token"
 _TOKEN_ACCOUNT = "kubernetes.io/service-account.name"
 _TYPED_SECRETS: Mapping[str, tuple[str, ...]] = {
@@ -159,53 +152,6 @@ def update_secret(secret: core.Secret, old: core.Secret, context: Context) -> Er
 def _still_immutable(immutable: bool | None) -> Errors:
     if not immutable:
         yield forbidden(Path("immutable"), "field is immutable when `immutable` is set")
-
-
-# Service
-
-
-def create_service(service: core.Service, context: Context) -> Errors:
-    spec = service.spec
-    headless = spec.clusterIP == "None"
-    if not spec.ports and not headless and spec.type != "ExternalName":
-        yield required(SPEC / "ports")
-    if spec.type == "ExternalName":
-        yield from required_name(spec.externalName.removesuffix("."), SPEC / "externalName", names.subdomain)
-    if headless and spec.type in ("NodePort", "LoadBalancer"):
-        yield invalid(SPEC / "clusterIPs" / 0, "None", f"may not be set to 'None' for {spec.type} services")
-    yield from _service_ports(spec, SPEC / "ports")
-    yield from check_labels(spec.selector, SPEC / "selector")
-    yield from one_of(spec.sessionAffinity, _AFFINITIES, SPEC / "sessionAffinity")
-    yield from one_of(spec.type, _SERVICE_TYPES, SPEC / "type")
-
-
-def update_service(service: core.Service, old: core.Service, context: Context) -> Errors:
-    before, now = old.spec, service.spec
-    if before.clusterIP and "ExternalName" not in (before.type, now.type) and before.clusterIP != now.clusterIP:
-        yield invalid(SPEC / "clusterIPs" / 0, now.clusterIP, "may not change once set")
-    yield from create_service(service, context)
-
-
-def _service_ports(spec: core.ServiceSpec, path: Path) -> Errors:
-    seen_names: set[str] = set()
-    seen_ports: set[tuple[str, int]] = set()
-    for index, port in enumerate(spec.ports):
-        here = path / index
-        if port.name:
-            yield from named(port.name, here / "name", names.label)
-            if port.name in seen_names:
-                yield duplicate(here / "name", port.name)
-            seen_names.add(port.name)
-        elif len(spec.ports) > 1:
-            yield required(here / "name")
-        yield from named(port.port, here / "port", names.port_number)
-        yield from required_one_of(port.protocol, PROTOCOLS, here / "protocol")
-        yield from target_port(port.targetPort, here / "targetPort")
-        if port.nodePort and spec.type in ("ClusterIP", "ExternalName"):
-            yield forbidden(here / "nodePort", "may not be used when `type` is 'ClusterIP'")
-        if (port.protocol, port.port) in seen_ports:
-            yield duplicate(here, msgspec.Raw(_PORT % (port.protocol, port.port)))
-        seen_ports.add((port.protocol, port.port))
 
 
 # ResourceQuota

@@ -8,9 +8,9 @@ from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.paths import SPEC, STATUS, Path
 from dray.api.types import core, networking
+from dray.api.validation.addresses import BAD_IP, address_of
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_most_bytes, each, named, required_name, unchanged
-from dray.api.validation.network import BAD_IP, address_of
 
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _NOT_IN_PATHS = ("//", "/./", "/../", "%2f", "%2F")

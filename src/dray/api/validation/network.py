@@ -9,7 +9,7 @@ from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_many
 from dray.api.paths import SPEC, Path
 from dray.api.types import core, discovery, networking
-from dray.api.validation.addresses import BAD_CIDR, is_network
+from dray.api.validation.addresses import BAD_CIDR, BAD_IP, address_of, is_network
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, each, named, one_of, required_one_of, unchanged
@@ -23,14 +23,6 @@ _TOPOLOGY_MAX = 16
 _HINTS_MAX = 8
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _POLICY_TYPES = ("Ingress", "Egress")
-BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-
-
-def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
 
 
 def _is_part(inner: str, outer: str) -> bool:

@@ -12,10 +12,15 @@ from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Write
 from dray.apiserver.read.storage import at_revision, encode, written
 from dray.apiserver.write.holds import CLAIMS, PREFIX, SLICES, DeviceHolds, Holding, Overcommitted
+from dray.apiserver.write.service_addresses import SERVICES, ServiceAddresses
 from dray.store import Cache, KeyVersion, Op, RevisionConflict
 
 _ATTEMPTS = 16
 _EVENT_SECONDS = 3600.0  # events are news: Kubernetes forgets them after an hour too
+
+
+class TakenMeanwhile(RevisionConflict):
+    """Another server took an address that was chosen for a Service: its writer chooses again."""
 
 
 class Commits:
@@ -23,6 +28,7 @@ class Commits:
         self._cache = cache
         self._admission = admission
         self._holds = DeviceHolds(cache)
+        self.services = ServiceAddresses(cache)
 
     async def write(
         self, admission: AdmissionRequest, key: str, obj: Wire, *, expected: int, value: bytes = b""
@@ -56,8 +62,11 @@ class Commits:
         try:
             if admission.dry_run:
                 return op.expected or 0
-            concerns_devices = admission.resource is CLAIMS or admission.resource is SLICES
-            holds = await self._holds_of(admission, obj) if concerns_devices else []
+            holds: list[Op] = []
+            if admission.resource is CLAIMS or admission.resource is SLICES:
+                holds = await self._holds_of(admission, obj)
+            elif admission.resource is SERVICES:
+                holds = self.services.ops(admission.old, obj)  # type: ignore[arg-type]  # both are Services
             if not admission.writes and not holds:
                 return await self._cache.commit((op,), awaited=admission.awaited)
             return await self._commit_together(admission, op, obj, holds)
@@ -87,6 +96,8 @@ class Commits:
                 if error.key == op.key:
                     raise
                 await self._cache.read()
+                if admission.resource is SERVICES and any(error.key == hold.key for hold in holds):
+                    raise TakenMeanwhile(error.key, error.expected, error.actual) from error
                 if error.key.startswith(PREFIX):
                     holds = await self._holds_of(admission, obj)
                 else:

@@ -32,6 +32,7 @@ from dray.api.gates import FeatureGates
 from dray.api.needs import Lacking
 from dray.api.resources import Resource
 from dray.api.types.apiextensions import CustomResourceDefinition
+from dray.api.types.core import Service
 from dray.api.wire import Tree, Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Operation
 from dray.apiserver.custom.conversions import Conversions
@@ -51,13 +52,14 @@ from dray.apiserver.steps import RequestResolver
 from dray.apiserver.wire.bodies import ORDINARY
 from dray.apiserver.wire.slots import OneByOne
 from dray.apiserver.write import identity, managers
-from dray.apiserver.write.commits import Commits
+from dray.apiserver.write.commits import Commits, TakenMeanwhile
 from dray.apiserver.write.deletion import gone_when_written
 from dray.apiserver.write.finish import Finish
 from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.memo import Memo, question_of
 from dray.apiserver.write.patches import Applied, Effort, TakesLong, json_patch, merge_patch, strategic_merge
 from dray.apiserver.write.scales import scale_of
+from dray.apiserver.write.service_addresses import SERVICES
 from dray.apiserver.write.validators import Validators
 from dray.background.turns import Steps
 from dray.store import KeyVersion, RevisionConflict
@@ -130,6 +132,8 @@ class Registry:
             tried = metadata.get("name")
             try:
                 return await self._create(request, tree, warnings)
+            except TakenMeanwhile:
+                continue
             except RevisionConflict:
                 if not generates or metadata["name"] != tried:  # a name that admission chose is not generated again
                     break
@@ -158,6 +162,8 @@ class Registry:
         identity.settle(request, metadata, uid, created)
         admission.name = metadata.get("name") or ""
         obj = await self._run(request, self._finish.new, request, tree, admission.warnings)
+        if request.resource is SERVICES:
+            obj = self._commits.services.assign(cast(Service, obj))
         admission.warnings += strategy.unused(request.resource) + strategy.warnings(request.resource, obj)
         return await self._store(request, admission, obj, validation.validate_create)
 
@@ -280,6 +286,8 @@ class Registry:
         _check_mutated(request, metadata, current)
         _keep_identity(request, metadata, current)
         obj = await self._changed(request, tree, current, entries, admission.warnings)
+        if request.resource is SERVICES and not request.subresource:
+            obj = self._commits.services.assign(cast(Service, obj), current.object)
         return await self._store_change(request, admission, current, obj)
 
     async def _store_change(

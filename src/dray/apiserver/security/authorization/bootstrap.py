@@ -17,6 +17,7 @@ import msgspec
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.times import timestamp
 from dray.api.types.core import ConfigMap, Namespace, Service, ServiceAccount, ServiceSpec
+from dray.api.types.networking import ServiceCIDR
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.types.scheduling import PriorityClass
 from dray.api.wire import Tree, Wire
@@ -41,6 +42,7 @@ AGGREGATE_LABEL = "rbac.authorization.k8s.io/aggregate-to-"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 ROOT_CA = "kube-root-ca.crt"
 API_SERVICE = "kubernetes"
+SERVICE_RANGE = "kubernetes"  # the ServiceCIDR that every cluster has
 PRIORITIES = {
     "system-cluster-critical": (
         2_000_000_000,
@@ -67,6 +69,8 @@ def wanted(reader: Reader, root_ca: str = "", address: str = "") -> Iterator[Wan
     for name, (value, text) in PRIORITIES.items():
         if one(reader, PriorityClass, "", name) is None:
             yield BY_TYPE[PriorityClass], _priority_class(name, value, text)
+    if one(reader, ServiceCIDR, "", SERVICE_RANGE) is None:
+        yield BY_TYPE[ServiceCIDR], _service_range()
     if address:
         service = _moved(one(reader, Service, "default", API_SERVICE), api_service(address))
         if service is not None:
@@ -139,6 +143,17 @@ def api_service(address: str) -> Tree:
     labels = {"component": "apiserver", "provider": "kubernetes"}
     metadata = _metadata(API_SERVICE, "default", labels=labels)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}}
+
+
+def _service_range() -> Tree:
+    """The range that addresses of Services are taken from."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": _metadata(SERVICE_RANGE),
+        "spec": {"cidrs": ["10.96.0.0/12"]},
+        "status": {},
+    }
 
 
 def _metadata(name: str, namespace: str = "", **maps: dict[str, str]) -> Tree:
