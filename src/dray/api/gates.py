@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 Stage = Literal["alpha", "beta", "stable"]
 
 
+NEWEST = 37  # the minor release of Kubernetes that is followed here
+
+
 class GateError(ValueError):
     """A choice of gates that makes no sense, with the reason."""
 
@@ -35,6 +38,7 @@ class Gate:
     meaning: str
     needs: tuple[str, ...] = ()
     alias: str = ""
+    since: int = NEWEST  # the minor release of Kubernetes since which a gate that is on by default is on by default
 
 
 def _kept(name: str, what: str, *needs: str) -> Gate:
@@ -47,13 +51,14 @@ def _alpha(name: str, meaning: str, *needs: str) -> Gate:
 
 
 GATES: tuple[Gate, ...] = (
-    Gate("DynamicResourceAllocation", "stable", True, "serve resource.k8s.io and allocate devices to claims"),
+    Gate("DynamicResourceAllocation", "stable", True, "serve resource.k8s.io and allocate devices to claims", since=34),
     Gate(
         "DRAPrioritizedList",
         "stable",
         True,
         "let a request list alternatives in order of preference (firstAvailable)",
         needs=("DynamicResourceAllocation",),
+        since=34,
     ),
     Gate(
         "DRAAdminAccess",
@@ -61,6 +66,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "let administrators reach devices that are in use (adminAccess)",
         needs=("DynamicResourceAllocation",),
+        since=34,
     ),
     Gate(
         "DRADeviceTaints",
@@ -68,6 +74,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "taint devices, tolerate taints, serve DeviceTaintRule",
         needs=("DynamicResourceAllocation",),
+        since=36,
     ),
     Gate(
         "DRASchedulerFilterTimeout",
@@ -75,6 +82,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "give up on a node when the search for devices takes too long",
         needs=("DynamicResourceAllocation",),
+        since=34,
     ),
     Gate(
         "DRAResourceClaimGranularStatusAuthorization",
@@ -82,6 +90,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "ask for rights of their own to write allocations (resourceclaims/binding) and devices (resourceclaims/driver)",
         needs=("DynamicResourceAllocation",),
+        since=36,
     ),
     Gate(
         "DRAPartitionableDevices",
@@ -89,6 +98,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "let devices of a pool draw on counters that they share (sharedCounters, consumesCounters)",
         needs=("DynamicResourceAllocation",),
+        since=36,
     ),
     Gate(
         "DRAConsumableCapacity",
@@ -96,6 +106,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "let claims have shares of a device (allowMultipleAllocations, capacity requests, distinctAttribute)",
         needs=("DynamicResourceAllocation",),
+        since=36,
     ),
     Gate(
         "DRAFractionalCapacityRange",
@@ -110,6 +121,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "wait for conditions of devices before a pod is bound (bindingConditions, bindsToNode)",
         needs=("DynamicResourceAllocation",),
+        since=36,
     ),
     Gate(
         "DRAExtendedResource",
@@ -117,6 +129,7 @@ GATES: tuple[Gate, ...] = (
         True,
         "serve extended resources of pods with devices (extendedResourceName of a class)",
         needs=("DynamicResourceAllocation",),
+        since=36,
     ),
     Gate(
         "DRAReservedForWorkloads",
@@ -238,6 +251,11 @@ class FeatureGates:
     def served(self, gate: str | None) -> bool:
         """Whether what a gate guards exists: the gate and all that it needs are on."""
         return gate is None or _CANONICAL[gate] in self.all_served
+
+    @classmethod
+    def of_release(cls, minor: int) -> FeatureGates:
+        """The defaults of Kubernetes 1.minor; of a release that is newer than the known ones, those of the newest."""
+        return cls({gate.name: gate.default and min(minor, NEWEST) >= gate.since for gate in GATES})
 
     @cached_property
     def all_served(self) -> frozenset[str]:

@@ -97,7 +97,7 @@ class Running:
         )
         self._watchdog = Watchdog()
         self._health = StoreHealth(cache, settings.limits.ready_seconds)
-        metrics = Metrics(cache, self._watchdog, self._health)
+        metrics = Metrics(cache, self._watchdog, self._health, settings.gates)
         self._documents = Documents(
             self.served, self.definitions, metrics, self._health, guards.authorizer, settings.address
         )

@@ -159,6 +159,7 @@ async def _run(
         print(f"dray {name} works for {config.server}{where}", flush=True)
         if not await reached(f"dray {name}", client, probe, stopping):
             return 0
+        gates = await _cluster_gates(client, gates)
         work = asyncio.create_task(_lead(name, lease, args.v, client, gates, run, readiness))
         stop = asyncio.create_task(stopping.wait())
         started = asyncio.create_task(readiness.started())
@@ -174,6 +175,17 @@ async def _run(
     if outcome is None or isinstance(outcome, asyncio.CancelledError):
         return 0
     return fail(name, repr(outcome))
+
+
+async def _cluster_gates(client: Http, chosen: FeatureGates) -> FeatureGates:
+    """The gates of the cluster; says what is different there from the defaults."""
+    from dray.client.cluster_gates import discover
+
+    found = await discover(client, chosen)
+    if found.differences:
+        release = f"Kubernetes {found.release}" if found.release else "of an unknown release"
+        print(f"the cluster is {release}; gates as there: {', '.join(found.differences)}", flush=True)
+    return found.gates
 
 
 async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Event) -> bool:

@@ -85,6 +85,10 @@ class Http:
             await self._session.close()
             self._session = None
 
+    async def read(self, path: str) -> bytes:
+        """The document at a path of the server that is no object: /version, /metrics."""
+        return await self._send("GET", path)
+
     async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
         async with self._speaking(type_) as codec:
             path = _path(codec, namespace, required_name(codec.resource, name))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dray.api.gates import GATES, FeatureGates
 from dray.apiserver.store_health import StoreHealth
 from dray.apiserver.watchdog import Watchdog
 from dray.store import Cache
@@ -17,8 +18,15 @@ from dray.store.measures import BOUNDS, count, new_row
 class Metrics:
     """The server's counters; a Prometheus collector."""
 
-    def __init__(self, cache: Cache, watchdog: Watchdog | None = None, health: StoreHealth | None = None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        watchdog: Watchdog | None = None,
+        health: StoreHealth | None = None,
+        gates: FeatureGates | None = None,
+    ) -> None:
         self._cache = cache
+        self._gates = gates or FeatureGates()
         self._watchdog = watchdog
         self._health = health
         self._requests: dict[tuple[str, str, str, int], int] = {}
@@ -55,6 +63,13 @@ class Metrics:
         yield durations
         yield GaugeMetricFamily("apiserver_current_inflight_requests", "Requests under way.", self.in_flight)
         yield GaugeMetricFamily("apiserver_longrunning_requests", "Watches under way.", self.watchers)
+        enabled = GaugeMetricFamily("kubernetes_feature_enabled", "1 for a gate that is on.", labels=["name", "stage"])
+        for gate in GATES:
+            enabled.add_metric(
+                [gate.alias or gate.name, "" if gate.stage == "stable" else gate.stage.upper()],
+                self._gates.served(gate.name),
+            )
+        yield enabled
         yield CounterMetricFamily("apiserver_rejected_requests", "Requests refused for load.", self.refused)
         if self._watchdog is not None:
             text = "The longest turn of the event loop in the last minute, in processor time."
