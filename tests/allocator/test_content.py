@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.allocator import Turn
-from dray.allocator.content import Content
+from dray.allocator.content import DeviceList
 from dray.api.types.resource import Device
 from dray.cel import Interrupted
 
@@ -42,8 +42,8 @@ def test_what_followed_another_content_says_the_same_as_a_new_one(
 ) -> None:
     content = None
     for found, questions in states:
-        content = Content(DRIVER, found, content)
-        new = Content(DRIVER, found)
+        content = DeviceList(DRIVER, found, content)
+        new = DeviceList(DRIVER, found)
         for question in questions:
             assert content.match(question) == new.match(question)
         assert content.match(SELECTORS[:2]) == new.match(SELECTORS[:2])
@@ -53,7 +53,7 @@ def test_selectors_that_were_interrupted_go_on_where_they_were() -> None:
     sizes = [{"int": at % 3} if at % 5 else {"string": "large"} for at in range(40)]
     found = [msgspec.convert({"name": f"d{at}", "attributes": {"size": size}}, Device) for at, size in enumerate(sizes)]
     question = ("true", SELECTORS[0])
-    content, interruptions = Content(DRIVER, found), 0
+    content, interruptions = DeviceList(DRIVER, found), 0
     while True:
         try:
             answer = content.match(question, turn=Turn(1))  # enough for one device
@@ -61,12 +61,12 @@ def test_selectors_that_were_interrupted_go_on_where_they_were() -> None:
         except Interrupted:
             interruptions += 1
     assert interruptions == 2 * (len(found) - 1)
-    assert answer == Content(DRIVER, found).match(question)
+    assert answer == DeviceList(DRIVER, found).match(question)
     assert (answer.devices.bit_count(), answer.errors.bit_count()) == (10, 8)
 
 
 def test_devices_of_another_driver_are_not_those_that_were_there() -> None:
     found = [msgspec.convert({"name": "u", "attributes": {"kind": {"string": "a"}}}, Device)]
-    before = Content("other.example.com", found)
+    before = DeviceList("other.example.com", found)
     assert before.match((SELECTORS[1],)).errors == 1
-    assert Content(DRIVER, found, before).match((SELECTORS[1],)).devices == 1
+    assert DeviceList(DRIVER, found, before).match((SELECTORS[1],)).devices == 1

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dray.allocator import Allocated, Budget, Failed, Index, Outcome, Turn, Unallocatable, allocate
-from dray.allocator.content import Content
+from dray.allocator.content import DeviceList
 from dray.api.allocations import DeviceId
 from dray.api.reasons.devices import InputCode, InputProblem
 from dray.api.types.resource import ResourceClaim, ResourceSlice
@@ -297,7 +297,7 @@ def test_the_score_tells_which_alternative_a_node_would_give() -> None:
 def test_nodes_with_equal_devices_share_the_work() -> None:
     index = cluster(50)
     index.fits([claim("w", request("r", 1, index_below(1)))])
-    layouts = {id(index._inventory.sight(at).view.layout) for at in range(50)}
+    layouts = {id(index._inventory.node_devices(at).view.layout) for at in range(50)}
     assert len(layouts) == 1
 
 
@@ -336,7 +336,7 @@ def test_contents_that_were_replaced_are_forgotten() -> None:
         index.upsert_slice(slice_("s0", [device("d0", index=number)], pool="n0", nodeName="n0"))
         assert len(index.fits([ONE])) == 3
     gc.collect()
-    assert sum(isinstance(found, Content) for found in gc.get_objects()) < 300
+    assert sum(isinstance(found, DeviceList) for found in gc.get_objects()) < 300
 
 
 def slow_and_quick(slow: int = 128) -> Index:

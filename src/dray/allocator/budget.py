@@ -13,8 +13,10 @@ from typing import NamedTuple
 from dray.cel import Interrupt, Interrupted
 
 STEPS_PER_SECOND = 50_000  # rounded down: hard searches were measured at about 100,000
-ATTEMPT_NODES = 6  # nodes that may use up their budgets before an attempt ends without an answer for the others
-ENOUGH = 10  # an attempt that found a node ends after this part of one node's budget
+ATTEMPT_NODES = (
+    6  # an attempt may use the budgets of this many nodes; nodes that it has not decided by then stay undecided
+)
+ENOUGH = 10  # once a node fits, an attempt ends after one node's budget divided by this
 TURN = (
     200  # steps between two turns of others: 4 ms at the rate above, and less than 20 ms on a machine a third as fast
 )
@@ -46,7 +48,7 @@ class Budget(NamedTuple):
         return cls(node) if per_node else cls(node, node * ATTEMPT_NODES, node // ENOUGH)
 
     def thorough(self) -> Budget:
-        """The same for a question about every node, whichever fit."""
+        """Return this budget for a question about every node, which does not end at the first node that fits."""
         return self._replace(enough=None)
 
 
@@ -54,12 +56,12 @@ UNLIMITED = Budget()
 
 
 def steps_in(seconds: float) -> int:
-    """Steps that people mean when they say seconds."""
+    """Convert a timeout in seconds, as users configure it, to steps."""
     return max(1, int(seconds * STEPS_PER_SECOND))
 
 
 class Turn:
-    """What is left of one part of a computation, after which others get their turn. It never changes an answer."""
+    """Steps that a computation may still take before it is interrupted for other work. Never changes the result."""
 
     __slots__ = ("left",)
 
@@ -75,7 +77,7 @@ class Turn:
 
 
 class StepMeter:
-    """Counts the steps of one computation. Ends it with OutOfSteps beyond the limit, with Interrupted when told to."""
+    """Counts the steps of a computation. Raises OutOfSteps beyond the limit and Interrupted when `interrupt` returns true."""
 
     __slots__ = ("interrupt", "limit", "steps")
 
@@ -93,12 +95,12 @@ class StepMeter:
 
     @property
     def is_out(self) -> bool:
-        """Whether the computation takes more than the limit."""
+        """Whether the steps taken exceed the limit."""
         return self.limit is not None and self.steps > self.limit
 
 
 def left_of(limit: int | None, steps: int) -> int | None:
-    """What is left of a limit; raises OutOfSteps where that is less than nothing."""
+    """Return the steps that remain of a limit, or None without a limit. Raises OutOfSteps if the limit is exceeded."""
     if limit is None:
         return None
     if steps > limit:

@@ -1,6 +1,6 @@
 """The devices of a slice without the names that place them, and what is true of each: computed once, shared by all.
 
-Five hundred nodes with the same hardware publish slices that differ in pool and node only. `Content` is what they have
+Five hundred nodes with the same hardware publish slices that differ in pool and node only. `DeviceList` is what they have
 in common, so that selectors run once for all of them. Every answer is a bit set over the positions in the slice.
 Left out: which pools and nodes the devices belong to (`layout`, `pools`).
 """
@@ -60,7 +60,7 @@ class _Judging(Work):
     The selector may take long where it is long to compile, or where the devices can make its evaluation expensive.
     """
 
-    def __init__(self, content: Content, selectors: tuple[str, ...], before: SelectorMatch) -> None:
+    def __init__(self, content: DeviceList, selectors: tuple[str, ...], before: SelectorMatch) -> None:
         self._content = content
         self._expression = selectors[-1]
         self._number = len(selectors) - 1
@@ -147,7 +147,7 @@ class Eligible(NamedTuple):
     faults: dict[int, CapacityFault]
 
 
-class Content:
+class DeviceList:
     """Devices of one driver in their order. Equal content should be one object, as it is in `inventory`."""
 
     __slots__ = (
@@ -175,7 +175,7 @@ class Content:
         self,
         driver: str,
         devices: Sequence[Device],
-        before: Content | None = None,
+        before: DeviceList | None = None,
     ) -> None:
         """`before` is what a slice held until now: most devices are as they were, and so is what is true of them."""
         self.driver = driver
@@ -201,8 +201,8 @@ class Content:
         if before is not None and before.driver == driver:
             self._keep(before)
 
-    def __reduce__(self) -> tuple[type[Content], tuple[str, tuple[Device, ...]]]:
-        return Content, (self.driver, self.devices)  # what is true of them can be found out again
+    def __reduce__(self) -> tuple[type[DeviceList], tuple[str, tuple[Device, ...]]]:
+        return DeviceList, (self.driver, self.devices)  # what is true of them can be found out again
 
     def _where(self, holds: Callable[[Device], bool]) -> int:
         return sum(1 << at for at, device in enumerate(self.devices) if holds(device))
@@ -212,7 +212,7 @@ class Content:
         """The devices that draw from counters which they share with others."""
         return sum(1 << at for at in self.draws)
 
-    def _keep(self, before: Content) -> None:
+    def _keep(self, before: DeviceList) -> None:
         self._matched_before = before._matches
         for at, device in enumerate(self.devices):
             bit = before.bit(device.name)
@@ -357,7 +357,7 @@ def may_take_long(expression: str) -> bool:
 
 
 def _compute(work: _Judging | Deriving, limit: int | None, turn: Turn | None) -> None:
-    """Let a computation go on until it is over or takes more steps than the limit. Raises as `Content.match` does."""
+    """Let a computation go on until it is over or takes more steps than the limit. Raises as `DeviceList.match` does."""
     if work.is_given_up:
         raise OutOfSteps
     if work.is_elsewhere and turn is not None:
@@ -410,9 +410,9 @@ def drawn_by(device: Device) -> tuple[tuple[str, str, int], ...]:
     )
 
 
-def content_of(slice_: ResourceSlice) -> Content:
+def content_of(slice_: ResourceSlice) -> DeviceList:
     """The content of a slice, shared with no other."""
-    return Content(slice_.spec.driver, slice_.spec.devices)
+    return DeviceList(slice_.spec.driver, slice_.spec.devices)
 
 
 def key_of(slice_: ResourceSlice) -> bytes:

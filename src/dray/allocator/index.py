@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide
 from dray.allocator.bits import positions, without
 from dray.allocator.budget import QUICK_SEARCH, UNLIMITED, Budget, OutOfSteps, StepMeter, Turn, left_of
-from dray.allocator.content import Content
+from dray.allocator.content import DeviceList
 from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
 from dray.allocator.intactness import cost_of
-from dray.allocator.inventory import Inventory, Sight, StockChange
+from dray.allocator.inventory import Inventory, NodeDevices, SliceChange
 from dray.allocator.layout import Layout
 from dray.allocator.outcome import Failed, Outcome, score
 from dray.allocator.packing import NodeUsage
@@ -97,11 +97,11 @@ class Fits:
 
     def names(self, nodes: int) -> Iterator[str]:
         """The names of the nodes in a bit set."""
-        sights = self._inventory.sights
+        by_number = self._inventory.by_number
         for number in positions(nodes):
-            sight = sights[number]
-            if sight is not None:
-                yield sight.node.metadata.name
+            node_devices = by_number[number]
+            if node_devices is not None:
+                yield node_devices.node.metadata.name
 
     def score(self, node: str) -> int:
         """How well the alternatives that a node would give are preferred: eight less the index, summed; 0 if unfit."""
@@ -170,18 +170,22 @@ class _PlanEntry:
         self.searches: dict[_SearchKey, Searching] = {}  # those that are not over
         self.waits: dict[int, Work] = {}  # by node, what it was left over for
         self.is_hard = False  # a search was not over quickly: with a turn, the next ones are not begun
-        self.content_steps: dict[Content, int] = {}  # that selectors took, by the contents of problems
+        self.content_steps: dict[DeviceList, int] = {}  # that selectors took, by the contents of problems
         self._selectors = {way.selectors for request in plan.requests for way in request.alternatives}
         self.groups: dict[int, _NodeGroup] = {}
         self.by_key: dict[tuple[object, ...], _NodeGroup] = {}
-        self._touches: dict[Content, bool] = {}
+        self._touches: dict[DeviceList, bool] = {}
         self._room = LAYOUTS_KEPT
 
-    def forget_unseen(self, sights: Iterable[Sight | None]) -> None:
+    def forget_unseen(self, by_number: Iterable[NodeDevices | None]) -> None:
         """Forget what was found out about layouts that no node has any more, once they may be half of all."""
         if len(self.problems) < self._room:
             return
-        seen = {sight.looked.layout for sight in sights if sight is not None and sight.looked is not None}
+        seen = {
+            node_devices.looked.layout
+            for node_devices in by_number
+            if node_devices is not None and node_devices.looked is not None
+        }
         contents = {part.content for layout in seen for _, part in layout.parts}
         self.problems = {layout: known for layout, known in self.problems.items() if layout in seen}
         self.decisions = {key: known for key, known in self.decisions.items() if key[0] in seen}
@@ -195,7 +199,7 @@ class _PlanEntry:
             del self.searches[next(iter(self.searches))]
         self.searches[key] = searching
 
-    def touches(self, content: Content, turn: Turn | None) -> bool:
+    def touches(self, content: DeviceList, turn: Turn | None) -> bool:
         """Whether any device of a content can matter to the plan."""
         found = self._touches.get(content)
         if found is None:
@@ -207,7 +211,7 @@ class _PlanEntry:
             found = self._touches[content] = any(match.devices or match.errors for match in matches)
         return found
 
-    def regard(self, change: StockChange) -> None:
+    def regard(self, change: SliceChange) -> None:
         """Let a change make nodes stale; where anything may have changed, also forget which devices matter there."""
         if self.waits:
             for number in [number for number in self.waits if change.nodes >> number & 1]:
@@ -358,7 +362,9 @@ class Index:
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of all nodes."""
-        return tuple(sight.node.metadata.name for sight in self._inventory.sights if sight is not None)
+        return tuple(
+            node_devices.node.metadata.name for node_devices in self._inventory.by_number if node_devices is not None
+        )
 
     def number(self, node: str) -> int:
         """The number under which a known node appears in bit sets; it keeps it until it is removed."""
@@ -367,19 +373,22 @@ class Index:
             raise KeyError(node)
         return number
 
-    def likeness(self, node: str) -> Hashable | None:
-        """What decides about claims on a node: equal for nodes with equal devices, of which the same are taken.
+    def equivalence_key(self, node: str) -> Hashable | None:
+        """Return a key that is equal for nodes on which every claim gets the same answer.
 
-        None where other nodes can take devices from this one.
+        Such nodes have equal devices, of which the same ones are in use. Returns None for a node whose devices other nodes
+        can take as well.
         """
-        sight = self._inventory.sight(self.number(node))
-        if sight.elsewhere or not all(stock.slice.spec.nodeName for stock in sight.stocks):
+        node_devices = self._inventory.node_devices(self.number(node))
+        if node_devices.elsewhere or not all(
+            slice_state.slice.spec.nodeName for slice_state in node_devices.slice_states
+        ):
             return None
-        return sight.view.layout, sight.usage()
+        return node_devices.view.layout, node_devices.usage()
 
     def cost_of(self, node: str, devices: Collection[DeviceId]) -> float:
         """How much of a node that is unused so far these devices would begin to use (`intactness.cost_of`)."""
-        return cost_of(self._inventory.sight(self.number(node)).stocks, devices)
+        return cost_of(self._inventory.node_devices(self.number(node)).slice_states, devices)
 
     # What can be had.
 
@@ -393,15 +402,15 @@ class Index:
         number = self._inventory.number(node)
         if number is None:
             return Failed(InputProblem(InputCode.UNKNOWN_NODE, subject=node, node_only=True))
-        sight = self._inventory.sight(number)
+        node_devices = self._inventory.node_devices(number)
         entry = self._entry(claims, steps)
         names = [claim_name(claim) for claim in claims]
         try:
-            problem = self._problem(entry, sight.view.layout, turn)
+            problem = self._problem(entry, node_devices.view.layout, turn)
             if isinstance(problem, Fault):
-                return problem.failed(sight.view, names)
-            usage = sight.usage()
-            return conclude(self._decision(entry, problem, usage, turn), problem, usage, sight.view, names)
+                return problem.failed(node_devices.view, names)
+            usage = node_devices.usage()
+            return conclude(self._decision(entry, problem, usage, turn), problem, usage, node_devices.view, names)
         except OutOfSteps:
             return INTERRUPTED
         except Interrupted as interrupted:
@@ -510,7 +519,7 @@ class Index:
                     entry.stale = without(entry.stale, nodes | bit)
                 else:
                     is_known = False
-            for name, steps in entry.bill(number, self._inventory.sight(number).view.layout):
+            for name, steps in entry.bill(number, self._inventory.node_devices(number).view.layout):
                 if name not in paid:
                     paid.add(name)
                     charged += steps
@@ -523,22 +532,22 @@ class Index:
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], number: int, turn: Turn | None
     ) -> tuple[int, bool]:
         """Decide for a node: the set of nodes of its group where there are others in it, and whether that is done."""
-        sight, nodes = self._inventory.sight(number), 0
+        node_devices, nodes = self._inventory.node_devices(number), 0
         if turn is not None:
             if (work := entry.waits.pop(number, None)) is not None and not (work.is_over or work.is_given_up):
                 return self._let_wait(entry, number, work)
             turn.spend(1)
         try:
-            if parts and self._apart(parts, sight, turn):
+            if parts and self._apart(parts, node_devices, turn):
                 entry.apart |= 1 << number
                 return 0, True
-            group = self._group(entry, sight, turn)
+            group = self._group(entry, node_devices, turn)
             nodes = group.nodes if group.size > 1 else 0
-            self._settle(entry, group, sight, turn)
+            self._settle(entry, group, node_devices, turn)
             return nodes, True
         except OutOfSteps:
-            if sight.view.layout not in entry.problems:
-                entry.keep_problem(sight.view.layout, None)
+            if node_devices.view.layout not in entry.problems:
+                entry.keep_problem(node_devices.view.layout, None)
             entry.note(1 << number, _Verdict(is_out=True))
             return 0, True
         except Deferred as deferred:
@@ -554,26 +563,26 @@ class Index:
         self._left_over[work] = None
         return 0, False
 
-    def _apart(self, parts: Sequence[_PlanEntry], sight: Sight, turn: Turn | None) -> bool:
+    def _apart(self, parts: Sequence[_PlanEntry], node_devices: NodeDevices, turn: Turn | None) -> bool:
         """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
-        if any(pool.state is not PoolState.USABLE for pool in sight.view.layout.pools):
+        if any(pool.state is not PoolState.USABLE for pool in node_devices.view.layout.pools):
             return False
-        for contents in sight.together():
+        for contents in node_devices.together():
             if sum(any(part.touches(content, turn) for content in contents) for part in parts) > 1:
                 return False
-        problems = (self._problem(part, sight.view.layout, turn) for part in parts)
+        problems = (self._problem(part, node_devices.view.layout, turn) for part in parts)
         return all(isinstance(problem, AllocationProblem) and not problem.alarming for problem in problems)
 
-    def _settle(self, entry: _PlanEntry, group: _NodeGroup, sight: Sight, turn: Turn | None) -> None:
-        """Decide for the nodes of a group, of which `sight` is one."""
+    def _settle(self, entry: _PlanEntry, group: _NodeGroup, node_devices: NodeDevices, turn: Turn | None) -> None:
+        """Decide for the nodes of a group, of which `node_devices` is one."""
         decision: Decision | AllocationProblem
-        group.layout, group.search, group.steps = sight.view.layout, None, 0
+        group.layout, group.search, group.steps = node_devices.view.layout, None, 0
         try:
             decision = self._problem(entry, group.layout, turn)
         except OutOfSteps:
             decision = Stuck(0, 0)
         if isinstance(decision, AllocationProblem):
-            problem, usage = decision, sight.usage()
+            problem, usage = decision, node_devices.usage()
             decision = self._decision(entry, problem, usage, turn)
             if problem.simple is None:
                 group.search = _search_key(problem, usage)
@@ -584,17 +593,17 @@ class Index:
             entry.note(group.nodes, verdict)
             group.verdict = verdict
 
-    def _group(self, entry: _PlanEntry, sight: Sight, turn: Turn | None) -> _NodeGroup:
-        group = entry.groups.get(sight.number)
+    def _group(self, entry: _PlanEntry, node_devices: NodeDevices, turn: Turn | None) -> _NodeGroup:
+        group = entry.groups.get(node_devices.number)
         if group is None:
-            key: tuple[object, ...] = (sight,)
-            if all(pool.state is PoolState.USABLE for pool in sight.view.layout.pools):
-                key = sight.concern(lambda content: entry.touches(content, turn))
+            key: tuple[object, ...] = (node_devices,)
+            if all(pool.state is PoolState.USABLE for pool in node_devices.view.layout.pools):
+                key = node_devices.dependency_key(lambda content: entry.touches(content, turn))
             group = entry.by_key.get(key)
             if group is None:
                 group = entry.by_key[key] = _NodeGroup(key)
-            group.join(sight.number)
-            entry.groups[sight.number] = group
+            group.join(node_devices.number)
+            entry.groups[node_devices.number] = group
         return group
 
     # Memory.
@@ -617,7 +626,7 @@ class Index:
                 problem = pose(entry.plan, layout, self.features, entry.limit, turn)
             except OutOfSteps:
                 problem = None
-            entry.forget_unseen(self._inventory.sights)
+            entry.forget_unseen(self._inventory.by_number)
             entry.keep_problem(layout, problem)
         if problem is None:
             raise OutOfSteps

@@ -10,13 +10,13 @@ from dray.api.allocations import DeviceId
 from dray.api.types.resource import Device
 
 if TYPE_CHECKING:
-    from dray.allocator.inventory import Stock
+    from dray.allocator.inventory import SliceState
 
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 NODE, ROOT, DEVICE = 64.0, 8.0, 1.0  # what beginning to use one costs; a node has fewer than eight roots as a rule
 
 
-def cost_of(stocks: Iterable[Stock], chosen: Collection[DeviceId]) -> float:
+def cost_of(slice_states: Iterable[SliceState], chosen: Collection[DeviceId]) -> float:
     """The cost of the units that the chosen devices begin to use, plus the share of devices that stays free (0 to 1).
 
     Units are the node, its PCIe roots, and physical devices, which partitions share by drawing on one counter set.
@@ -24,10 +24,10 @@ def cost_of(stocks: Iterable[Stock], chosen: Collection[DeviceId]) -> float:
     used: set[Hashable] = set()
     begun: dict[Hashable, float] = {}
     total = taken = 0
-    for stock in stocks:
-        spec = stock.slice.spec
+    for slice_state in slice_states:
+        spec = slice_state.slice.spec
         total += len(spec.devices)
-        for at in {*positions(stock.taken), *stock.shares}:
+        for at in {*positions(slice_state.taken), *slice_state.shares}:
             taken += 1
             used.update(unit for unit, _ in _units(spec.pool.name, spec.devices[at]))
         mine = {id_.device for id_ in chosen if (id_.driver, id_.pool) == (spec.driver, spec.pool.name)}

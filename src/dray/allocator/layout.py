@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from dray.allocator.budget import Turn, left_of
 from dray.allocator.capacity import CapacityFault, Consumption, nanos
-from dray.allocator.content import Content, Eligible, Requests, SelectorMatch
+from dray.allocator.content import DeviceList, Eligible, Requests, SelectorMatch
 from dray.allocator.deriving import Value
 from dray.allocator.identity import Features
 from dray.allocator.packing import Amounts, Packing, Takes
@@ -27,7 +27,7 @@ from dray.api.types.resource import Device, DeviceToleration, ResourceSlice
 class LayoutPart(NamedTuple):
     """The devices of one slice; those outside `visible` are out of the node's reach."""
 
-    content: Content
+    content: DeviceList
     visible: int
 
 
@@ -52,7 +52,7 @@ class PoolShape(NamedTuple):
 
 
 class Layout:
-    """The pools of a node as numbered devices; answers the questions of `Content` for all of them at once."""
+    """The pools of a node as numbered devices; answers the questions of `DeviceList` for all of them at once."""
 
     def __init__(self, pools: Sequence[PoolShape], features: Features = Features()) -> None:  # noqa: B008 (frozen)
         self.pools = tuple(pools)
@@ -76,7 +76,7 @@ class Layout:
     def match(self, selectors: tuple[str, ...], limit: int | None = None, turn: Turn | None = None) -> SelectorMatch:
         """The devices within reach that pass all selectors; errors count even out of reach, as they come first.
 
-        Raises as `Content.match` does.
+        Raises as `DeviceList.match` does.
         """
         found = self._matches.get(selectors)
         if found is None:
@@ -112,7 +112,7 @@ class Layout:
     def derived(
         self, expression: str, wanted: int, limit: int | None = None, turn: Turn | None = None
     ) -> ComputedAttribute:
-        """What an expression makes of these devices. Raises as `Content.match` does."""
+        """What an expression makes of these devices. Raises as `DeviceList.match` does."""
         steps = 0
         values: dict[Value, int] = {}
         errors = 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dray.allocator.capacity import nanos
-from dray.allocator.content import Content
+from dray.allocator.content import DeviceList
 from dray.allocator.identity import GATE_OF, Features
 from dray.allocator.layout import Layout, LayoutPart, NodeView, PoolShape
 from dray.api.pools import PoolName, newest, problem_of
@@ -21,7 +21,7 @@ from dray.api.selectors import node_selector_matches
 from dray.api.types.core import Node
 from dray.api.types.resource import Device, ResourceSlice, ResourceSliceSpec
 
-ContentOf = Callable[[ResourceSlice], Content]
+ContentOf = Callable[[ResourceSlice], DeviceList]
 LayoutOf = Callable[[tuple[PoolShape, ...]], Layout]
 
 

@@ -171,7 +171,7 @@ def pose(
 ) -> AllocationProblem | Fault:
     """Check the plan against the layout in the reference's order; answers the problem, or the first thing wrong.
 
-    Raises `OutOfSteps` where selectors take more steps than the limit; with a turn, as `Content.match` does.
+    Raises `OutOfSteps` where selectors take more steps than the limit; with a turn, as `DeviceList.match` does.
     """
     reader = _Poser(plan, layout, features, limit, turn)
     items: list[Item] = []

@@ -301,7 +301,7 @@ def _is_within(load: Load, other: Load) -> bool:
 
 def _likeness(state: ClusterState, info: NodeInfo) -> Hashable:
     """Equal for nodes that take the same loads of pods that do not tell nodes apart by labels or names."""
-    node, devices = info.node, state.index.likeness(info.name)
+    node, devices = info.node, state.index.equivalence_key(info.name)
     if devices is None or state.table.refusers or state.index.asks_more_of_nodes or node is None:
         return info.name
     free = tuple((name, info.free(name)) for name in sorted({*info.allocatable, *info.taken}))

@@ -22,7 +22,7 @@ from dray.api.types.core import Pod
 from dray.api.types.scheduling import PriorityClass
 from dray.sim.cluster import Cluster
 from dray.sim.demands import PodBatch
-from dray.sim.likeness import Kinds, is_uniform, kinds_for
+from dray.sim.node_kinds import Kinds, is_uniform, kinds_for
 from dray.sim.uses import DeviceUse as DeviceUse  # part of the answers here
 from dray.sim.uses import devices_of
 

@@ -52,7 +52,7 @@ def kinds_for(cluster: Cluster, pod: Pod) -> Kinds | None:
     candidate = Candidate(pod)
     found: dict[Hashable, int] = {}
     for info in cluster.model.state.table.named(judged.nodes):
-        devices = cluster.model.state.index.likeness(info.name)
+        devices = cluster.model.state.index.equivalence_key(info.name)
         if devices is None:
             return None
         key = devices, _room(candidate, info)
