@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 
-from dray.background.thread import ON_THE_LOOP, beside
+from dray.background.thread import ON_THE_LOOP, in_thread_if_large
 from dray.background.turns import ALLOWANCE, WRITE, in_turns, take
 from tests.waiting import within
 
@@ -82,5 +82,5 @@ async def test_many_items_come_in_parts_with_rounds_of_the_loop_between_them() -
 
 
 async def test_a_computation_over_many_objects_leaves_the_thread_of_the_loop() -> None:
-    assert await beside(ON_THE_LOOP, threading.get_ident) == threading.get_ident()
-    assert await beside(ON_THE_LOOP + 1, threading.get_ident) != threading.get_ident()
+    assert await in_thread_if_large(ON_THE_LOOP, threading.get_ident) == threading.get_ident()
+    assert await in_thread_if_large(ON_THE_LOOP + 1, threading.get_ident) != threading.get_ident()

@@ -1,7 +1,7 @@
-"""The one worker thread of a process, for pure steps that cannot be cut into slices, on large bodies above all.
+"""The one worker thread of a process. It runs pure steps that cannot be cut into slices, mostly steps on large bodies.
 
-More threads would not do more, since only one runs at a time, but would take the event loop's turns as often as they are.
-Users take turns at the thread as they do on the loop (`turns`).
+More threads would not be faster, because the interpreter runs one thread at a time, and they would interrupt the event loop
+more often. Users take turns at the thread as they do on the loop (`turns`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dray.background.turns import UsersInTurn
 
 T = TypeVar("T")
 
-# Objects that a computation may look at on the loop itself; for more it takes the thread.
+# A computation on at most this many objects runs on the event loop.
 ON_THE_LOOP = 500
 
 _THREAD = ThreadPoolExecutor(1, "beside the event loop")
 
 
 class _WaitingUsers:
-    """Who waits for the thread, on one event loop."""
+    """The users of one event loop that wait for the thread, in turn."""
 
     def __init__(self) -> None:
         self._waiting = UsersInTurn()
@@ -43,7 +43,7 @@ class _WaitingUsers:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it was given a turn that it does not take
+            if not turn.cancelled():  # the turn was given just now, and goes to the next user
                 self._is_busy = self._waiting.give()
             raise
 
@@ -52,7 +52,7 @@ _QUEUES: WeakKeyDictionary[asyncio.AbstractEventLoop, _WaitingUsers] = WeakKeyDi
 
 
 async def in_thread(user: str, work: Callable[..., T], *arguments: object) -> T:
-    """The result of a step, computed by the worker thread in the turn of a user."""
+    """Run a step in the worker thread, when it is the user's turn. Returns the result of the step."""
     loop = asyncio.get_running_loop()
     queue = _QUEUES.get(loop)
     if queue is None:
@@ -60,8 +60,8 @@ async def in_thread(user: str, work: Callable[..., T], *arguments: object) -> T:
     return await queue.run(user, work, *arguments)
 
 
-async def beside(size: int, compute: Callable[..., T], *arguments: object) -> T:
-    """The result of a pure computation of a controller that looks at `size` objects: in the thread if they are many."""
+async def in_thread_if_large(size: int, compute: Callable[..., T], *arguments: object) -> T:
+    """Return the result of a controller's pure computation on `size` objects, computed in the thread if they are many."""
     if size <= ON_THE_LOOP:
         return compute(*arguments)
     return await in_thread("controllers", compute, *arguments)

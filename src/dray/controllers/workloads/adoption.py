@@ -15,7 +15,7 @@ from dray.api.errors import Conflict, Invalid, NotFound
 from dray.api.selectors import LabelRequirements
 from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.api.wire import Tree
-from dray.background.thread import beside
+from dray.background.thread import in_thread_if_large
 from dray.background.turns import WRITE, take
 from dray.client import Client, Informer, Object, PatchKind
 from dray.client.interface import T
@@ -100,7 +100,7 @@ class Adoption(Generic[T]):
     async def claim(self, owner: Object, selector: LabelRequirements) -> list[T]:
         """The dependents of `owner`, adopted ones included."""
         own, strays = controlled(self._informer, owner), orphans(self._informer, owner.metadata.namespace)
-        found: Claim[T] = await beside(
+        found: Claim[T] = await in_thread_if_large(
             len(own) + len(strays), sort_out, owner, selector, own, filter(self._adoptable, strays)
         )
         await asyncio.gather(*(self._release(owner, obj) for obj in found.release))

@@ -12,7 +12,7 @@ from dray.api.errors import ApiError
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ControllerRevision, DaemonSet
 from dray.api.types.core import Node, Pod
-from dray.background.thread import beside
+from dray.background.thread import in_thread_if_large
 from dray.client import Deltas, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import daemons
@@ -79,10 +79,10 @@ class DaemonSetController:
         pods = await self._adoption.claim(daemon_set, selector)
         nodes = self._nodes.list()
         size = len(nodes) + len(pods)
-        seen = await beside(size, daemons.view, daemon_set, nodes, pods, self._clock.time())
+        seen = await in_thread_if_large(size, daemons.view, daemon_set, nodes, pods, self._clock.time())
         wanted = await self._history.record(daemon_set, seen.current)
-        error, pause = await self._carry_out(seen, await beside(size, daemons.plan, seen))
-        status = await beside(size, daemons.status_of, seen)
+        error, pause = await self._carry_out(seen, await in_thread_if_large(size, daemons.plan, seen))
+        status = await in_thread_if_large(size, daemons.status_of, seen)
         await write_status(self._client, self._loop.writes, daemon_set, status)
         live = {f"{daemon_set.metadata.name}-{pod.metadata.labels.get(REVISION_LABEL, '')}" for pod in pods}
         await self._history.trim(daemon_set, wanted.older, live)

@@ -15,7 +15,7 @@ from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.selectors import label_selector
 from dray.api.types.batch import Job, JobStatus
 from dray.api.types.core import Pod
-from dray.background.thread import beside
+from dray.background.thread import in_thread_if_large
 from dray.background.turns import in_turns
 from dray.client import Controller, Deltas, Key, PatchKind, key_of
 from dray.controllers.context import ControllerContext
@@ -121,12 +121,12 @@ class JobController:
             await self._strip_all(job, pods)
             return None
         now = self._clock.time()
-        count, active, end, wanted = await beside(len(pods), _decide, job, pods, now)
+        count, active, end, wanted = await in_thread_if_large(len(pods), _decide, job, pods, now)
         if end is None:
             managed = await self._manage(job, wanted, pods, now)
         else:
             managed = await self._end(job, active, end)
-        status = await beside(len(pods), status_of, job, count, pods, active, managed.created, end, now)
+        status = await in_thread_if_large(len(pods), status_of, job, count, pods, active, managed.created, end, now)
         await write_status(self._client, self._loop.writes, job, status)
         self._announce(job, status)
         await self._strip_all(job, count.release)
@@ -147,8 +147,8 @@ class JobController:
     async def _manage(self, job: Job, wanted: Need, pods: Sequence[Pod], now: float) -> _Managed:
         if wanted.delete:
             return _Managed(error=await self._discard(job, wanted.delete))
-        due, again = await beside(len(pods), _due, job, wanted.create, pods, now)
-        made = await beside(len(pods), by_index, pods) if is_indexed(job) else {}
+        due, again = await in_thread_if_large(len(pods), _due, job, wanted.create, pods, now)
+        made = await in_thread_if_large(len(pods), by_index, pods) if is_indexed(job) else {}
         outcome = await self._control.create(
             job, due, lambda index: job_pod(job, index, index_failures(job, made.get(index, ())))
         )

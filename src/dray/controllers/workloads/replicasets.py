@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod, ReplicationController
-from dray.background.thread import beside
+from dray.background.thread import in_thread_if_large
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controlled, controller_of, index_by_controller
 from dray.controllers.workloads.loop import WorkloadLoop
@@ -39,15 +39,15 @@ class _Replicator(Generic[O]):
 
     async def _reconcile(self, replica_set: O) -> float | None:
         pods = await self._adoption.claim(replica_set, label_selector(replica_set.spec.selector))
-        active = await beside(len(pods), _active, pods)
+        active = await in_thread_if_large(len(pods), _active, pods)
         outcome = PodWrites(0) if is_deleting(replica_set) else await self._scale(replica_set, active)
         error = None if namespace_ends(outcome.error) else outcome.error
         now = self._clock.time()
-        status = await beside(len(pods), status_of, replica_set, pods, error, now)
+        status = await in_thread_if_large(len(pods), status_of, replica_set, pods, error, now)
         await write_status(self._client, self._loop.writes, replica_set, status)
         if error is not None:
             raise error
-        return await beside(len(active), next_available, active, replica_set.spec.minReadySeconds, now)
+        return await in_thread_if_large(len(active), next_available, active, replica_set.spec.minReadySeconds, now)
 
     async def _scale(self, replica_set: O, active: Sequence[Pod]) -> PodWrites:
         change = missing(replica_set, active)
@@ -56,7 +56,7 @@ class _Replicator(Generic[O]):
             return await self._control.create(replica_set, range(change), lambda _: pod_tree(replica_set, template))
         if change < 0:
             related, now = await self._related(replica_set), self._clock.time()
-            order = await beside(len(related), deletion_order, active, related, now)
+            order = await in_thread_if_large(len(related), deletion_order, active, related, now)
             return await self._control.delete(replica_set, order[:-change])
         return PodWrites(0)
 
@@ -65,7 +65,7 @@ class _Replicator(Generic[O]):
         owner = controller_of(replica_set.metadata)
         sets = [replica_set] if owner is None else self._sets.by_index(BY_CONTROLLER, owner.uid)
         pods = [pod for one in sets for pod in controlled(self._pods, one)]
-        return await beside(len(pods), _active, pods)
+        return await in_thread_if_large(len(pods), _active, pods)
 
 
 def _active(pods: Sequence[Pod]) -> list[Pod]:

@@ -12,7 +12,7 @@ from dray.api.errors import AlreadyExists, ApiError, NotFound
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ControllerRevision, StatefulSet
 from dray.api.types.core import PersistentVolumeClaim, Pod
-from dray.background.thread import beside
+from dray.background.thread import in_thread_if_large
 from dray.background.turns import WRITE, take
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import stateful
@@ -44,12 +44,12 @@ class StatefulSetController:
         if is_deleting(stateful_set):
             return None
         pods = await self._adoption.claim(stateful_set, label_selector(stateful_set.spec.selector))
-        numbered = await beside(len(pods), stateful.numbered, stateful_set, pods)
+        numbered = await in_thread_if_large(len(pods), stateful.numbered, stateful_set, pods)
         wanted = await self._history.record(stateful_set)
         view = StatefulView(stateful_set, numbered, _revisions(stateful_set, wanted), self._clock.time())
         size = max(len(pods), len(view.wanted))
-        error = await self._carry_out(view, await beside(size, stateful.plan, view))
-        status = await beside(size, stateful.status_of, view)
+        error = await self._carry_out(view, await in_thread_if_large(size, stateful.plan, view))
+        status = await in_thread_if_large(size, stateful.status_of, view)
         await write_status(self._client, self._loop.writes, stateful_set, status)
         live = {status.currentRevision, status.updateRevision, *map(stateful.revision_of, pods)}
         await self._history.trim(stateful_set, wanted.older, live)
