@@ -14,6 +14,11 @@ from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.controllers.namespaces.GRACE_SECONDS", 0.05)
+
+
+@pytest.fixture(autouse=True)
 async def namespace(client: Client) -> None:
     for name in ("ns", "other"):
         await client.create(Namespace, {"metadata": {"name": name}})

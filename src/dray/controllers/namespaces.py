@@ -27,6 +27,8 @@ FINALIZER = "kubernetes"
 _PODS = BY_TYPE[Pod]
 WORKERS = 8
 # Content that takes time (pods that stop, finalizers) is looked at again after a tenth of the time it took so far.
+# Before anything is deleted: `kubectl delete -f` deletes a Namespace first, and is to find the other objects of its file.
+GRACE_SECONDS = 2.0
 _SHORTEST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
 
@@ -91,7 +93,9 @@ class NamespaceController:
         for old, new in deltas:
             if new is None or new.metadata.deletionTimestamp is None:
                 continue
-            if old is None or old.metadata.deletionTimestamp is None or old.spec != new.spec:
+            if old is None or old.metadata.deletionTimestamp is None:
+                self._controller.queue.add_after(new.metadata.name, GRACE_SECONDS)
+            elif old.spec != new.spec:
                 self._controller.queue.add(new.metadata.name)
 
     async def _reconcile(self, name: str) -> float | None:

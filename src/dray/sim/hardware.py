@@ -12,6 +12,13 @@ DRIVER = "gpu.example.com"
 CLASS = "gpu.example.com"
 DEVICES_A_SLICE = 128
 _CAPACITY = MappingProxyType({"cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti"})
+# Helm installs a chart over an object that exists only if the object names the release, which is the one of the driver's
+# own instructions. The chart's class has the name and the selector
+# of ours, letter by letter, since a server-side apply of another text would be a conflict.
+_MANAGED_BY_HELM = MappingProxyType({"app.kubernetes.io/managed-by": "Helm"})
+_EXAMPLE_RELEASE = MappingProxyType(
+    {"meta.helm.sh/release-name": "dra-example-driver", "meta.helm.sh/release-namespace": "dra-example-driver"}
+)
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _GIB_OF_MODEL = {"a100": 40, "h100": 80}
 
@@ -144,11 +151,12 @@ def slice_tree(name: str, driver: str, node: str, count: int, content: dict[str,
     }
 
 
-def class_tree(name: str = CLASS, selector: str = f'device.driver == "{DRIVER}"') -> dict[str, Any]:
-    """A class with one selector."""
+def class_tree(name: str = CLASS, selector: str = f"device.driver == '{DRIVER}'") -> dict[str, Any]:
+    """A class with one selector. The one of simulated nodes can be adopted by the chart of dra-example-driver."""
+    adoption = {"labels": {**_MANAGED_BY_HELM}, "annotations": {**_EXAMPLE_RELEASE}} if name == CLASS else {}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
-        "metadata": {"name": name},
+        "metadata": {"name": name, **adoption},
         "spec": {"selectors": [{"cel": {"expression": selector}}]},
     }
