@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from dray.cli._collector import without_collections
+from dray.assembly.collector import without_collections
 from dray.recordings.history import History, HistoryFile
 from dray.replay.replaying import Replay
 from dray.replay.timeline import timeline_of

@@ -38,7 +38,7 @@ def main() -> None:
     plain = [_seconds(lambda: subprocess.run(["true"], check=True)) for _ in range(ROUNDS)]
     print(f"a process, plain: {_shown(plain)}")
     asyncio.run(_guardian())
-    with Cluster("--agents", "1", "--runtime", "process", "--insecure") as cluster:
+    with Cluster(agents=1, runtime="process", insecure=True) as cluster:
         cluster.apply(POD)
         cluster.wait("pods", "p", lambda pod: pod["status"].get("phase") == "Running")
         server = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]

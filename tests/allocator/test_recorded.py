@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dray.allocator import Allocated, Failed, Index, Unallocatable, steps_in, verify
+from dray.allocator.scenarios import Scenario, read_scenario
 from dray.api.reasons.wording import input_problem, line, tree
-from dray.cli._scenarios import Scenario, read_scenario
 
 DATA = Path(__file__).parent.parent / "data"
 RECORDED = (DATA / "allocator.jsonl.gz", DATA / "devices.jsonl.gz")

@@ -47,7 +47,7 @@ def start(shell: Shell, *words: str) -> str:
 def test_a_cluster_runs_in_the_background_until_it_is_told_to_end(shell: Shell) -> None:
     said = start(shell, "--nodes", "2", "--devices", "3")
     assert "2 simulated nodes × 3 devices" in said
-    assert "`dray down` ends it" in said
+    assert "Stop it with `dray down`." in said
     status, text = shell.dray("status")
     assert (status, "answers: 2 nodes" in text) == (0, True), text
     assert "running" in shell.dray("list")[1]
@@ -72,7 +72,7 @@ def test_state_is_taken_over_and_said_to_be(shell: Shell) -> None:
 def test_named_clusters_live_side_by_side_and_go_without_a_trace(shell: Shell) -> None:
     start(shell)
     said = start(shell, "--name", "ci", "--store", "memory", "--merge-kubeconfig")
-    assert "`dray down --name ci` ends it" in said
+    assert "Stop it with `dray down --name ci`." in said
     own = shell.home / ".kube" / "config"
     assert yaml.safe_load(own.read_text())["current-context"] == "dray-ci"
     names = [line.split()[0] for line in shell.dray("list")[1].splitlines()[1:]]
@@ -99,7 +99,9 @@ def test_a_cluster_gets_a_port_that_is_free_and_keeps_it(shell: Shell) -> None:
 
 def test_the_end_is_told_for_a_directory_of_its_own(shell: Shell) -> None:
     try:
-        assert f"`dray down --dir {shell.home / 'own'}` ends it" in start(shell, "--dir", "own", "--store", "memory")
+        assert f"Stop it with `dray down --dir {shell.home / 'own'}`." in start(
+            shell, "--dir", "own", "--store", "memory"
+        )
     finally:
         shell.dray("delete", "--dir", "own")
 

@@ -33,7 +33,7 @@ async def _looking(command: Dray) -> AsyncIterator[Browser]:
 
 async def test_a_cluster_is_shown_to_the_user_of_the_kubeconfig() -> None:
     with (
-        Cluster("--nodes", "2", "--devices", "4") as cluster,
+        Cluster(nodes=2, devices=4) as cluster,
         Dray("dashboard", "--kubeconfig", cluster.kubeconfig) as command,
     ):
         async with _looking(command) as window, window.page() as page:
@@ -61,7 +61,7 @@ async def test_the_code_works_once_and_only_on_this_machine() -> None:
 
 async def test_a_recording_is_shown_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "cluster.json.gz"
-    with Cluster("--nodes", "3", "--devices", "2") as cluster:
+    with Cluster(nodes=3, devices=2) as cluster:
         assert outcome("record", "--kubeconfig", cluster.kubeconfig, "-o", file)[0] == 0
     with Dray("dashboard", "--recording", file) as command:
         async with _looking(command) as window, window.page() as page:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dray.cli._device_tree import lines
 from dray.cli._top_tables import picture
 from dray.inspect.snapshot import Snapshot
+from dray.questions.device_tree import lines
 from dray.questions.occupancy import device_rows
 from tests.inspect.objects import gpus, held, shared
 from tests.questions.test_partial_use import PARTITIONED, nic

@@ -37,7 +37,7 @@ def test_manifests_are_without_findings(tmp_path: Path, name: str) -> None:
 
 def test_the_workloads_run(tmp_path: Path) -> None:
     outcome("example", "workload", tmp_path)
-    with Cluster("--nodes", "2", "--devices", "4") as cluster:
+    with Cluster(nodes=2, devices=4) as cluster:
         for file in sorted(tmp_path.glob("*.yaml")):
             cluster.apply(file)
         cluster.wait("deployments", "inference", lambda one: one["status"].get("readyReplicas") == 3)

@@ -77,7 +77,7 @@ def test_what_is_not_there_and_who_may_not_look(running: Served, capsys: pytest.
 
 
 def test_watching_goes_on_when_a_pod_is_made_again(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1") as cluster, ThreadPoolExecutor(1) as pool:
+    with Cluster(nodes=1) as cluster, ThreadPoolExecutor(1) as pool:
         cluster.apply(pod(claims=[], nodeSelector={"zone": "mars"}))
         watched = pool.submit(main, ["explain", "pod/p", "--watch", "--kubeconfig", str(cluster.kubeconfig)])
         wait_until(lambda: "pod default/p" in capsys.readouterr().out)
@@ -91,7 +91,7 @@ def test_watching_ends_when_a_pod_stays_away(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dray.cli.explain._ABSENT_SECONDS", 0.0)
-    with Cluster("--nodes", "1") as cluster, ThreadPoolExecutor(1) as pool:
+    with Cluster(nodes=1) as cluster, ThreadPoolExecutor(1) as pool:
         cluster.apply(pod(claims=[], nodeSelector={"zone": "mars"}))
         watched = pool.submit(main, ["explain", "pod/p", "--watch", "--kubeconfig", str(cluster.kubeconfig)])
         wait_until(lambda: "pod default/p" in capsys.readouterr().out)

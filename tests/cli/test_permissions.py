@@ -45,7 +45,7 @@ def readyz(address: str) -> tuple[int, str]:
 
 
 async def test_without_its_lease_the_scheduler_says_so_is_not_ready_and_begins_when_it_may(tmp_path: Path) -> None:
-    with RunningCluster("--store", "memory") as cluster:
+    with RunningCluster(store="memory") as cluster:
         config = as_user(cluster.kubeconfig, "s", tmp_path / "config")
         async with Http(load(str(cluster.kubeconfig))) as admin:
             readable = rule("*", "*", verbs=READ)
@@ -74,7 +74,7 @@ async def test_schedulers_with_leases_of_their_own_do_not_wait_for_each_other(tm
         path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | fields))
         return path
 
-    with RunningCluster("--store", "memory") as cluster:
+    with RunningCluster(store="memory") as cluster:
         connection = {"kubeconfig": str(cluster.kubeconfig), "qps": 100, "burst": 200}
         first = config("one", clientConnection=connection, leaderElection={"resourceName": "one"})
         second = config("two", clientConnection=connection, leaderElection={"leaderElect": False})

@@ -26,7 +26,7 @@ EDITED = b'"name":"edited"'
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Cluster]:
-    with Cluster("--nodes", "2", "--devices", "2") as cluster:
+    with Cluster(nodes=2, devices=2) as cluster:
         cluster.apply(template(1))
         yield cluster
 

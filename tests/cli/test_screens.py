@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from dray.api.gates import FeatureGates
-from dray.cli import _banner, main, parser_of
+from dray.assembly import ClusterOptions, description
+from dray.cli import _banner, main
 from dray.testing import Cluster
 from tests.inspect.situations import CLASS, DRIVER, claim, node, pod, request, rule, runs
 from tests.waiting import wait_until
@@ -41,7 +42,7 @@ def on(name: str, number: int, *requests: dict[str, object]) -> object:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Three nodes with eight devices each; one is full, one has a device under maintenance; two pods wait."""
-    with Cluster("--nodes", "3", "--devices", "8") as made:
+    with Cluster(nodes=3, devices=8) as made:
         steps = (
             rule(driver=DRIVER, pool="node-2", device="gpu-5"),
             on("train-llm", 0, request(count=8)),
@@ -86,9 +87,12 @@ def test_screens(
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_banner_of_up(width: int) -> None:
-    options = ["--nodes", "3", "--devices", "4", "--profile", "dgx-h100*4", "--agents", "1", "--runtime", "process"]
-    args = parser_of("dray", ["up"]).parse_args(["up", *options])
-    lines = [*_banner.runs(args), "taken over from an earlier start: 3 nodes, 12 pods", _banner.off(FeatureGates())]
+    options = ClusterOptions(nodes=3, devices=4, profile="dgx-h100*4", agents=1, runtime="process")
+    lines = [
+        *description.runs(options),
+        "taken over from an earlier start: 3 nodes, 12 pods",
+        _banner.off(FeatureGates()),
+    ]
     text = "\n".join([*_banner.shown(lines, width), *_banner.next_steps(Path("/home/me/.dray/kubeconfig"), True)])
     assert all(len(line) <= width for line in text.splitlines())
     compare("up", width, re.sub(r"\d+ features", "N features", text) + "\n")

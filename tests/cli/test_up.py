@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -18,8 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dray.cli import _parts, up
-from dray.cli._serve import serve_until
+from dray.assembly import ClusterOptions
+from dray.assembly.parts import plan_of
+from dray.assembly.server import serve_until
 from tests.cli.running import Dray, outcome
 from tests.waiting import SECONDS, eventually
 
@@ -47,9 +47,7 @@ def test_it_says_what_to_do_next_and_stops_when_told(tmp_path: Path, command: st
 
 
 async def test_informers_end_with_the_cluster_and_watch_no_server_that_stops(tmp_path: Path) -> None:
-    commands = argparse.ArgumentParser()
-    up.add_parser(commands.add_subparsers())
-    args = commands.parse_args(["up", "--dir", str(tmp_path / "d"), "--port", "0", "--store", "memory"])
+    options = ClusterOptions(dir=tmp_path / "d", port=0, store="memory")
     stopping = asyncio.Event()
 
     async def stop() -> None:
@@ -60,7 +58,7 @@ async def test_informers_end_with_the_cluster_and_watch_no_server_that_stops(tmp
         tasks.append(asyncio.create_task(stop()))
 
     tasks: list[asyncio.Task[None]] = []
-    assert await serve_until(stopping, args, _parts.parts, ready) == 0
+    assert await serve_until(stopping, options, plan_of(options), ready) == 0
     assert not informing()
 
 

@@ -45,7 +45,7 @@ def test_every_command_prints_what_the_page_shows(
     monkeypatch.chdir(tmp_path)
     found = examples()
     assert found
-    with Cluster("--nodes", "2") as live:  # for the commands that follow a cluster
+    with Cluster(nodes=2) as live:  # for the commands that follow a cluster
         wait_until(lambda: len(live.list("resourceslices")) == 2 and len(live.list("namespaces")) == 4)
         monkeypatch.setenv("KUBECONFIG", str(live.kubeconfig))
         for command, expected in found:

@@ -40,9 +40,9 @@ SERVICE = {
 }
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 OWN = {
-    "simulated": (["--nodes", "1"], "node-0", "is simulated"),
-    "fake": (["--agents", "1", "--runtime", "fake"], "agent-0", "has the runtime fake"),
-    "adopted": (["--adopt-nodes", "rack=7"], "own", "is simulated"),
+    "simulated": ({"nodes": 1}, "node-0", "is simulated"),
+    "fake": ({"agents": 1, "runtime": "fake"}, "agent-0", "has the runtime fake"),
+    "adopted": ({"adopt_nodes": "rack=7"}, "own", "is simulated"),
 }
 
 
@@ -57,8 +57,8 @@ def hook_pod() -> Tree:
 
 @pytest.mark.parametrize("cidr", ["198.19.0.0/16", "10.77.0.0/16"])
 @pytest.mark.parametrize(("options", "node", "why"), OWN.values(), ids=OWN.keys())
-def test_no_review_is_sent_to_a_pod_that_nothing_runs(options: list[str], node: str, why: str, cidr: str) -> None:
-    with noted_connections() as connections, Cluster(*options, "--simulated-pod-cidr", cidr) as cluster:
+def test_no_review_is_sent_to_a_pod_that_nothing_runs(options: dict[str, Any], node: str, why: str, cidr: str) -> None:
+    with noted_connections() as connections, Cluster(simulated_pod_cidr=cidr, **options) as cluster:
         if node == "own":
             cluster.apply(objects.node("own", labels={"rack": "7"}, allocatable={"cpu": "3", "pods": "10"}))
         cluster.apply(SERVICE)
@@ -75,7 +75,7 @@ def test_no_review_is_sent_to_a_pod_that_nothing_runs(options: list[str], node: 
 
 
 def test_a_node_that_is_no_longer_played_loses_its_mark() -> None:
-    with Cluster("--adopt-nodes", "rack=7") as cluster:
+    with Cluster(adopt_nodes="rack=7") as cluster:
         cluster.apply(objects.node("own", labels={"rack": "7"}, allocatable={"cpu": "3", "pods": "10"}))
 
         def mark() -> Any:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class Situation:
     says: str
     helps: str | None
     steps: tuple[Step, ...]
-    options: tuple[str, ...] = ("--nodes", "2", "--devices", "2")
+    options: dict[str, Any] = field(default_factory=lambda: {"nodes": 2, "devices": 2})
 
 
 # Objects

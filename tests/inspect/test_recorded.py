@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from dray.allocator.scenarios import Scenario, read_scenario
 from dray.api.types.core import NodeStatus, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.cli._scenarios import Scenario, read_scenario
 from dray.inspect.explain import explain_pod
 from dray.inspect.snapshot import Snapshot
 from tests.inspect.objects import held

@@ -15,7 +15,7 @@ from dray.testing import Cluster
 from tests.inspect.situations import SITUATIONS, Situation, phase
 from tests.waiting import wait_until
 
-GATES = ("--feature-gates", "AllAlpha=true,AllBeta=true")
+GATES = {"feature_gates": "AllAlpha=true,AllBeta=true"}
 
 
 def started(situation: Situation, cluster: Cluster) -> None:
@@ -82,7 +82,7 @@ def test_the_cause_is_true_and_what_is_suggested_helps(
 ) -> None:
     number, at = 1, 0
     while at < number:
-        with Cluster(*GATES, *situation.options) as cluster:
+        with Cluster(**GATES, **situation.options) as cluster:
             started(situation, cluster)
             found = explanation(situation, cluster, capsys)
             helps = found.get("help", [])

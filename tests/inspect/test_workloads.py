@@ -42,7 +42,7 @@ def running(cluster: Cluster) -> int:
 
 
 def test_a_quota_that_refuses_pods(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1") as cluster:
+    with Cluster(nodes=1) as cluster:
         cluster.apply(quota(pods="1"))
         wait_until(lambda: cluster.get("resourcequotas", "q").get("status", {}).get("used"))
         cluster.apply(deployment(replicas=3))
@@ -57,7 +57,7 @@ def test_a_quota_that_refuses_pods(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_quota_that_refuses_claims_is_raised_for_all_pods_that_wait(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1") as cluster:
+    with Cluster(nodes=1) as cluster:
         cluster.apply(quota(**{"count/resourceclaims.resource.k8s.io": "1"}))
         cluster.apply(template())
         wait_until(lambda: cluster.get("resourcequotas", "q").get("status", {}).get("used"))
@@ -72,7 +72,7 @@ def test_a_quota_that_refuses_claims_is_raised_for_all_pods_that_wait(capsys: py
 
 
 def test_a_service_account_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1") as cluster:
+    with Cluster(nodes=1) as cluster:
         cluster.apply(deployment(serviceAccountName="robot"))
         [helps] = explained(cluster, capsys, "ServiceAccountMissing")["help"]
         for change in helps["changes"]:
@@ -81,7 +81,7 @@ def test_a_service_account_that_does_not_exist(capsys: pytest.CaptureFixture[str
 
 
 def test_a_rollout_whose_pods_are_refused_waits_although_the_old_ones_run(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1") as cluster:
+    with Cluster(nodes=1) as cluster:
         cluster.apply(deployment())
         wait_until(lambda: running(cluster) == 2)
         spec = {"template": {"spec": {"serviceAccountName": "robot"}}}
@@ -127,7 +127,7 @@ def test_a_job_that_has_ended_or_is_suspended(one: Job, wanted: str, waits: bool
 
 
 def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1", "--devices", "2") as cluster:
+    with Cluster(nodes=1, devices=2) as cluster:
         cluster.apply(template("t", request(count=3)))
         spec = pod(templates=["t"])["spec"]
         cluster.apply(deployment(**spec))
@@ -139,7 +139,7 @@ def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_helps_a_pod_is_changed_in_its_workload(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1", "--devices", "2") as cluster:
+    with Cluster(nodes=1, devices=2) as cluster:
         cluster.apply(deployment(nodeSelector={"kubernetes.io/hostname": "mars"}))
         found = explained(cluster, capsys, "PodWaits")
         [helps] = found["help"]
@@ -152,7 +152,7 @@ def test_what_helps_a_pod_is_changed_in_its_workload(capsys: pytest.CaptureFixtu
 
 @pytest.mark.wording
 def test_a_workload_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1") as cluster:
+    with Cluster(nodes=1) as cluster:
         cluster.apply(claim())
         assert main(["explain", "job", "web", "--kubeconfig", str(cluster.kubeconfig)]) == 1
         assert 'job "web" not found' in capsys.readouterr().err
@@ -160,7 +160,7 @@ def test_a_workload_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.wording
 def test_a_watcher_is_told_until_the_pod_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    with Cluster("--nodes", "1", "--devices", "1") as cluster:
+    with Cluster(nodes=1, devices=1) as cluster:
         runs(claim("x"), pod("x", claims=["x"]))(cluster)
         cluster.apply(claim("c"))
         cluster.apply(pod())

@@ -77,10 +77,10 @@ def made_layout(directory: Path) -> Layout:
 
 
 @contextmanager
-def running(options: list[str]) -> Iterator[Cluster]:
+def running(**options: Any) -> Iterator[Cluster]:
     if why := unavailable("bwrap"):
         pytest.skip(why)
-    with Cluster("--agents", "1", "--runtime", "bwrap", *options) as made:
+    with Cluster(agents=1, runtime="bwrap", **options) as made:
         yield made
 
 
@@ -92,18 +92,18 @@ async def test_a_driver_from_a_registry_lives_and_goes_without_a_trace(
     for tag in ("v1", "v2"):
         to = f"docker://{real_registry}/dra/gpu-driver:{tag}"
         await skopeo("copy", "--dest-tls-verify=false", f"oci:{layout.directory}:{tag}", to)
-    await asyncio.to_thread(lives, f"{real_registry}/dra/gpu-driver", ["--registry", real_registry], tmp_path)
+    await asyncio.to_thread(lives, f"{real_registry}/dra/gpu-driver", {"registry": (real_registry,)}, tmp_path)
 
 
 @pytest.mark.slow
 def test_a_driver_from_a_layout_lives_and_goes_without_a_trace(tmp_path: Path, hasty: None) -> None:
     made_layout(tmp_path / "images")
-    lives("gpu-driver", ["--images", str(tmp_path / "images")], tmp_path)
+    lives("gpu-driver", {"images": (tmp_path / "images",)}, tmp_path)
 
 
-def lives(image: str, options: list[str], tmp_path: Path) -> None:
+def lives(image: str, options: dict[str, Any], tmp_path: Path) -> None:
     """Apply it, use it, upgrade it, use it again, delete it."""
-    with running(options) as cluster:
+    with running(**options) as cluster:
         kubectl = kubectl_of("recent", cluster.kubeconfig)
         file = tmp_path / "driver.yaml"
         file.write_text(manifests(f"{image}:v1", 4))
@@ -203,7 +203,7 @@ def test_a_deployment_of_drivers_serves_users_and_a_monitor_with_admin_access() 
     deployment = trees[-1]
     deployment["kind"] = "Deployment"
     del deployment["spec"]["updateStrategy"]
-    with running([]) as cluster:
+    with running() as cluster:
         kubectl = kubectl_of("recent", cluster.kubeconfig)
         kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(trees))
         kubectl("-n", "gpu-driver", "rollout", "status", "deployment/gpu-driver", WITHIN)

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster("--agents", "1", "--runtime", "bwrap") as made:
+    with Cluster(agents=1, runtime="bwrap") as made:
         yield made
 
 

@@ -31,7 +31,7 @@ POD = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster("--agents", "1", "--runtime", "auto") as made:
+    with Cluster(agents=1, runtime="auto") as made:
         made.apply(POD)
         made.wait("pods", "p", lambda pod: pod["status"].get("phase") == "Running")
         yield made

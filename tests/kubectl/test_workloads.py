@@ -18,7 +18,7 @@ WITHIN = f"--timeout={SECONDS:g}s"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster("--agents", "2", "--runtime", "fake") as made:
+    with Cluster(agents=2, runtime="fake") as made:
         yield made
 
 

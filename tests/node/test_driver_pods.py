@@ -144,7 +144,7 @@ async def ready(client: Client) -> bool:
 async def test_a_driver_runs_as_a_pod_and_serves_others(hasty: None) -> None:
     if why := unavailable("bwrap"):
         pytest.skip(why)
-    with Cluster("--agents", "1", "--runtime", "bwrap") as cluster:
+    with Cluster(agents=1, runtime="bwrap") as cluster:
         async with Http(from_kubeconfig(str(cluster.kubeconfig))) as client:
             for tree in manifests():
                 await apply(client, tree)
@@ -169,7 +169,7 @@ async def test_a_driver_from_a_registry_is_upgraded_and_leaves_nothing(
         to = f"docker://{real_registry}/dra/driver:{tag}"
         await skopeo("copy", "--dest-tls-verify=false", f"oci:{layout.directory}:{tag}", to)
     image = f"{real_registry}/dra/driver"
-    with Cluster("--agents", "1", "--runtime", "bwrap", "--registry", real_registry) as cluster:
+    with Cluster(agents=1, runtime="bwrap", registry=(real_registry,)) as cluster:
         async with Http(from_kubeconfig(str(cluster.kubeconfig))) as client:
             for tree in manifests():
                 await apply(client, tree)

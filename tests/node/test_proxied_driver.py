@@ -212,7 +212,7 @@ def copy(source: socket.socket, target: socket.socket) -> None:
 async def test_a_driver_serves_from_elsewhere_through_a_pod(name: str, root: Path, hasty: None) -> None:
     if why := unavailable("bwrap"):
         pytest.skip(why)
-    with Cluster("--agents", "1", "--runtime", "bwrap") as cluster:
+    with Cluster(agents=1, runtime="bwrap") as cluster:
         kubectl = kubectl_of(name, cluster.kubeconfig)
         cluster.apply(proxies())
         await asyncio.to_thread(

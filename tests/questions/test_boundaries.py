@@ -92,7 +92,6 @@ def test_a_call_back_is_noticed() -> None:
 
 @pytest.mark.parametrize("unwanted", ["argparse", "dray.cli"])
 def test_only_the_command_line_knows_its_arguments(unwanted: str) -> None:
-    """Left out: `dray.testing`, which starts what the command line starts."""
     users = [
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")
@@ -106,6 +105,6 @@ def test_only_the_command_line_knows_its_arguments(unwanted: str) -> None:
         )
         if f"{name}.".startswith(f"{unwanted}.")
     ]
-    others = {user for user in users if not user.startswith(("cli/", "testing/", "__main__"))}
+    others = {user for user in users if not user.startswith(("cli/", "__main__"))}
     assert not others
     assert users

@@ -97,7 +97,7 @@ def workload(seed: int) -> list[Tree]:
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Cluster]:
-    with Cluster("--nodes", "3", "--devices", "4") as cluster:
+    with Cluster(nodes=3, devices=4) as cluster:
         for tree in TEMPLATES:
             cluster.apply(tree)
         wait_until(lambda: len(cluster.list("resourceslices")) == 3)
@@ -144,7 +144,7 @@ def test_a_recording_without_names_gives_its_own_placements(live: Cluster, tmp_p
 
 
 def test_where_the_scheduler_began_to_look_among_many_nodes_is_found_out(tmp_path: Path) -> None:
-    with Cluster("--nodes", "120", "--devices", "2") as many:
+    with Cluster(nodes=120, devices=2) as many:
         many.apply(template(1))
         wait_until(lambda: len(many.list("resourceslices")) == 120)
         for number in range(30):  # before the recording

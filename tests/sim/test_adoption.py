@@ -34,7 +34,7 @@ def phase(cluster: Cluster, name: str) -> Any:
 
 
 def test_a_node_made_by_hand_lives_and_runs_pods_once_its_labels_match() -> None:
-    with Cluster("--adopt-nodes", "rack=7", "--nodes", "1") as cluster:
+    with Cluster(adopt_nodes="rack=7", nodes=1) as cluster:
         cluster.apply(labelled_node("own", rack="7", **{"kubernetes.io/hostname": "own"}))
         cluster.apply(labelled_node("other", rack="8", **{"kubernetes.io/hostname": "other"}))
         wait_until(lambda: ready(cluster, "own") == "True")
@@ -52,7 +52,7 @@ def test_a_node_made_by_hand_lives_and_runs_pods_once_its_labels_match() -> None
 def test_a_node_that_answers_somewhere_is_real_and_not_adopted() -> None:
     real = labelled_node("real", rack="7")
     real["status"] |= {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
-    with Cluster("--adopt-nodes", "rack=7") as cluster:
+    with Cluster(adopt_nodes="rack=7") as cluster:
         cluster.apply(real)
         cluster.apply(labelled_node("own", rack="7", **{"kubernetes.io/hostname": "own"}))
         cluster.apply(pod_on("p", "own"))
@@ -61,7 +61,7 @@ def test_a_node_that_answers_somewhere_is_real_and_not_adopted() -> None:
 
 
 def test_an_agent_runs_its_own_pods() -> None:
-    with Cluster("--adopt-nodes", "kubernetes.io/os=linux", "--agents", "1", "--runtime", "fake") as cluster:
+    with Cluster(adopt_nodes="kubernetes.io/os=linux", agents=1, runtime="fake") as cluster:
         cluster.apply(pod_on("p", "agent-0"))
         wait_until(lambda: phase(cluster, "p") == "Running")
         assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["containerID"].startswith("fake://")
@@ -75,7 +75,7 @@ def test_jobs_end_after_the_time_that_is_stated(seconds: str, ends: bool) -> Non
         "metadata": {"name": "j"},
         "spec": {"completions": 2, "template": {"spec": {"restartPolicy": "Never", "containers": CONTAINERS}}},
     }
-    with Cluster("--nodes", "1", "--job-seconds", seconds) as cluster:
+    with Cluster(nodes=1, job_seconds=float(seconds)) as cluster:
         cluster.apply(job)
         cluster.apply(pod_on("stays", "node-0"))
         wait_until(lambda: phase(cluster, "stays") == "Running")

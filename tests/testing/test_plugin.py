@@ -38,7 +38,7 @@ def test_each_test_gets_a_cluster_of_its_own(pytester: pytest.Pytester) -> None:
 
         POD = open("pod.yaml").read()
 
-        @pytest.mark.dray("--nodes", "1", "--devices", "2")
+        @pytest.mark.dray(nodes=1, devices=2)
         @pytest.mark.parametrize("number", [1, 2])
         def test_a_pod_gets_its_gpu(dray_cluster, number):
             assert not dray_cluster.list("pods")
@@ -56,7 +56,7 @@ def test_each_test_gets_a_cluster_of_its_own(pytester: pytest.Pytester) -> None:
 
 
 def test_kubectl_reaches_the_cluster() -> None:
-    with Cluster("--nodes", "2") as cluster:
+    with Cluster(nodes=2) as cluster:
         command = ["kubectl", f"--kubeconfig={cluster.kubeconfig}", "get", "nodes", "-o", "name"]
         cluster.wait("nodes", "node-1", lambda node: True)
         assert (
@@ -77,12 +77,12 @@ def test_only_what_the_cluster_serves_is_applied() -> None:
         "metadata": {"name": "r"},
         "spec": {"driver": "gpu.example.com"},
     }
-    with Cluster("--feature-gates", "DRAResourcePoolStatus=true") as cluster:
+    with Cluster(feature_gates="DRAResourcePoolStatus=true") as cluster:
         with pytest.raises(ValueError, match=r"no matches for kind ResourceClaim in version resource\.k8s\.io/v1beta1"):
             cluster.apply(claim)
         cluster.apply(request)
         assert cluster.get("resourcepoolstatusrequests", "r")["spec"]["driver"] == "gpu.example.com"
-    with Cluster("--runtime-config", "resource.k8s.io/v1beta1=true") as cluster:
+    with Cluster(runtime_config="resource.k8s.io/v1beta1=true") as cluster:
         cluster.apply(claim)
         assert cluster.get("resourceclaims", "c")["spec"]["devices"]["requests"][0]["exactly"]
         with pytest.raises(ValueError, match="no matches for kind ResourcePoolStatusRequest"):
@@ -105,13 +105,13 @@ def test_manifests_are_files_text_or_trees_and_replace_what_is_there(tmp_path: P
 
 
 def test_what_cannot_start_says_why() -> None:
-    with pytest.raises(Exception, match="unrecognized feature gate: Nope"), Cluster("--feature-gates", "Nope=true"):
+    with pytest.raises(Exception, match="unrecognized feature gate: Nope"), Cluster(feature_gates="Nope=true"):
         pass
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    with Cluster("--nodes", "1") as cluster:
+    with Cluster(nodes=1) as cluster:
         directory = cluster.directory
     assert not directory.exists()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

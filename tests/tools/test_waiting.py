@@ -16,7 +16,8 @@ CALLS = {
 }
 ALLOWED = {
     "background/": "the worker thread and the worker process",
-    "cli/": "commands start and end programs",
+    "assembly/detached.py": "starts a cluster in the background",
+    "assembly/dashboard.py": "imports the dashboard beside the event loop",
     "node/": "runtimes run containers, and disks are waited for",
     "store/scribe.py": "the process that writes the file",
     "store/sqlite.py": "starts the scribe",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +19,8 @@ from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.wire.serving import HttpServer, listen
-from dray.cli._dashboard import Mounted, mount
+from dray.assembly import ServerOptions
+from dray.assembly.dashboard import Mounted, mount
 from dray.client import Client, InProcess
 from dray.web.picture import DashboardPicture
 from tests import objects
@@ -57,7 +57,7 @@ async def served(directory: Path, keys: Keys, port: int = 0, gates: str = "") ->
     users.write_text(USERS)
     running = await Running.open(ServerSettings(keys=keys, token_file=users, gates=FeatureGates.parse(gates)))
     sock = listen("127.0.0.1", port)
-    mounted = mount(running, argparse.Namespace(dir=directory, insecure=False, host="127.0.0.1"))
+    mounted = mount(running, ServerOptions(dir=directory))
     keeping = asyncio.ensure_future(mounted.run())
     server = HttpServer(running.http, sock, None)
     await server.start()

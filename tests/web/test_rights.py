@@ -176,7 +176,7 @@ async def test_what_is_measured_of_drivers_is_for_who_may_read_metrics(
     server: Served, jane: Browser, admin: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = {DRIVER: [{"method": "NodePrepareResources", "calls": 1, "errors": 0, "p50": 0.1, "p99": 0.1}]}
-    monkeypatch.setattr("dray.cli._access.measured_operations", lambda: measured)
+    monkeypatch.setattr("dray.assembly.access.measured_operations", lambda: measured)
     await publish(server.client, "n1", device("gpu-0"))
     await _allow(server, "resourceslices")
     async with admin.page() as his, jane.page() as hers:

@@ -11,7 +11,7 @@ import pytest
 from dray.api.errors import Unauthorized
 from dray.api.types.core import ServiceAccount
 from dray.apiserver.security.certificates import Keys
-from dray.cli._access import ServerAccess
+from dray.assembly.access import ServerAccess
 from dray.web.access import SignInCredentials
 from dray.web.sessions import CODE_SECONDS, SESSION_SECONDS, Sessions, new_key
 from tests.waiting import eventually

@@ -13,10 +13,14 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+import msgspec
+
+from dray import __version__
 from dray.cli._examples import epilog
 
+T = TypeVar("T", bound=msgspec.Struct)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -59,7 +63,7 @@ def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
         description="Dynamic Resource Allocation for Kubernetes, whole, in Python.",
         epilog=f"`{prog} COMMAND --help` tells more about a command.",
     )
-    parser.add_argument("--version", action="version", version=f"dray {version()}")
+    parser.add_argument("--version", action="version", version=f"dray {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in names:
         importlib.import_module(f"{__name__}.{name.replace('-', '_')}").add_parser(subparsers)
@@ -124,12 +128,13 @@ def problem(error: Exception) -> str:
     return str(error)
 
 
+def options_of(kind: type[T], args: argparse.Namespace) -> T:
+    """The typed options among the arguments of a command line: fields are named as the options are."""
+    given = vars(args)
+    lists = ((name, tuple(value) if isinstance(value, list) else value) for name, value in given.items())
+    return kind(**{name: value for name, value in lists if name in kind.__struct_fields__})
+
+
 def commands() -> list[str]:
     """The names of all commands."""
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")
-
-
-def version() -> str:
-    from importlib.metadata import version as installed
-
-    return installed("dray")

@@ -1,55 +1,25 @@
-"""What `dray up` says when it is ready: what runs, what was taken over, what is off, and what to do next."""
+"""What `dray up` says when it is ready: what was taken over, what is off, and what to do next."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.assembly.description import counted
+
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.apiserver.read.storage import Storage
+    from dray.assembly.server import StartedServer
 
-_TAKEN_OVER = ("nodes", "pods", "resourceclaims")
 _NAMED = 5
 
 
-def runs(args: argparse.Namespace) -> tuple[str, ...]:
-    """The parts of a cluster in words."""
-    lines = [f"API server, {'state in memory' if args.store == 'memory' else f'state in {args.store}'}"]
-    if not hasattr(args, "nodes"):
-        return tuple(lines)
-    lines.append("scheduler, controllers")
-    if args.nodes:
-        lines.append(f"{counted(args.nodes, 'simulated node')} × {counted(args.devices, 'device')}")
-    if args.profile:
-        lines.append(f"simulated nodes {args.profile}")
-    if args.agents:
-        runtime = _runtime(args.runtime)
-        lines.append(f"{counted(args.agents, 'node agent')}, runtime {runtime}{not_isolated(runtime)}")
-    if args.autoscale:
-        driven = f", ordered by Cluster Autoscaler at {args.provider_address}" if args.provider_address else ""
-        lines.append(f"simulated nodes of {args.autoscale} as pods need them{driven}")
-    if not (args.nodes or args.profile or args.agents or args.autoscale):
-        lines.append("no nodes yet: --nodes 3 simulates some, --agents 1 runs containers on this machine")
-    return tuple(lines)
-
-
-def taken_over(storage: Storage, args: argparse.Namespace) -> str:
+def taken_over(started: StartedServer) -> str:
     """What an earlier start left, in words; empty for a new cluster."""
-    from dray.api.resources import RESOURCES
-    from dray.cli._parts import leftovers
-
-    found = []
-    for plural in _TAKEN_OVER:
-        resource = next(one for one in RESOURCES if one.plural == plural)
-        number = sum(1 for _ in storage.list(resource))
-        if number:
-            found.append(f"{number} {plural}")
-    removed = leftovers(storage, args) if hasattr(args, "nodes") else []
-    rest = f"; removed, since nobody runs them now: {_listed(removed)}" if removed else ""
-    return f"taken over from an earlier start: {', '.join(found)}{rest}" if found else ""
+    found = ", ".join(f"{number} {plural}" for plural, number in started.found.items())
+    rest = f"; removed, since nobody runs them now: {_listed(started.removed)}" if started.removed else ""
+    return f"taken over from an earlier start: {found}{rest}" if found else ""
 
 
 def _listed(names: list[str]) -> str:
@@ -76,22 +46,6 @@ def next_steps(kubeconfig: Path, simulated: bool) -> tuple[str, ...]:
     return f"export KUBECONFIG={kubeconfig}", "kubectl get nodes", third
 
 
-def _runtime(name: str) -> str:
-    from dray.node.runtimes import AUTO, unavailable
-
-    if name != AUTO:
-        return name
-    return "process" if unavailable("bwrap") else "bwrap"
-
-
-def not_isolated(runtime: str) -> str:
-    return {
-        "process": " (containers are plain processes of yours: files, network and other processes are not isolated)",
-        "bwrap": " (own mounts, devices and processes; the network is the machine's)",
-        "fake": " (nothing is executed)",
-    }.get(runtime, "")
-
-
 def shown(lines: Iterable[str], width: int | None = None) -> list[str]:
     """The lines below the first, broken at words where they are too long for a terminal so wide."""
     import textwrap
@@ -110,8 +64,3 @@ def shown(lines: Iterable[str], width: int | None = None) -> list[str]:
                 break_on_hyphens=False,
             )
     return found
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dray.cli._clusters import DEFAULT_DIR
+from dray.assembly.clusters import DEFAULT_DIR
 
 if TYPE_CHECKING:
     from dray.client.http import Http

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dray.cli._banner import counted
+from dray.assembly.description import counted
 from dray.cli._table import Column, Row, ShareBar, lines
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _nodes(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
 def _devices(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
     from rich.text import Text
 
-    from dray.cli._device_tree import lines as device_lines
+    from dray.questions.device_tree import lines as device_lines
 
     found = [*device_lines(rows)]
     fits = (Column("STILL FITS"),) if any(line.fits for line in found) else ()

@@ -53,9 +53,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from dray.allocator.scenarios import ScenarioError
     from dray.api.gates import GateError
     from dray.api.manifests import ManifestError
-    from dray.cli._scenarios import ScenarioError
     from dray.questions.allocating import UnclearManifests
 
     try:
@@ -92,7 +92,7 @@ def _print(line: dict[str, Any]) -> None:
 
 def _scenarios(args: argparse.Namespace) -> int:
     from dray.allocator import steps_in
-    from dray.cli._scenarios import read_scenario
+    from dray.allocator.scenarios import read_scenario
 
     gc.collect()
     gc.freeze()  # what is imported by now stays; collections during the answers need not visit it
@@ -114,9 +114,9 @@ def _manifests(args: argparse.Namespace) -> int:
     from dray.allocator import Allocated, Unallocatable, steps_in
     from dray.api.gates import FeatureGates
     from dray.api.reasons.wording import tree
-    from dray.cli._manifests import read_manifests
     from dray.questions import Snapshot, allocations
     from dray.questions.allocating import node_of
+    from dray.recordings.manifests import read_manifests
 
     gates = FeatureGates.parse(args.feature_gates)
     manifests = Snapshot.of(*read_manifests(args.filename, gates))

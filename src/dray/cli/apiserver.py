@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from dray.assembly.options import ServerOptions
 from dray.cli import Subparsers
-from dray.cli._serve import add_options, serve
+from dray.cli._server import add_options, run_server
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -15,4 +16,4 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve("apiserver", args)
+    return run_server("apiserver", args, ServerOptions)

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
     """The cluster of a recording, with what a manifest asks for; the groups, and the DaemonSets."""
     from dray.api.types.apps import DaemonSet
-    from dray.cli._manifests import read_manifests, read_recordings
+    from dray.recordings.manifests import read_manifests, read_recordings
     from dray.sim.cluster import Cluster
     from dray.sim.demands import demand_of
     from dray.sim.what_if import place
@@ -160,7 +160,7 @@ def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daem
 def run_loop(args: argparse.Namespace) -> int:
     from dray.api.gates import FeatureGates, GateError
     from dray.autoscaling.groups import GroupError, read
-    from dray.cli._component import lease_of, run_component
+    from dray.cli._component import lease_of, run_part
 
     try:
         gates = FeatureGates.parse(args.feature_gates)
@@ -183,7 +183,7 @@ def run_loop(args: argparse.Namespace) -> int:
             readiness.start()
             await scaler.run()
 
-    return run_component("autoscale", args, loop, lease=lease_of("autoscale", args))
+    return run_part("autoscale", args, loop, lease=lease_of("autoscale", args))
 
 
 def _credentials(args: argparse.Namespace) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail
-from dray.cli._component import add_options, lease_of, run_component
+from dray.cli._component import add_options, lease_of, run_part
 from dray.files import read_text
 
 if TYPE_CHECKING:
@@ -57,4 +57,4 @@ def run(args: argparse.Namespace) -> int:
         )
         await manager.run()
 
-    return run_component("controller-manager", args, work, lease=lease_of("controller-manager", args))
+    return run_part("controller-manager", args, work, lease=lease_of("controller-manager", args))

@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail, problem
-from dray.cli._cluster import add_options
+from dray.cli._cluster import add_options, connect
 from dray.cli._component import add_verbosity, set_up_logging
 
 if TYPE_CHECKING:
-    from dray.cli._access import ClientAccess
-    from dray.cli._shown import Shown
-    from dray.web.application import Dashboard
-
-
-_HOST = "127.0.0.1"
+    from dray.assembly.shown import Shown
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -42,58 +40,37 @@ def run(args: argparse.Namespace) -> int:
 
     from dray.api.errors import ApiError
     from dray.api.manifests import ManifestError
-    from dray.cli._serve import ServerStartError
+    from dray.assembly.options import ServerStartError
     from dray.client.config import ConfigError
 
     set_up_logging(args.v)
-    if not 0 <= args.port < 65536:
-        return fail("dashboard", f"port {args.port}: expected a number from 0 to 65535")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(args))
+            runner.run(_serve(args))
     except (ApiError, ConfigError, ManifestError, ServerStartError, OSError) as error:
         return fail("dashboard", problem(error))
-
-
-async def _serve(args: argparse.Namespace) -> int:
-    from dray.cli._component import on_signals
-    from dray.cli._shown import shown
-
-    stopping = on_signals()
-    async with shown(args, stopping) as what:
-        return await _serve_page(args, what, stopping)
-
-
-async def _serve_page(args: argparse.Namespace, what: Shown, stopping: asyncio.Event) -> int:
-    from dray.apiserver.wire.serving import HttpServer, listen
-    from dray.cli import version
-    from dray.web.application import Dashboard
-    from dray.web.wire import Names
-
-    access = what.access
-    dashboard = Dashboard(access, Names(loopback_only=True), gates=what.gates, version=version(), keep_seconds=None)
-    with listen(_HOST, args.port) as sock:
-        server = HttpServer(dashboard, sock, None)
-        await server.start()
-        dashboard.open(access.identity)  # history begins now, not with the first page
-        running = asyncio.ensure_future(dashboard.run())
-        _announce(args, dashboard, access, sock.getsockname()[1])
-        try:
-            await stopping.wait()
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            await server.stop()
     return 0
 
 
-def _announce(args: argparse.Namespace, dashboard: Dashboard, access: ClientAccess, port: int) -> None:
-    """Print the address with a code, and another one whenever Enter is pressed."""
-    from dray.web.application import PREFIX
+async def _serve(args: argparse.Namespace) -> None:
+    from dray.assembly.component import on_signals
+    from dray.assembly.server import listen_at
+    from dray.assembly.shown import HOST, cluster, demonstration, recording, serve_page
 
-    def address() -> str:
-        code = dashboard.sessions.mint(access.identity.credential)
-        return f"http://{_HOST}:{port}{PREFIX}#code={code}"
+    stopping = on_signals()
+    async with AsyncExitStack() as stack:
+        sock = stack.enter_context(listen_at(HOST, args.port))
+        if args.recording:
+            what = recording(args.recording)
+        elif args.demo:
+            what = await stack.enter_async_context(demonstration())
+        else:
+            what = await cluster(lambda: connect(args), args.namespace)
+        await serve_page(what, sock, stopping, partial(_announce, args, what))
+
+
+def _announce(args: argparse.Namespace, what: Shown, address: Callable[[], str]) -> None:
+    """Print the address with a code, and another one whenever Enter is pressed."""
 
     def pressed() -> None:
         if sys.stdin.readline():
@@ -101,9 +78,8 @@ def _announce(args: argparse.Namespace, dashboard: Dashboard, access: ClientAcce
         else:
             asyncio.get_running_loop().remove_reader(sys.stdin)
 
-    print(
-        f"the dashboard of {access.server}, for {access.identity.name}; the address works once, Enter prints another:"
-    )
+    name = what.access.identity.name
+    print(f"the dashboard of {what.access.server}, for {name}; the address works once, Enter prints another:")
     print(first := address())
     print("ready", flush=True)
     if sys.stdin is not None and sys.stdin.isatty():

@@ -5,24 +5,29 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from dray.cli import Subparsers, _clusters, _containers, _kubeconfig, fail
-from dray.cli._serve import context_of
+from dray.assembly import kubeconfig
+from dray.assembly.clusters import ClusterError
+from dray.cli import Subparsers, fail
+from dray.cli._cluster_name import add_existing, existing
+from dray.cli._server import context_of
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("delete", help="end a cluster and delete its directory: keys, state, logs")
-    _clusters.add_name(parser)
+    add_existing(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    from dray.assembly.containers import end
+
     try:
-        cluster = _clusters.meant(args)
+        cluster = existing(args)
         cluster.stop()
-        asyncio.run(_containers.end(cluster.directory))
+        asyncio.run(end(cluster.directory))
         cluster.delete()
-        _kubeconfig.remove(_kubeconfig.of_user(), context_of(args.name))
-    except (_clusters.ClusterError, OSError, ValueError) as error:
+        kubeconfig.remove(kubeconfig.of_user(), context_of(args.name))
+    except (ClusterError, OSError, ValueError) as error:
         return fail("delete", error)
     print(f"cluster {cluster.name} is deleted")
     return 0

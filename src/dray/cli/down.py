@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 
-from dray.cli import Subparsers, _clusters, _containers, fail
+from dray.assembly.clusters import ClusterError
+from dray.cli import Subparsers, fail
+from dray.cli._cluster_name import add_existing, existing
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("down", help="end a running cluster; its state stays for the next `dray up`")
-    _clusters.add_name(parser)
+    add_existing(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    from dray.assembly.containers import left
+
     try:
-        cluster = _clusters.meant(args)
+        cluster = existing(args)
         ended = cluster.stop()
-    except (_clusters.ClusterError, PermissionError) as error:
+    except (ClusterError, PermissionError) as error:
         return fail("down", error)
     if ended is None:
         print(f"cluster {cluster.name} does not run")
@@ -25,6 +29,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"cluster {cluster.name} ended; its state is in {ended.state}")
     else:
         print(f"cluster {cluster.name} ended; its state was in memory and is gone")
-    if left := _containers.left(cluster.directory):
-        print(left)
+    if rest := left(cluster.directory):
+        print(rest)
     return 0

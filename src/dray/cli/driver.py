@@ -12,8 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.assembly.component import on_signals, reached
 from dray.cli import fail, problem
-from dray.cli._component import add_verbosity, on_signals, reached, set_up_logging
+from dray.cli._component import add_verbosity, set_up_logging
 
 if TYPE_CHECKING:
     from dray.client import Client

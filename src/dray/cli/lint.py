@@ -16,9 +16,9 @@ from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.cli._manifests import DocumentPlace
     from dray.inspect.findings import Finding
     from dray.inspect.snapshot import Snapshot
+    from dray.recordings.manifests import DocumentPlace
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     from dray.api.errors import ApiError
     from dray.api.gates import FeatureGates, GateError
     from dray.api.manifests import ManifestError
-    from dray.cli._manifests import read_trees
     from dray.client.config import ConfigError
     from dray.inspect.linting import lint
+    from dray.recordings.manifests import read_trees
 
     try:
         gates = FeatureGates.parse(args.feature_gates)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def _with_line(finding: Finding, place: DocumentPlace) -> Finding:
     from msgspec.structs import replace
 
-    from dray.cli._lines import line_of
+    from dray.inspect.lines import line_of
 
     return replace(finding, line=line_of(place.content, place.number, place.item, finding.field))
 
@@ -80,8 +80,8 @@ def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
     if args.cluster:
         return asyncio.run(_fetched(args))
     if args.recording:
-        from dray.cli._manifests import read_manifests
         from dray.inspect.snapshot import Snapshot
+        from dray.recordings.manifests import read_manifests
 
         return Snapshot.of(*read_manifests(args.recording, gates))
     return None

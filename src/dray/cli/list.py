@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from dray.cli import Subparsers, _clusters
+from dray.assembly.clusters import ClusterDirectory, clusters
+from dray.cli import Subparsers
 from dray.cli._output import columns
 
 
@@ -14,7 +15,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = _clusters.clusters()
+    found = clusters()
     if not found:
         print("no clusters; `dray up` makes one")
         return 0
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(cluster: _clusters.ClusterDirectory) -> tuple[str, str, str, str]:
+def _row(cluster: ClusterDirectory) -> tuple[str, str, str, str]:
     record = cluster.record()
     status, url = ("running", record.url) if record is not None else ("stopped", "-")
     return cluster.name, status, url, str(cluster.directory)

@@ -99,7 +99,7 @@ def _from_files(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
     from dray.api.gates import FeatureGates
     from dray.api.manifests import ManifestError
     from dray.api.times import timestamp
-    from dray.cli._manifests import read_manifests
+    from dray.recordings.manifests import read_manifests
     from dray.recordings.recording import record
 
     objects = read_manifests(args.filename, FeatureGates())

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.assembly.collector import without_collections
 from dray.cli import Subparsers, fail, problem
-from dray.cli._collector import without_collections
 from dray.cli._output import data
 
 if TYPE_CHECKING:
@@ -150,10 +150,10 @@ def _timeline(args: argparse.Namespace) -> Timeline:
 
 def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
     """What is to be changed; None for nothing."""
-    from dray.cli._manifests import read_manifests
-    from dray.cli.scheduler import read_configuration
+    from dray.assembly.configuration import read_configuration
     from dray.cli.what_if import changes_of, supposed
     from dray.questions.supposing import suppose
+    from dray.recordings.manifests import read_manifests
     from dray.replay.replaying import Setup
     from dray.sim.changes import ChangeError
 

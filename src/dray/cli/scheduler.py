@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, fail
-from dray.cli._component import add_options, lease_of, run_component
-from dray.files import read_regular
+from dray.cli._component import add_options, lease_of, run_part
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -26,6 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from dray.assembly.configuration import read_configuration
     from dray.core.configuration import ConfigurationError
 
     try:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
         await Scheduler(client, gates, configuration, readiness=readiness).run()
 
-    return run_component("scheduler", args, work, lease=lease)
+    return run_part("scheduler", args, work, lease=lease)
 
 
 def _take_over(configuration: Configuration, args: argparse.Namespace) -> LeaseSettings | None:
@@ -61,17 +61,3 @@ def _take_over(configuration: Configuration, args: argparse.Namespace) -> LeaseS
     args.lease_namespace = args.lease_namespace or election.namespace
     names = dict(zip(LEASE_DURATIONS, ("duration", "renew_deadline", "retry_period"), strict=True))
     return lease_of("scheduler", args, **{names[name]: value for name, value in election.durations.items()})
-
-
-def read_configuration(path: Path | None) -> Configuration:
-    """The configuration in a file, or the default."""
-    from dray.core.configuration import Configuration, ConfigurationError, read
-
-    if path is None:
-        return Configuration()
-    import yaml
-
-    try:
-        return read(yaml.safe_load(read_regular(path)))
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"not YAML: {error}") from error

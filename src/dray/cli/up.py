@@ -1,16 +1,17 @@
-"""`dray up`: a whole cluster in one process, in the foreground or, with `--detach`, in the background.
-
-The parts talk to the API server without HTTP. They are listed in `_parts`, in the order in which they start; each runs
-until it is cancelled, and the cluster ends with the first that fails.
-"""
+"""`dray up`: a whole cluster in one process, in the foreground or, with `--detach`, in the background."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
-from dray.cli import Subparsers, _detached, _parts, fail
+from dray.assembly.options import ClusterOptions
+from dray.cli import Subparsers, fail
+from dray.cli._cluster_name import directory_of
 from dray.cli._component import add_verbosity, set_up_logging
-from dray.cli._serve import add_options, serve
+from dray.cli._server import add_options, run_server
+from dray.cli.node import add_image_options, add_pod_range_option, add_runtime_option
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -21,15 +22,80 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="run in the background, with a log in DIR; see `dray status` and `dray down`",
     )
-    _parts.add_options(parser)
+    _add_parts(parser)
     add_verbosity(parser)
     parser.set_defaults(run=run)
 
 
+def _add_parts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--nodes", type=int, default=0, metavar="N", help="simulated nodes that are ready at once (%(default)s)"
+    )
+    parser.add_argument(
+        "--devices", type=int, default=8, metavar="M", help="devices of each simulated node (%(default)s)"
+    )
+    parser.add_argument(
+        "--profile", default="", metavar="NAME*N,…", help="simulated nodes of these kinds: dgx-h100*4,mig-a100*2,cpu*10"
+    )
+    parser.add_argument(
+        "--adopt-nodes",
+        default="",
+        metavar="LABELS",
+        help="play nodes that you make yourself, too, if their labels match: rack=7, or pool in (a,b)",
+    )
+    parser.add_argument(
+        "--job-seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="how long pods of Jobs run on simulated nodes unless annotated; inf: until they are deleted (%(default)g)",
+    )
+    parser.add_argument(
+        "--agents",
+        type=int,
+        default=0,
+        metavar="N",
+        help="real nodes agent-0, agent-1, …: node agents in this process, each below DIR/nodes (%(default)s)",
+    )
+    add_runtime_option(parser)
+    add_pod_range_option(parser, "of simulated nodes and of the runtime fake")
+    add_image_options(parser)
+    parser.add_argument("--scheduler-config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
+    parser.add_argument(
+        "--autoscale",
+        type=Path,
+        metavar="GROUPS",
+        help="add and remove simulated nodes of these groups as pods need them",
+    )
+    parser.add_argument(
+        "--provider-address",
+        default="",
+        metavar="HOST:PORT",
+        help="let Cluster Autoscaler add and remove the nodes of --autoscale instead, by its external gRPC protocol",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
+    from dray.assembly.parts import plan_of
+
     if args.detach:
-        return _detached.start(args)
-    if problem := _parts.problem(args):
-        return fail("up", problem)
+        return _detached(args)
     set_up_logging(args.v)
-    return serve("up", args, _parts.parts)
+    return run_server("up", args, ClusterOptions, plan_of)
+
+
+def _detached(args: argparse.Namespace) -> int:
+    """Start the same command line without `--detach`, and say what it said until it was ready."""
+    from dray.assembly.clusters import ClusterDirectory, ClusterError
+    from dray.assembly.detached import start
+    from dray.assembly.options import ServerStartError
+
+    try:
+        directory = directory_of(args)
+        cluster = start(directory, [word for word in sys.argv[1:] if word != "--detach"])
+    except (ClusterError, ServerStartError) as error:
+        return fail("up", error)
+    print(cluster.said, end="")
+    end = f"dray down{ClusterDirectory(directory).option}"
+    print(f"Running in the background (PID {cluster.pid}, log {cluster.log}). Stop it with `{end}`.")
+    return 0

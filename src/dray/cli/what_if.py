@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from dray.assembly.collector import without_collections
 from dray.cli import Subparsers, fail, problem
 from dray.cli._cluster import add_options, read_all
-from dray.cli._collector import without_collections
 from dray.cli._output import data
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _misused(args: argparse.Namespace) -> str:
 
 
 def _answered(args: argparse.Namespace, gates: FeatureGates) -> WhatIfAnswer:
-    from dray.cli._manifests import read_manifests
     from dray.questions.supposing import DrainNode, cluster_of, what_if
+    from dray.recordings.manifests import read_manifests
     from dray.sim.demands import demand_of
 
     demand = demand_of(read_manifests(args.filename, gates), args.namespace) if args.filename else None
@@ -133,7 +133,7 @@ def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wi
     """What there is, and what could not be read."""
     if not args.recording and not args.profile:
         return asyncio.run(read_all(args))[:2]
-    from dray.cli._manifests import read_recordings
+    from dray.recordings.manifests import read_recordings
 
     nodes = supposed(args, gates)
     return [*read_recordings(args.recording or (), gates), *nodes], ()

@@ -16,12 +16,12 @@ import yaml
 from dray.api.conversion import to_stored
 from dray.api.resources import RESOURCES, Resource
 from dray.api.wire import Tree
-from dray.cli import _clusters, _kubeconfig, _parts, parser_of
-from dray.cli._serve import ServerStartError, serve_until
+from dray.assembly import ClusterOptions, ServerStartError
+from dray.assembly.clusters import ClusterDirectory
+from dray.assembly.parts import plan_of
+from dray.assembly.server import StartedServer, serve_until
 
 if TYPE_CHECKING:
-    from dray.apiserver.assembly import Running
-    from dray.apiserver.security.certificates import Keys
     from dray.client import Client
 
 T = TypeVar("T")
@@ -31,9 +31,9 @@ _LOOK_SECONDS = 0.02
 
 
 class RunningCluster:
-    """A cluster that lives as long as a `with` block. Options are those of `dray up`, written as words."""
+    """A cluster that lives as long as a `with` block. Options are the fields of `dray.assembly.ClusterOptions`."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, **options: Any) -> None:
         self._options = options
         self._directory = tempfile.TemporaryDirectory(prefix="dray-")  # short, for the sake of sockets
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -46,7 +46,7 @@ class RunningCluster:
 
     @property
     def directory(self) -> Path:
-        return Path(self._directory.name)
+        return Path(self._options.get("dir", self._directory.name))
 
     @property
     def kubeconfig(self) -> Path:
@@ -66,7 +66,8 @@ class RunningCluster:
         if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
-        _clusters.ClusterDirectory(self.directory).delete()
+        if "dir" not in self._options:  # what was there before stays
+            ClusterDirectory(self.directory).delete()
         self._directory.cleanup()
 
     # -- what a test does
@@ -153,22 +154,16 @@ class RunningCluster:
             self._started.set()
 
     async def _serve(self) -> None:
-        args = parser_of("dray", ["up"]).parse_args(
-            ["up", "--dir", self._directory.name, "--store", "memory", "--port", "0", *self._options]
-        )
-        if problem := _parts.problem(args):
-            raise ServerStartError(problem)
+        options = ClusterOptions(**{"dir": self.directory, "store": "memory", "port": 0, **self._options})
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        await serve_until(self._stopping, args, _parts.parts, self._ready)
+        await serve_until(self._stopping, options, plan_of(options), self._ready)
 
-    def _ready(self, running: Running, keys: Keys, url: str, took_over: str) -> None:
+    def _ready(self, started: StartedServer) -> None:
         from dray.api.users import ADMIN
         from dray.client import InProcess
 
-        entries = _kubeconfig.entries(url, None if url.startswith("http:") else keys)
-        _kubeconfig.write(self.kubeconfig, entries, select=True)
-        self._served = running.served
-        self._client = InProcess(running.api, ADMIN, user_agent="dray-testing")
+        self._served = started.running.served
+        self._client = InProcess(started.running.api, ADMIN, user_agent="dray-testing")
         self._started.set()
 
     def _ask(self) -> Client:

@@ -1,8 +1,8 @@
 """The pytest plugin: a fixture that gives every test a cluster of its own.
 
 A conftest.py says `pytest_plugins = ["dray.testing.plugin"]`. (Found by itself, the plugin would make pytest rewrite the
-assertions of all of dray.) The marker `dray` carries options of `dray up`:
-`@pytest.mark.dray("--nodes", "2", "--devices", "4")`. Imports wait until a test asks for a cluster.
+assertions of all of dray.) The marker `dray` carries options of the cluster:
+`@pytest.mark.dray(nodes=2, devices=4)`. Imports wait until a test asks for a cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "dray(*options): options of `dray up` for the cluster of a test")
+    config.addinivalue_line(
+        "markers", "dray(**options): options of the cluster of a test, see dray.assembly.ClusterOptions"
+    )
 
 
 @pytest.fixture
@@ -25,6 +27,6 @@ def dray_cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
     """A cluster in memory, for this test alone."""
     from dray.testing.cluster import RunningCluster
 
-    options = [word for marker in request.node.iter_markers("dray") for word in marker.args]
-    with RunningCluster(*options) as cluster:
+    options = {name: value for marker in request.node.iter_markers("dray") for name, value in marker.kwargs.items()}
+    with RunningCluster(**options) as cluster:
         yield cluster

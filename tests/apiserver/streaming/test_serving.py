@@ -52,13 +52,13 @@ def secure() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Without TLS, for clients in this process: connections that end politely would outlive the loops of the tests."""
-    with running("--insecure") as made:
+    with running(insecure=True) as made:
         yield made
 
 
 @contextmanager
-def running(*options: str) -> Iterator[Cluster]:
-    with Cluster("--agents", "1", "--runtime", "process", *options) as made:
+def running(**options: bool) -> Iterator[Cluster]:
+    with Cluster(agents=1, runtime="process", **options) as made:
         made.apply(POD)
         made.wait("pods", "p", lambda pod: pod["status"].get("phase") == "Running")
         wait_until(listens)
@@ -323,7 +323,7 @@ def test_whoever_may_only_read_pods_opens_nothing(kubectl: kubectls.Kubectl, sec
 
 async def test_no_port_is_forwarded_to_a_pod_that_nothing_runs(cluster: Cluster) -> None:
     """The ports of the machine, on which a program listens, are not those of a pod under the runtime fake."""
-    with Cluster("--agents", "1", "--runtime", "fake", "--insecure") as other:
+    with Cluster(agents=1, runtime="fake", insecure=True) as other:
         other.apply(POD)
         other.wait("pods", "p", lambda pod: pod["status"].get("phase") == "Running")
         async with connected(other, f"portforward?ports={PORT}", "v4.channel.k8s.io") as opened:

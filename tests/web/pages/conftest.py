@@ -25,7 +25,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster("--nodes", "3", "--devices", "4") as running:
+    with Cluster(nodes=3, devices=4) as running:
         yield running
 
 

@@ -25,8 +25,9 @@ class Restartable:
     def run(self) -> Iterator[Cluster]:
         users = self.directory / "users.csv"
         users.write_text("kept-token,keeper,1,system:masters\n")
-        options = ("--nodes", "2", "--devices", "2", "--token-auth-file", str(users))
-        with Cluster(*options, "--dir", str(self.directory), "--store", "sqlite", "--port", str(self.port)) as cluster:
+        with Cluster(
+            nodes=2, devices=2, token_auth_file=users, dir=self.directory, store="sqlite", port=self.port
+        ) as cluster:
             yield cluster
 
 

@@ -54,7 +54,7 @@ subjects:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     users: Path = tmp_path_factory.mktemp("users") / "users.csv"
     users.write_text("jane-token,jane,1\nnobody-token,nobody,2\njoe-token,joe,3\n")
-    with Cluster("--feature-gates", GATE, "--nodes", "2", "--devices", "2", "--token-auth-file", str(users)) as running:
+    with Cluster(feature_gates=GATE, nodes=2, devices=2, token_auth_file=users) as running:
         running.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         running.apply(READER)
         running.apply(claim("own", namespace="team"))

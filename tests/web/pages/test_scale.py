@@ -22,7 +22,7 @@ NODES, DEVICES = 5000, 8
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster("--nodes", str(NODES), "--devices", str(DEVICES)) as running:
+    with Cluster(nodes=NODES, devices=DEVICES) as running:
         wait_until(lambda: len(running.list("resourceslices")) == NODES)
         yield running
 

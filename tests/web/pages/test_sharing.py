@@ -50,7 +50,7 @@ def _member(name: str, group: str, claim: str) -> Tree:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster("--profile", "mig-a100", "--feature-gates", "AllAlpha=true") as running:
+    with Cluster(profile="mig-a100", feature_gates="AllAlpha=true") as running:
         for tree in (
             _slice_claim("ours"),
             _group("gang", "ours"),

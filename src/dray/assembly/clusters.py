@@ -7,7 +7,6 @@ numbers of processes are given out again. Left out: starting one (`up`).
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import re
@@ -122,39 +121,23 @@ def clusters() -> list[ClusterDirectory]:
     return sorted(found.values(), key=lambda cluster: cluster.name)
 
 
-# Which cluster a command means
+# Which cluster is meant
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="", help="of a cluster that is kept below your home directory")
-    parser.add_argument(
-        "--dir", type=Path, metavar="DIR", help=f"keys, kubeconfig and database of the cluster ({DEFAULT_DIR})"
-    )
-
-
-def add_name(parser: argparse.ArgumentParser) -> None:
-    """For commands about a cluster that is there: its name may stand alone."""
-    parser.add_argument("cluster", nargs="?", default="", metavar="NAME", help="the same as --name NAME")
-    add_options(parser)
-
-
-def directory_of(args: argparse.Namespace) -> Path:
-    """The directory that `--name` or `--dir` says; ClusterError when they contradict each other."""
-    if not args.name:
-        return Path(args.dir or DEFAULT_DIR)
-    if args.dir is not None:
+def directory_of(name: str, directory: Path | None) -> Path:
+    """The directory of a cluster by its name or as it is given; ClusterError when both are."""
+    if not name:
+        return directory or DEFAULT_DIR
+    if directory is not None:
         raise ClusterError("--name and --dir both say where the cluster is: give one of them")
-    if not _NAME.fullmatch(args.name):
-        raise ClusterError(f"--name {args.name}: expected lower case letters, digits and '-', 63 at most")
-    return _home() / str(args.name)
+    if not _NAME.fullmatch(name):
+        raise ClusterError(f"--name {name}: expected lower case letters, digits and '-', 63 at most")
+    return _home() / name
 
 
-def meant(args: argparse.Namespace) -> ClusterDirectory:
-    """The cluster that a command is about; ClusterError, with those that there are, when it does not exist."""
-    if args.cluster and args.name not in ("", args.cluster):
-        raise ClusterError(f"{args.cluster} and --name {args.name} are two clusters: give one of them")
-    args.name = args.name or args.cluster
-    cluster = ClusterDirectory(directory_of(args))
+def existing(name: str, directory: Path | None) -> ClusterDirectory:
+    """A cluster that is there; ClusterError, with those that there are, when it does not exist."""
+    cluster = ClusterDirectory(directory_of(name, directory))
     if not cluster.exists:
         known = ", ".join(one.name for one in clusters()) or "none"
         raise ClusterError(f"there is no cluster in {cluster.directory}; clusters of yours: {known}")

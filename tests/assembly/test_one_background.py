@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Hashable, Iterator
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
+from dray.assembly import ClusterOptions, dashboard
+from dray.assembly.parts import plan_of
+from dray.assembly.server import StartedServer, serve_until
 from dray.background import Background, Computation
-from dray.cli import _dashboard, _parts, up
-from dray.cli._serve import serve_until
 from dray.sim.hardware import CLASS
 from tests import objects
 from tests.allocator.building import slowly
@@ -62,14 +62,12 @@ async def test_searches_selectors_schemas_policies_and_questions_share_one_proce
             done.add(kind)
 
     monkeypatch.setattr(Background, "compute", watched)
-    commands = argparse.ArgumentParser()
-    up.add_parser(commands.add_subparsers())
-    options = ["up", "--dir", str(tmp_path / "d"), "--port", "0", "--store", "memory", "--insecure", "--nodes", "1"]
-    args, stopping, tasks = commands.parse_args(options), asyncio.Event(), list[asyncio.Task[None]]()
+    options = ClusterOptions(dir=tmp_path / "d", port=0, store="memory", insecure=True, nodes=1)
+    stopping, tasks = asyncio.Event(), list[asyncio.Task[None]]()
 
-    def ready(running: Any, keys: Any, url: str, took_over: str) -> None:
-        code = _dashboard.address(running, url).partition("#code=")[2]
-        tasks.append(asyncio.create_task(busy(url, code)))
+    def ready(started: StartedServer) -> None:
+        code = dashboard.address(started.running, started.url).partition("#code=")[2]
+        tasks.append(asyncio.create_task(busy(started.url, code)))
 
     async def busy(url: str, code: str) -> None:
         try:
@@ -99,7 +97,7 @@ async def test_searches_selectors_schemas_policies_and_questions_share_one_proce
         return done >= KINDS and together >= KINDS
 
     numbers = iter(range(1_000_000))
-    assert await serve_until(stopping, args, _parts.parts, ready) == 0
+    assert await serve_until(stopping, options, plan_of(options), ready) == 0
     await asyncio.gather(*tasks)
     assert len(seen) == 1
 

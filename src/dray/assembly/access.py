@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import Unauthorized
 from dray.api.wire import Tree
-from dray.cli._dashboard import credential_of
+from dray.assembly.dashboard import credential_of
 from dray.client import Client, InProcess
 from dray.web.access import SessionIdentity, SignInCredentials
 

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from dray.cli import _memory
+from dray.assembly import memory
 from tests.waiting import SECONDS
 
 RESIDENT = """
 import asyncio, pathlib
-from dray.cli import _memory
+from dray.assembly import memory
 
 def resident():
     text = pathlib.Path("/proc/self/status").read_text()
@@ -25,7 +25,7 @@ async def main():
     most = resident()
     stay = blocks[::100]
     del blocks
-    giving_back = asyncio.create_task(_memory.give_back(0.01))
+    giving_back = asyncio.create_task(memory.give_back(0.01))
     while resident() > most - 80:
         await asyncio.sleep(0.01)
     giving_back.cancel()
@@ -34,7 +34,7 @@ asyncio.run(main())
 """
 # One that is freed teaches glibc to take those of its size from the heap; it must not learn that.
 LARGE = """
-_memory.keep_large_apart()
+memory.keep_large_apart()
 block = bytearray(2_000_000)
 del block
 blocks = [bytearray(2_000_000) for _ in range(100)]
@@ -46,7 +46,7 @@ assert resident() < most - 80, (most, resident())
 
 
 def has_malloc_trim() -> bool:
-    return _memory.trimming() is not None
+    return memory.trimming() is not None
 
 
 def run(program: str) -> None:
@@ -65,6 +65,6 @@ def test_large_blocks_go_back_when_they_are_freed() -> None:
 
 async def test_nothing_is_done_where_the_c_library_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    _memory.keep_large_apart()
-    assert _memory.trimming() is None
-    await _memory.give_back()
+    memory.keep_large_apart()
+    assert memory.trimming() is None
+    await memory.give_back()

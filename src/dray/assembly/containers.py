@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli._banner import counted
+from dray.assembly.description import counted
 
 if TYPE_CHECKING:
     from dray.node.runtime import Key, Runtime

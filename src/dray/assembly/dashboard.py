@@ -8,11 +8,11 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray import __version__
+from dray.assembly.options import ServerOptions, ServerStartError
 from dray.files import read_regular
 
 if TYPE_CHECKING:
-    import argparse
-
     from dray.api.users import User
     from dray.api.wire import Tree
     from dray.apiserver.assembly import Running
@@ -23,18 +23,18 @@ PREFIX = "/dashboard"
 _KEY = "dashboard.key"
 
 
-class DashboardKeyError(Exception):
+class DashboardKeyError(ServerStartError):
     """Why the key of cookies cannot be used, and how to repair it."""
 
 
 class Mounted:
     """The dashboard of a server, made when somebody first asks for it: what it needs takes a while to import."""
 
-    def __init__(self, running: Running, args: argparse.Namespace) -> None:
+    def __init__(self, running: Running, options: ServerOptions) -> None:
         from dray.web.sessions import Sessions
 
-        self._running, self._args = running, args
-        self._sessions = Sessions(_key(args.dir))
+        self._running, self._options = running, options
+        self._sessions = Sessions(_key(options.dir))
         self._making = asyncio.Lock()
         self._dashboard: Dashboard | None = None
         self._asked = asyncio.Event()
@@ -59,25 +59,24 @@ class Mounted:
         return f"{url}{PREFIX}/#code={self._sessions.mint(credential_of(ADMIN))}"
 
     def _make(self) -> Dashboard:
-        from dray.cli import version
-        from dray.cli._access import ServerAccess
+        from dray.assembly.access import ServerAccess
         from dray.web.application import Dashboard
         from dray.web.wire import Names
 
-        running, args = self._running, self._args
+        running, options = self._running, self._options
         return Dashboard(
-            ServerAccess(running, f"{'http' if args.insecure else 'https'}://{running.address}"),
-            Names(args.host, socket.gethostname(), loopback_only=args.insecure),
+            ServerAccess(running, f"{'http' if options.insecure else 'https'}://{running.address}"),
+            Names(options.host, socket.gethostname(), loopback_only=options.insecure),
             gates=running.gates,
             background=running.background,
             sessions=self._sessions,
-            version=version(),
+            version=__version__,
         )
 
 
-def mount(running: Running, args: argparse.Namespace) -> Mounted:
+def mount(running: Running, options: ServerOptions) -> Mounted:
     """Serve the dashboard on the server's own socket; whoever mounts it runs it."""
-    mounted = Mounted(running, args)
+    mounted = Mounted(running, options)
     running.http.mounts[PREFIX] = mounted
     return mounted
 

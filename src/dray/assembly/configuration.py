@@ -1,0 +1,25 @@
+"""The scheduler's configuration, read from a file. Left out: what it means (`dray.core.configuration`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.files import read_regular
+
+if TYPE_CHECKING:
+    from dray.core.configuration import Configuration
+
+
+def read_configuration(path: Path | None) -> Configuration:
+    """The configuration in a file, or the default. Raises ConfigurationError and OSError."""
+    from dray.core.configuration import Configuration, ConfigurationError, read
+
+    if path is None:
+        return Configuration()
+    import yaml
+
+    try:
+        return read(yaml.safe_load(read_regular(path)))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"not YAML: {error}") from error

@@ -1,0 +1,48 @@
+"""What a cluster runs, in words: for the record of a running cluster, and for whoever started it."""
+
+from __future__ import annotations
+
+from dray.assembly.options import ClusterOptions, ServerOptions
+
+
+def runs(options: ServerOptions) -> tuple[str, ...]:
+    """The parts of a cluster in words."""
+    lines = [f"API server, {'state in memory' if options.store == 'memory' else f'state in {options.store}'}"]
+    if not isinstance(options, ClusterOptions):
+        return tuple(lines)
+    lines.append("scheduler, controllers")
+    if options.nodes:
+        lines.append(f"{counted(options.nodes, 'simulated node')} × {counted(options.devices, 'device')}")
+    if options.profile:
+        lines.append(f"simulated nodes {options.profile}")
+    if options.agents:
+        runtime = _runtime(options.runtime)
+        lines.append(f"{counted(options.agents, 'node agent')}, runtime {runtime}{not_isolated(runtime)}")
+    if options.autoscale:
+        driven = f", ordered by Cluster Autoscaler at {options.provider_address}" if options.provider_address else ""
+        lines.append(f"simulated nodes of {options.autoscale} as pods need them{driven}")
+    if not (options.nodes or options.profile or options.agents or options.autoscale):
+        lines.append("no nodes yet: --nodes 3 simulates some, --agents 1 runs containers on this machine")
+    return tuple(lines)
+
+
+def _runtime(name: str) -> str:
+    from dray.node.runtimes import AUTO, unavailable
+
+    if name != AUTO:
+        return name
+    return "process" if unavailable("bwrap") else "bwrap"
+
+
+def not_isolated(runtime: str) -> str:
+    """What a runtime leaves open, as the end of a line."""
+    return {
+        "process": " (containers are plain processes of yours: files, network and other processes are not isolated)",
+        "bwrap": " (own mounts, devices and processes; the network is the machine's)",
+        "fake": " (nothing is executed)",
+    }.get(runtime, "")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,95 @@
+"""A node agent as a process of its own, for any API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from dray.api.gates import FeatureGates
+from dray.api.types.core import Pod
+from dray.assembly.component import ComponentError
+from dray.assembly.options import SIMULATED_PODS
+from dray.assembly.parts import image_settings, pod_range
+from dray.client import Client
+from dray.client.config import Config
+from dray.client.http import Http
+from dray.client.readiness import Readiness
+from dray.node.agent import Agent, AgentError, AgentSettings
+from dray.node.images.puller import ImageSettings
+from dray.node.runtimes import open_runtime
+
+
+class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `dray node`; `labels` and `capacity` are NAME=VALUE,…."""
+
+    name: str
+    root: Path
+    runtime: str = "auto"
+    simulated_pod_cidr: str = SIMULATED_PODS
+    address: str = "127.0.0.1"
+    log_port: int = 0
+    labels: str = ""
+    capacity: str = ""
+    cdi_dir: tuple[Path, ...] = ()
+    images: tuple[Path, ...] = ()
+    registry: tuple[str, ...] = ()
+
+
+class StandaloneNode:
+    """An agent whose options have been read. Raises ValueError and RuntimeUnavailable."""
+
+    def __init__(self, options: NodeOptions) -> None:
+        self._options = options
+        self._labels, self._capacity = _pairs("--labels", options.labels), _pairs("--capacity", options.capacity)
+        self._images = image_settings(options.images, options.registry) or ImageSettings()
+        self._pod_range = pod_range(options.simulated_pod_cidr)
+        self.runtime = open_runtime(options.runtime, options.root.resolve())
+
+    async def run(self, client: Http, gates: FeatureGates, readiness: Readiness) -> None:
+        readiness.start()
+        settings = AgentSettings(
+            self._options.name,
+            self._options.root,
+            address=self._options.address,
+            log_port=self._options.log_port,
+            labels=self._labels,
+            capacity=self._capacity,
+            cdi_directories=self._options.cdi_dir,
+            authority=_authority(client.config),
+            api_server=_address(client.config),
+            images=self._images,
+            gates=gates,
+            pod_range=self._pod_range,
+        )
+        try:
+            await Agent(client, settings, runtime=self.runtime).run()
+        except (AgentError, OSError) as error:
+            raise ComponentError(str(error)) from error
+
+    async def lists_own_pods(self, client: Client) -> None:
+        """The request that an agent cannot do without."""
+        await client.list(Pod, fields=f"spec.nodeName={self._options.name}", limit=1)
+
+
+def _authority(config: Config) -> str:
+    """The cluster's CA, if it has one: an API server without users has none."""
+    return config.ca.decode() if config.server.startswith("https") else ""
+
+
+def _address(config: Config) -> str:
+    """HOST:PORT of the API server, for clients in containers."""
+    server = urlsplit(config.server)
+    host = server.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{server.port or (443 if server.scheme == 'https' else 80)}"
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+    pairs = {}
+    for entry in filter(None, text.split(",")):
+        name, equals, value = entry.partition("=")
+        if not equals or not name:
+            raise ValueError(f"{option}: expected NAME=VALUE,…, got {entry!r}")
+        pairs[name] = value
+    return pairs

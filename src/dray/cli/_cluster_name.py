@@ -1,0 +1,34 @@
+"""The options that say which cluster of the user a command is about."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dray.assembly import clusters
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", default="", help="cluster name; stored under ~/.local/share/dray/NAME")
+    parser.add_argument(
+        "--dir", type=Path, metavar="DIR", help=f"keys, kubeconfig and database of the cluster ({clusters.DEFAULT_DIR})"
+    )
+
+
+def add_existing(parser: argparse.ArgumentParser) -> None:
+    """For commands about a cluster that is there: its name may stand alone."""
+    parser.add_argument("cluster", nargs="?", default="", metavar="NAME", help="the same as --name NAME")
+    add_cluster(parser)
+
+
+def directory_of(args: argparse.Namespace) -> Path:
+    """The directory that --name or --dir says. Raises ClusterError."""
+    return clusters.directory_of(args.name, args.dir)
+
+
+def existing(args: argparse.Namespace) -> clusters.ClusterDirectory:
+    """The cluster that a command is about. Raises ClusterError."""
+    if args.cluster and args.name not in ("", args.cluster):
+        raise clusters.ClusterError(f"{args.cluster} and --name {args.name} are two clusters: give one of them")
+    args.name = args.name or args.cluster
+    return clusters.existing(args.name, args.dir)

@@ -1,0 +1,115 @@
+"""What `dray up` and `dray apiserver` share: their options, and what they say once the server answers."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray import __version__
+from dray.assembly.options import DEFAULT_PORT
+from dray.cli import _banner, fail, options_of
+from dray.cli._cluster_name import add_cluster, directory_of
+
+if TYPE_CHECKING:
+    from dray.assembly.options import ServerOptions
+    from dray.assembly.parts import ClusterPlan
+    from dray.assembly.server import StartedServer
+
+_STORES = "memory, sqlite (the default: a file in DIR), sqlite:PATH or etcd://HOST:PORT,HOST:PORT,…"
+
+
+def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> None:
+    """Add the options of a server. `gates_enable_apis`: a gate enables its kinds that have no stable version."""
+    parser.set_defaults(gates_enable_apis=gates_enable_apis)
+    add_cluster(parser)
+    parser.add_argument(
+        "--merge-kubeconfig", action="store_true", help="also add a context to your own kubeconfig, and select it"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        help=f"port to listen on, 0 for any (the one that the cluster had, else {DEFAULT_PORT}, else any that is free)",
+    )
+    parser.add_argument("--store", default="sqlite", help=_STORES)
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    unless = ", except those of kinds without a stable version whose feature gate is on" if gates_enable_apis else ""
+    parser.add_argument(
+        "--runtime-config",
+        default="",
+        metavar="G/V=true,…",
+        help=f"enable or disable API versions: resource.k8s.io/v1beta1=true, api/ga, api/beta, api/alpha or api/all; the "
+        f"most specific one counts (by default beta and alpha versions are off{unless})",
+    )
+    parser.add_argument("--disable-admission-plugins", default="", metavar="NAME,…", help="leave plugins out")
+    for name, default, help_ in (
+        ("per-minute", 10.0, "ResourcePoolStatusRequests that a user may create in a minute (%(default)g)"),
+        ("burst", 20, "and at once (%(default)s)"),
+        ("cap", None, "and that may exist in the cluster (no limit)"),
+    ):
+        kind = float if isinstance(default, float) else int
+        parser.add_argument(f"--pool-status-{name}", type=kind, default=default, metavar="N", help=help_)
+    parser.add_argument("--token-auth-file", type=Path, metavar="FILE", help="more users: token,user,uid,groups a line")
+    parser.add_argument(
+        "--keys-from",
+        type=Path,
+        metavar="DIR",
+        help="directory of another API server of this cluster, whose authority, admin token and service account key are "
+        "copied to --dir at the first start",
+    )
+    parser.add_argument(
+        "--shutdown-delay",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="seconds between a signal to end, from which on /readyz fails, and the end of watches and requests (%(default)g)",
+    )
+    parser.add_argument("--insecure", action="store_true", help="no TLS and no users; for tests on this machine only")
+
+
+def run_server(
+    command: str, args: argparse.Namespace, kind: type[ServerOptions], planned: Callable[..., ClusterPlan] | None = None
+) -> int:
+    """Run a server until a signal; returns the exit status."""
+    from dray.assembly.clusters import ClusterError
+    from dray.assembly.containers import left
+    from dray.assembly.options import ServerStartError
+    from dray.assembly.server import serve
+    from dray.store import StoreError
+
+    try:
+        args.dir = directory_of(args)
+        options = options_of(kind, args)
+        status = serve(options, planned(options) if planned else None, lambda started: _announce(args, started))
+    except (ServerStartError, StoreError, ClusterError) as error:
+        return fail(command, error)
+    if rest := left(options.dir):  # nothing else would say what continues after the end
+        print(rest, file=sys.stderr)
+    return status
+
+
+def _announce(args: argparse.Namespace, started: StartedServer) -> None:
+    from dray.assembly import dashboard
+    from dray.assembly.description import runs
+
+    print(f"dray {__version__} at {started.url}")
+    lines = [*runs(started.options), _banner.taken_over(started), _banner.off(started.running.gates)]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(*_banner.shown([line for line in lines if line], width), sep="\n")
+    if args.merge_kubeconfig:
+        print(f"  context {context_of(args.name)} in {started.merge(context_of(args.name))}")
+    if sign_in := dashboard.address(started.running, started.url):
+        print(f"  dashboard {sign_in}")
+    print("next:")
+    steps = _banner.next_steps(started.kubeconfig, bool(getattr(args, "nodes", 0)))
+    print(*(f"  {step}" for step in steps), sep="\n")
+    print("ready", flush=True)
+
+
+def context_of(name: str) -> str:
+    """The context of a cluster in the user's own kubeconfig."""
+    return f"dray-{name}" if name else "dray"
