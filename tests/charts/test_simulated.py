@@ -31,7 +31,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster("--nodes", "1") as made:
+    with Cluster(nodes=1) as made:
         yield made
 
 
