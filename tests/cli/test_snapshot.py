@@ -9,6 +9,7 @@ import pytest
 from tools.recording.record import Cluster
 
 from tests.cli.running import Dray, outcome
+from tests.store.etcd_process import Etcd
 
 DATA = Path(__file__).parents[1] / "data" / "cluster-0.1.0.tar.xz"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims"
@@ -46,6 +47,45 @@ def test_a_copy_of_a_running_cluster_is_restored_with_its_keys(tmp_path: Path) -
         names = {item["metadata"]["name"] for item in Cluster(tmp_path / "new").ask(MAPS)["items"]}
     assert "kept" in names
     assert "later" not in names
+
+
+def test_a_cluster_moves_to_etcd_and_back(recorded: Path, tmp_path: Path) -> None:
+    """What both kinds of store serve is the same, and claims keep their devices."""
+    with Dray("apiserver", "--dir", recorded, "--port", "0"):
+        before = served(recorded)
+    etcd = Etcd(tmp_path)
+    etcd.start()
+    store = f"etcd://{etcd.endpoint}"
+    try:
+        moved, back = tmp_path / "moved", tmp_path / "back"
+        code, text = outcome("snapshot", "restore", recorded, "--dir", moved, "--store", store)
+        assert (code, "nothing is lost" in text) == (0, True), text
+        assert not (moved / "state.db").exists()
+        with Dray("apiserver", "--dir", moved, "--port", "0", "--store", store):
+            assert served(moved) == before
+            code, text = outcome("snapshot", "save", moved / "copy.db", "--store", store)
+            assert (code, "objects at revision" in text) == (0, True), text
+        code, text = outcome("snapshot", "check", moved / "copy.db")
+        assert (code, "nothing is lost" in text) == (0, True), text
+        code, text = outcome("snapshot", "restore", recorded, "--dir", tmp_path / "again", "--store", store)
+        assert (code, "has keys below /dray/ already" in text) == (1, True), text
+    finally:
+        etcd.kill()
+    code, text = outcome("snapshot", "restore", moved / "copy.db", "--dir", back)
+    assert code == 0, text
+    with Dray("apiserver", "--dir", back, "--port", "0"):
+        assert served(back) == before
+
+
+def served(directory: Path) -> dict[str, object]:
+    """The claims and maps of a cluster without what names a version of them."""
+    found = {}
+    for path in (CLAIMS, MAPS):
+        for item in Cluster(directory).ask(path)["items"]:
+            del item["metadata"]["resourceVersion"]
+            found[item["metadata"]["uid"]] = item
+    assert found
+    return found
 
 
 def test_a_cluster_goes_on_with_what_is_whole_and_devices_are_held_by_who_is_left(

@@ -1,9 +1,13 @@
-"""`dray snapshot save|check|restore`: copies of a cluster's database, and what can be saved of a damaged one."""
+"""`dray snapshot save|check|restore`: copies of a cluster's state, and what can be saved of a damaged database.
+
+A copy is a SQLite file, whether it is made of a SQLite database or of an etcd, and is restored as either.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +15,7 @@ from dray.cli import Subparsers, fail
 from dray.files import read_regular
 
 if TYPE_CHECKING:
+    from dray.store import EtcdLog
     from dray.store.snapshot import Recovered
 
 
@@ -22,13 +27,15 @@ _MOST_LINES = 20
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "snapshot",
-        help="copy a cluster's database, check it, or save what is whole of a damaged one",
-        description="Copies and checks the SQLite database of a cluster. etcd has snapshots of its own (etcdctl).",
+        help="copy a cluster's state, check it, or save what is whole of a damaged database",
+        description="Copies the state of a cluster from SQLite or etcd into a file, checks it, and restores it to SQLite or "
+        "etcd. A copy has a checksum for each object.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    save = actions.add_parser("save", help="copy the database of a cluster, running or not, into a file")
+    save = actions.add_parser("save", help="copy the state of a cluster, running or not, into a file")
     save.add_argument("file", type=Path, metavar="FILE", help="of the copy; must not exist")
     save.add_argument("--dir", default=Path(".dray"), type=Path, metavar="DIR", help="of the cluster (%(default)s)")
+    save.add_argument("--store", default="", metavar="URL", help="of a cluster on etcd: etcd://HOST:PORT,…")
     save.set_defaults(run=run_save)
     check = actions.add_parser("check", help="tell whether a database is whole; exit status 1 if not")
     restore = actions.add_parser(
@@ -41,13 +48,16 @@ def add_parser(subparsers: Subparsers) -> None:
         action.add_argument("source", type=Path, metavar="FILE|DIR", help="a database, or the directory of a cluster")
         action.set_defaults(run=run)
     restore.add_argument("--dir", required=True, type=Path, metavar="NEW", help="the new directory")
+    restore.add_argument(
+        "--store", default="", metavar="URL", help="write the state to etcd://HOST:PORT,… instead of a database in NEW"
+    )
 
 
 def run_save(args: argparse.Namespace) -> int:
     from dray.store import StoreError, snapshot
 
     try:
-        found = snapshot.read(_database(args.dir))
+        found = asyncio.run(_read_etcd(args.store)) if args.store else snapshot.read(_database(args.dir))
         snapshot.write(args.file, found)
     except StoreError as error:
         return fail("snapshot save", error)
@@ -74,16 +84,51 @@ def run_restore(args: argparse.Namespace) -> int:
     try:
         found = snapshot.recover(source)
         args.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        snapshot.write(target, found)
+        with tempfile.TemporaryDirectory(prefix=".restoring-", dir=args.dir) as place:
+            database = Path(place) / _DATABASE if args.store else target
+            snapshot.write(database, found)
+            dropped = asyncio.run(_repair(database)) if found.lost or found.unverified else 0
+            if args.store:
+                asyncio.run(_write_etcd(args.store, database))
         _copy_keys(source.parent, args.dir)
-        dropped = asyncio.run(_repair(target)) if found.lost or found.unverified else 0
     except (StoreError, OSError) as error:
         return fail("snapshot restore", error)
-    print(f"{target}: {_summary(found)}")
+    print(f"{args.store or target}: {_summary(found)}")
     if dropped:
         print(f"{dropped} more could not be decoded and were left out")
-    print(f"`dray up --dir {args.dir}` goes on with it")
+    store = f" --store '{args.store}'" if args.store else ""
+    print(f"`dray up --dir {args.dir}{store}` goes on with it")
     return 0
+
+
+async def _read_etcd(url: str) -> Recovered:
+    from dray.store import etcd_copy
+
+    log = await _etcd(url)
+    try:
+        return await etcd_copy.read(log)
+    finally:
+        await log.close()
+
+
+async def _write_etcd(url: str, database: Path) -> None:
+    from dray.store import etcd_copy, snapshot
+
+    log = await _etcd(url)
+    try:
+        await etcd_copy.write(log, snapshot.read(database))
+    finally:
+        await log.close()
+
+
+async def _etcd(url: str) -> EtcdLog:
+    from dray.store import EtcdLog, StoreError, open_log
+
+    if not url.startswith("etcd://"):
+        raise StoreError(f"--store {url}: expected etcd://HOST:PORT,…; without --store the database in --dir is meant")
+    log = await open_log(url)
+    assert isinstance(log, EtcdLog)
+    return log
 
 
 def _database(place: Path) -> Path:

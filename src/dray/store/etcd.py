@@ -19,11 +19,12 @@ import grpc.aio
 from msgspec import Struct
 
 from dray.store import etcd_pb2 as pb
-from dray.store.errors import Closed, CommitTooLarge, Compacted, RevisionConflict, StoreError, Unavailable
+from dray.store.errors import Closed, CommitTooLarge, Compacted, RevisionConflict, StoreError, Unavailable, Unreadable
 from dray.store.etcd_batches import CommitBatches, CommitOutcome
 from dray.store.etcd_client import (
     COMPACT,
     LEASE_GRANT,
+    LEASE_TTL,
     PATIENCE,
     PUT,
     RANGE,
@@ -41,10 +42,12 @@ from dray.store.state import check_keys
 logger = logging.getLogger(__name__)
 
 _FENCE = b"\0fence"  # written to make the watch advance; sorts before all keys of users, who may not use NUL
+_INCOMPLETE = b"\0incomplete"  # there while a copy is written into an etcd
 _NUDGE_SECONDS = 0.02  # the watch is usually that quick by itself
 _SLOWEST_NUDGE_SECONDS = 1.0
 _RETRY_SECONDS = 0.2
 _LEASE_KEYS = 1000  # etcd deletes all keys of a lease in one transaction
+_KEYS_AT_ONCE = 50_000
 _LEASE_SLACK = 0.05  # of the ttl, during which keys share a lease
 
 
@@ -87,10 +90,17 @@ class EtcdLog:
         patience: float = PATIENCE,
         user: EtcdUser | None = None,
     ) -> Self:
-        """Connect to the first endpoint that answers. Raises Unavailable, as every call, after `patience` seconds."""
+        """Connect to the first endpoint that answers. Raises Unavailable, as every call, after `patience` seconds.
+
+        Raises Unreadable for what a copy that was interrupted left.
+        """
         log = cls(EtcdClient(endpoints, tls, patience, user), prefix)
         try:
-            await log.head()
+            if (await log._range(pb.RangeRequest(key=log._prefix + _INCOMPLETE, count_only=True))).count:
+                raise Unreadable(
+                    f"a copy was not completely written to etcd below {prefix}; `etcdctl del --prefix {prefix}` removes it, "
+                    "then restore it again"
+                )
         except BaseException:
             await log.close()
             raise
@@ -251,6 +261,39 @@ class EtcdLog:
             except StoreError as error:
                 logger.warning("etcd: cannot advance the watch: %s", error)
             pause = min(pause * 2, _SLOWEST_NUDGE_SECONDS)
+
+    @property
+    def prefix(self) -> str:
+        return self._prefix.decode()
+
+    async def set_incomplete(self, is_incomplete: bool) -> None:
+        """Let nobody open the log, or everybody again, while a copy is written."""
+        key, request = self._prefix + _INCOMPLETE, pb.TxnRequest()
+        if is_incomplete:
+            request.success.add(put=pb.PutRequest(key=key))
+        else:
+            request.success.add(delete=pb.DeleteRequest(key=key))
+        await self._client.call(TXN, request)
+
+    async def ttls(self, revision: int) -> dict[str, float]:
+        """In how many seconds each key expires that was written with a ttl, of the keys at that revision."""
+        leases: dict[str, int] = {}
+        start, more = self._prefix + b"\1", True
+        while more:
+            answer = await self._range(
+                pb.RangeRequest(
+                    key=start, range_end=self._end, revision=complete_at(revision), keys_only=True, limit=_KEYS_AT_ONCE
+                )
+            )
+            leases |= {self._name(kv): kv.lease for kv in answer.kvs if kv.lease}
+            more = answer.more
+            if more:
+                start = answer.kvs[-1].key + b"\0"
+        left = {}
+        for lease in set(leases.values()):
+            told, _ = await self._client.call(LEASE_TTL, pb.LeaseTimeToLiveRequest(id=lease))
+            left[lease] = max(float(told.ttl), 0.0)
+        return {key: left[lease] for key, lease in leases.items()}
 
     async def probe(self) -> None:
         """Send a transaction that writes only if the fence has an impossible revision.

@@ -50,6 +50,7 @@ PUT = ("/etcdserverpb.KV/Put", pb.PutResponse)
 TXN = ("/etcdserverpb.KV/Txn", pb.TxnResponse)
 COMPACT = ("/etcdserverpb.KV/Compact", pb.CompactionResponse)
 LEASE_GRANT = ("/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantResponse)
+LEASE_TTL = ("/etcdserverpb.Lease/LeaseTimeToLive", pb.LeaseTimeToLiveResponse)
 _AUTHENTICATE = ("/etcdserverpb.Auth/Authenticate", pb.AuthenticateResponse)
 _WATCH = "/etcdserverpb.Watch/Watch"
 _TOKEN_MISSING = ("user name is empty", "revision of auth store is old")  # etcd has no code of its own for these
