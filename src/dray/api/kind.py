@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from dray.api import names
 from dray.api.columns import AGE, NAME, TableColumn
@@ -63,17 +63,25 @@ _PACKAGES = {
 }
 
 
+CHANGES_FIRST: tuple[Literal["changes", "rules"], ...] = ("changes", "rules")
+
+
 class KindRules(NamedTuple):
     """The functions that judge a kind besides its metadata, which is judged first.
 
-    Each is named `module.function` in `dray.api.validation` and loaded with the first object: clients judge nothing.
+    Each is named `module.function` in `dray.api.validation` and loaded with the first object: clients judge nothing. The
+    steps of the kind's message in the schema table follow them.
     """
 
     create: str = ""
-    update: str | None = None  # None: what holds for a new object holds for a changed one
-    name: names.Check = names.subdomain
-    own_metadata: bool = False  # these rules judge metadata themselves: Kubernetes has another order there
-    any_finalizer: bool = False  # when a subresource is written, finalizers need not say whose they are
+    update: str | None = (
+        None  # None: what holds for a new object holds for a changed one, and its steps are taken again
+    )
+    name: names.Check | None = names.subdomain  # None: the function judges the metadata itself
+    # What an update is judged by, in Kubernetes' order: changes of metadata, all metadata, rules.
+    order: tuple[Literal["changes", "last", "metadata", "rules"], ...] = CHANGES_FIRST
+    last: str = ""  # a function of what an update changes beside these rules, where `order` has it
+    any_finalizer: bool = False  # finalizers need not say whose they are
     subresources: Mapping[str, str] = EMPTY
 
 

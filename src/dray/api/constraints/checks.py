@@ -9,6 +9,7 @@ from dray.api.errors import FieldError, duplicate, forbidden, invalid
 from dray.api.paths import Path
 from dray.api.written import as_written
 
+IMMUTABLE = "field is immutable"
 Out = Callable[[FieldError], object]
 # Fields that an update may not set, clear or change: the condition, where `x` is a value other than before, and the words.
 SET_ONCE = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -19,12 +19,11 @@ from dray.api.constraints.formats import FORMATS, is_format
 from dray.api.errors import invalid, required, too_long, too_many, unsupported
 from dray.api.paths import Path
 
-Checker = Callable[[Any, Any, Any, Any], None]
+Checker = Callable[[Any, Any, Any, Any], None]  # of a value, the one before it, its path, and what takes errors
 Suspicion = Callable[[Any, Any], bool]
 
-_IMMUTABLE = "field is immutable"
 _SHOWN = ("str", "i32", "i64", "bool")  # what an immutable field's error shows; of the rest it shows null
-_USED = {
+USED = {
     "Path": Path,
     "checks": checks,
     "invalid": invalid,
@@ -36,17 +35,24 @@ _USED = {
 # Constraints of a single value: what must hold, and the error if it does not. `{x}` is the value, `{n}` the number or the
 # words of the constraint, `{p}` the path.
 _SCALARS = {
-    "enum": ("{x} in {n}", "unsupported({p}, {x}, {n})"),
-    "least": ("{x} >= {n[0]}", 'invalid({p}, {x}, "{n[1]}")'),
+    "alone": ("len({x}) == 1 or '*' not in {x}", "invalid({p}, {x}, {n!r})"),
+    "bytes": ("len({x}.encode()) <= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
+    "enum": ("{x} in {n!r}", "unsupported({p}, {x}, {n!r})"),
+    "filled": ("{x}", "invalid({p}, {x}, {n!r})"),
+    "least": ("{x} >= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
+    "limit": ("len({x}) <= {n}", "too_many({p}, len({x}), {n})"),
     "maxBytes": ("len({x}.encode()) <= {n}", "too_long({p}, {n})"),
     "maxLength": ("len({x}) <= {n}", 'too_long({p}, {n}, "characters")'),
     "maximum": ("{x} <= {n}", 'invalid({p}, {x}, "must be less than or equal to {n}")'),
     "minimum": ("{x} >= {n}", 'invalid({p}, {x}, "must be greater than or equal to {n}")'),
-    "range": ("{n[0]} <= {x} <= {n[1]}", 'invalid({p}, {x}, "must be between {n[0]} and {n[1]}, inclusive")'),
+    "most": ("{x} <= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
+    "size": ("len({x}) <= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
+    "range": ("{n[0]} <= {x} <= {n[1]}", "invalid({p}, {x}, {n[2]!r})"),
 }
+_WORDED = ("bytes", "least", "most", "size")  # number and text, with a colon between
 
 
-class _Tag(NamedTuple):
+class Tag(NamedTuple):
     """One constraint: its name, and what stands behind the equals sign."""
 
     name: str
@@ -54,25 +60,20 @@ class _Tag(NamedTuple):
 
 
 @cache
-def checker(message: str, in_code: bool = False) -> Checker | None:
-    """The function that tells what is wrong with a message, or None if nothing is to be judged.
-
-    The constraints are those of the schema, or those that Kubernetes checks `in_code`.
-    """
-    return _Compiler(message, in_code, quick=False).made() if message in _judged_messages(in_code) else None
+def checker(message: str) -> Checker | None:
+    """The function that tells what is wrong with a message, or None if nothing is to be judged."""
+    return _Compiler(message, quick=False).made() if message in _judged_messages() else None
 
 
 @cache
-def suspicion(message: str, in_code: bool = False) -> Suspicion | None:
+def suspicion(message: str) -> Suspicion | None:
     """The function that tells whether anything may be wrong with a message: most objects are valid, and need no paths."""
-    return _Compiler(message, in_code, quick=True).made() if message in _judged_messages(in_code) else None
+    return _Compiler(message, quick=True).made() if message in _judged_messages() else None
 
 
 @cache
-def _judged_messages(in_code: bool) -> frozenset[str]:
+def _judged_messages() -> frozenset[str]:
     """The messages that have constraints, themselves or below."""
-    if in_code:
-        return frozenset(name for name, message in schema.table().items() if message.steps)
     found = {name for name, message in schema.table().items() if any(f.constraints for f in message.fields.values())}
     users: dict[str, set[str]] = {}
     for name, message in schema.table().items():
@@ -92,7 +93,7 @@ class _ConstrainedField(NamedTuple):
     name: str
     attribute: str
     field: schema.Field
-    tags: tuple[_Tag, ...]
+    tags: tuple[Tag, ...]
     path: str  # an expression
 
     def has(self, name: str) -> bool:
@@ -101,34 +102,22 @@ class _ConstrainedField(NamedTuple):
     def values(self, name: str) -> tuple[str, ...]:
         return tuple(tag.value for tag in self.tags if tag.name == name)
 
-    @property
-    def empty(self) -> str:
-        """An expression that tells whether the field was left out; empty if it is always there."""
-        if self.field.pointer and not self.field.is_list and not self.field.is_map:
-            return "x is None"
-        return "" if self.field.type == "intstr" or self.field.type.startswith("ref:") else "not x"
-
 
 class _Compiler:
     """Writes a function of one message; a `quick` one returns True at the first thing that may be wrong."""
 
-    def __init__(self, message: str, in_code: bool, *, quick: bool) -> None:
+    def __init__(self, message: str, *, quick: bool) -> None:
         self._message = message
-        self._in_code = in_code
         self._quick = quick
-        self._names: dict[str, Any] = dict(_USED)
+        self._names: dict[str, Any] = dict(USED)
         self._lines = ["def judge(v, o):" if quick else "def judge(v, o, p, out):"]
 
     def made(self) -> Any:
         message = schema.message(self._message)
-        steps = message.steps
-        if not self._in_code:
-            numbered = sorted(message.fields.items(), key=lambda item: item[1].number)
-            steps = tuple((name, *column.constraints) for name, column in numbered)
         fields = []
-        for name, *tags in steps:
+        for name, column in sorted(message.fields.items(), key=lambda item: item[1].number):
             path = f"Path({name!r})" if message.kinds else f"(p / {name!r})"
-            fields.append(_ConstrainedField(name, _attribute(name), message.fields[name], _parsed(tags), path))
+            fields.append(_ConstrainedField(name, attribute(name), column, parsed(column.constraints), path))
         self._union([field for field in fields if field.has("unionMember")])
         for field in fields:
             if field.tags or self._is_judged(field):
@@ -140,7 +129,7 @@ class _Compiler:
 
     def _is_judged(self, field: _ConstrainedField) -> bool:
         """Whether a field holds messages that are judged, too."""
-        return field.field.reference in _judged_messages(self._in_code)
+        return field.field.reference in _judged_messages()
 
     def _line(self, depth: int, text: str) -> None:
         self._lines.append("    " * depth + text)
@@ -183,19 +172,14 @@ class _Compiler:
         ends: list[tuple[str, str]] = []
         if field.has("immutable"):
             shown = "x" if field.field.type in _SHOWN else "None"
-            ends.append(("o is not None", f"out(invalid({field.path}, {shown}, {_IMMUTABLE!r}))"))
+            ends.append(("o is not None", f"out(invalid({field.path}, {shown}, {checks.IMMUTABLE!r}))"))
         for rule in field.values("update"):
             if rule in checks.SET_ONCE:
                 wrong, text = checks.SET_ONCE[rule]
                 condition = f"o is not None and {wrong.format(old=f'checks.is_set(o.{field.attribute})')}"
                 ends.append((condition, f"out(invalid({field.path}, None, {text!r}))"))
-        # An empty word is none of the words, a zero may be too little, and no port is 0.
-        always = self._in_code and not field.field.pointer and not field.has("required")
-        always &= field.has("enum") or field.has("least") or _Tag("format", "port") in field.tags
-        if field.empty and not always:
-            details = "".join(f", {detail!r}" for detail in field.values("required") if detail)
-            told = f"out(required({field.path}{details}))" if field.has("required") else "pass"
-            ends.append((field.empty, told))
+        if missing := empty(field.field):
+            ends.append((missing, f"out(required({field.path}))" if field.has("required") else "pass"))
         limits = field.values("maxItems")
         ends += [(f"len(x) > {limit}", f"out(too_many({field.path}, len(x), {limit}))") for limit in limits]
         for number, (condition, then) in enumerate(ends):
@@ -207,45 +191,36 @@ class _Compiler:
 
     def _value(self, depth: int, field: _ConstrainedField) -> None:
         """Write the constraints of the value itself, and of plain elements."""
-        keys = tuple(map(_attribute, field.values("listMapKey")))
-        if keys or field.has("unique") or _Tag("listType", "set") in field.tags:
+        keys = tuple(map(attribute, field.values("listMapKey")))
+        if keys or field.has("unique") or Tag("listType", "set") in field.tags:
             names = self._constant(keys)
             self._line(depth, f"if len(x) > 1 and checks.repeats(x, {names}):")
             self._line(depth + 1, self._tell(f"checks.unique(x, {names}, {field.path}, out)"))
         for tag in field.tags:
             if tag.name == "eachVal":
                 self._line(depth, "for i, y in enumerate(x):")
-                self._scalar(depth + 1, _parsed([tag.value])[0], "y", f"{field.path} / i")
+                self._scalar(depth + 1, parsed([tag.value])[0], "y", f"{field.path} / i")
             elif tag.name == "eachKey":
                 self._line(depth, "for y in x:")
-                self._scalar(depth + 1, _parsed([tag.value])[0], "y", field.path)
+                self._scalar(depth + 1, parsed([tag.value])[0], "y", field.path)
             else:
                 self._scalar(depth, tag, "x", field.path)
 
-    def _scalar(self, depth: int, tag: _Tag, x: str, path: str) -> None:
-        if tag.name == "format":
-            self._line(depth, f"if not {self._constant(is_format(tag.value))}({x}):")
-            check = self._constant(FORMATS[tag.value])
-            self._line(depth + 1, self._tell(f"for e in {check}({x}, {path}): out(e)"))
-        elif tag.name in _SCALARS:
-            number: Any = tag.value
-            if tag.name == "enum":
-                number = repr(tuple(tag.value.split("|")))
-            elif tag.name in ("least", "range"):
-                number = tag.value.split(":" if tag.name == "least" else ",", 1)
-            right, error = (text.format(x=x, n=number, p=path) for text in _SCALARS[tag.name])
-            self._line(depth, f"if not ({right}): {self._tell(f'out({error})')}")
+    def _scalar(self, depth: int, tag: Tag, x: str, path: str) -> None:
+        if found := scalar(tag, x, path, self._constant):
+            self._line(depth, f"if {found[0]}:")
+            self._line(depth + 1, self._tell(found[1]))
 
     def _below(self, depth: int, field: _ConstrainedField) -> None:
         """Write the judgement of the message, or messages, that a field holds."""
         call = self._constant(None)
         of = suspicion if self._quick else checker
-        self._names[call] = _deferred(self._names, call, field.field.reference, partial(of, in_code=self._in_code))
+        self._names[call] = _deferred(self._names, call, field.field.reference, of)
         old = f"o.{field.attribute}"
         if not field.field.is_list and not field.field.is_map:
             self._called(depth, call, "x", f"{old} if o is not None else None", field.path)
             return
-        keys = self._constant(tuple(map(_attribute, field.values("listMapKey"))))
+        keys = self._constant(tuple(map(attribute, field.values("listMapKey"))))
         plain = "" if field.field.is_map else f"checks.matched({old}, {keys})"
         self._line(depth, f"w = {plain or old} if o is not None else None")
         self._line(depth, f"for i, y in {'x.items()' if field.field.is_map else 'enumerate(x)'}:")
@@ -271,9 +246,39 @@ def _deferred(names: dict[str, Any], name: str, message: str, of: Callable[[str]
     return first
 
 
-def _parsed(tags: Iterable[str]) -> tuple[_Tag, ...]:
-    return tuple(_Tag(*tag.partition("=")[::2]) for tag in tags)
+def parsed(tags: Iterable[str]) -> tuple[Tag, ...]:
+    return tuple(Tag(*tag.partition("=")[::2]) for tag in tags)
 
 
-def _attribute(name: str) -> str:
+def scalar(tag: Tag, x: str, path: str, constant: Callable[[Any], str]) -> tuple[str, str] | None:
+    """The condition under which one value breaks one constraint, and the statement that tells so; None for others."""
+    if tag.name == "format":
+        check = constant(FORMATS[tag.value])
+        return f"not {constant(is_format(tag.value))}({x})", f"for e in {check}({x}, {path}): out(e)"
+    if tag.name not in _SCALARS:
+        return None
+    limit: Any = tag.value
+    if tag.name == "enum":
+        limit = tuple(tag.value.split("|"))
+    elif tag.name == "range":
+        bounds, _, text = tag.value.partition(":")
+        low, high = bounds.split(",")
+        limit = low, high, text or f"must be between {low} and {high}, inclusive"
+    elif tag.name == "alone":
+        limit = f"if '*' is present, must not specify other {tag.value}"
+    elif tag.name in _WORDED:
+        limit = tag.value.split(":", 1)
+    right, error = (text.format(x=x, n=limit, p=path) for text in _SCALARS[tag.name])
+    return f"not ({right})", f"out({error})"
+
+
+def empty(field: schema.Field) -> str:
+    """An expression that tells whether the field `x` was left out; empty if it is always there."""
+    if field.type == "raw" or (field.pointer and not field.is_list and not field.is_map):
+        return "x is None"
+    return "" if field.type == "intstr" or field.type.startswith("ref:") else "not x"
+
+
+def attribute(name: str) -> str:
+    """The attribute of a struct that holds a field."""
     return name + "_" if keyword.iskeyword(name) else name

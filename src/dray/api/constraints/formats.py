@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from dray.api import names
-from dray.api.errors import FieldError, invalid, too_long
+from dray.api.addresses import BAD_IP, address_of
+from dray.api.errors import FieldError, invalid, required, too_long, unsupported
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.remembered import remembered
@@ -18,6 +19,8 @@ DRIVER_MAX = 63
 POOL_MAX = 253
 IDENTIFIER_MAX = 32
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _DOMAIN_AND_NAME = "a fully qualified name must be a domain and a name separated by a slash"
 
 
@@ -96,6 +99,49 @@ def trimmed(text: str, path: Path) -> Iterator[FieldError]:
         yield invalid(path, text, "must not have leading or trailing whitespace")
 
 
+def lowered_subdomain(text: str, path: Path) -> Iterator[FieldError]:
+    for complaint in names.subdomain(text.lower()):
+        yield invalid(path, text.lower(), complaint)
+
+
+def wildcard_subdomain(text: str, path: Path) -> Iterator[FieldError]:
+    """A host, or all hosts below one: `*.example.com`."""
+    for complaint in names.subdomain(text.removeprefix("*.")):
+        yield invalid(path, text.removeprefix("*."), complaint)
+
+
+def provisioner(text: str, path: Path) -> Iterator[FieldError]:
+    for complaint in names.qualified_name(text.lower()):
+        yield invalid(path, text.lower(), complaint)
+
+
+def address(text: str, path: Path) -> Iterator[FieldError]:
+    if address_of(text) is None:
+        yield invalid(path, text, BAD_IP)
+
+
+def not_address(text: str, path: Path) -> Iterator[FieldError]:
+    if address_of(text) is not None:
+        yield invalid(path, text, "must be a DNS name, not an IP address")
+
+
+def condition_reason(text: str, path: Path) -> Iterator[FieldError]:
+    if not re.fullmatch(_REASON, text):
+        complaint = (
+            "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+            "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  "
+            f"or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '{_REASON}')"
+        )
+        yield invalid(path, text, complaint)
+
+
+def preemption_policy(text: str, path: Path) -> Iterator[FieldError]:
+    if not text:
+        yield required(path)
+    elif text not in PREEMPTION_POLICIES:
+        yield unsupported(path, text, PREEMPTION_POLICIES)
+
+
 def amount(text: str, path: Path) -> Iterator[FieldError]:
     """A quantity that is not negative."""
     if Quantity.parse(text).sign < 0:
@@ -106,6 +152,17 @@ FORMATS: Mapping[str, Format] = {
     "amount": amount,
     "trimmed": trimmed,
     # What Kubernetes checks in code has other names here, and other words for lengths.
+    "ip": address,
+    "not-ip": not_address,
+    "label-1035": _named(names.label_1035),
+    "label-value": _named(names.label_value),
+    "lowered-subdomain": lowered_subdomain,
+    "path-segment": _named(names.path_segment),
+    "provisioner": provisioner,
+    "subdomain-or-all": _named(lambda text: () if text == "*" else names.subdomain(text)),
+    "wildcard-subdomain": wildcard_subdomain,
+    "condition-reason": condition_reason,
+    "preemption-policy": preemption_policy,
     "config-key": _named(names.config_key),
     "env-name": _named(names.env_name),
     "label": _named(names.label),

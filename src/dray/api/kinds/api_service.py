@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from dray.api import names
 from dray.api.cells import UNKNOWN
 from dray.api.columns import AGE, NAME, text
 from dray.api.kind import API_EXTENSIONS, REGISTRATION, STATUS, KindRules, Resource
@@ -48,7 +49,7 @@ KIND = Resource(
         AGE,
     ),
     conditional=("v1",),
-    rules=KindRules("cluster.create_api_service", "cluster.update_api_service", own_metadata=True),
+    rules=KindRules(name=names.path_segment, order=("changes", "metadata", "rules")),
     defaults={"spec.service.port": 443},
     on_create=_create,
 )

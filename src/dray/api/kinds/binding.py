@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dray.api.kind import CREATE_ONLY, KindRules, Resource
+from dray.api.kind import CREATE_ONLY, Resource
 from dray.api.types import core
 
-KIND = Resource("", "bindings", "Binding", core.Binding, verbs=CREATE_ONLY, rules=KindRules("core.create_binding"))
+KIND = Resource(
+    "",
+    "bindings",
+    "Binding",
+    core.Binding,
+    verbs=CREATE_ONLY,
+)

@@ -70,8 +70,7 @@ KIND = Resource(
         text("Condition", _state),
     ),
     rules=KindRules(
-        "certificates.create_request",
-        "",
+        update="",
         name=names.path_segment,
         subresources={"approval": "certificates.update_approval", "status": "certificates.update_status"},
     ),

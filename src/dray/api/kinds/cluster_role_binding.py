@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api import names
 from dray.api.kind import RBAC, KindRules, Resource
 from dray.api.kinds.role_binding import BINDING_COLUMNS, BINDING_DEFAULTS, subject_groups
 from dray.api.types import rbac
@@ -13,7 +14,7 @@ KIND = Resource(
     rbac.ClusterRoleBinding,
     namespaced=False,
     columns=BINDING_COLUMNS,
-    rules=KindRules("access.create_binding", "access.update_binding", own_metadata=True),
+    rules=KindRules(name=names.path_segment, order=("metadata", "rules", "changes", "last"), last="access.same_role"),
     defaults=BINDING_DEFAULTS,
     more_defaults=subject_groups,
     is_created_by_update=True,

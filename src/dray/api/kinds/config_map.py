@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, TableColumn
-from dray.api.kind import KindRules, Resource
+from dray.api.kind import Resource
 from dray.api.types import core
 
 KIND = Resource(
@@ -17,5 +17,4 @@ KIND = Resource(
         TableColumn("Data", lambda map_, now: len(map_.data) + len(map_.binaryData)),
         AGE,
     ),
-    rules=KindRules("core.create_config_map", "core.update_config_map"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import KindRules, Resource
+from dray.api.kind import Resource
 from dray.api.types import apps
 
 
@@ -27,5 +27,4 @@ KIND = Resource(
         number("Revision", "revision"),
         AGE,
     ),
-    rules=KindRules("stateful.create_revision", "stateful.update_revision"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, UNSET
 from dray.api.columns import AGE, NAME, flag, text
-from dray.api.kind import STORAGE, KindRules, Resource
+from dray.api.kind import STORAGE, Resource
 from dray.api.types import storage
 
 KIND = Resource(
@@ -25,7 +25,6 @@ KIND = Resource(
         AGE,
     ),
     conditional=("v1",),
-    rules=KindRules("csi.create_driver", "csi.update_driver"),
     defaults={
         "spec.attachRequired": True,
         "spec.podInfoOnMount": False,

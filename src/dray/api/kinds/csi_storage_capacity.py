@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import STORAGE, KindRules, Resource
+from dray.api.kind import STORAGE, Resource
 from dray.api.types import storage
 
 KIND = Resource(
@@ -20,5 +20,4 @@ KIND = Resource(
         AGE,
     ),
     conditional=("v1",),
-    rules=KindRules("csi.create_capacity", "csi.update_capacity"),
 )

@@ -52,9 +52,7 @@ KIND = Resource(
     ),
     generation=("spec",),
     conditional=("v1",),
-    rules=KindRules(
-        "definitions.create_definition", "definitions.update_definition", own_metadata=True, any_finalizer=True
-    ),
+    rules=KindRules("definitions.create_definition", "definitions.update_definition", name=None, any_finalizer=True),
     defaults={"spec.conversion.webhook.clientConfig.service.port": 443},
     more_defaults=_defaults,
     on_create=_create,

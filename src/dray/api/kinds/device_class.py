@@ -15,7 +15,7 @@ KIND = Resource(
     gate="DynamicResourceAllocation",
     generation=("spec",),
     deprecated=DRA_DEPRECATED,
-    rules=KindRules("device_kinds.create_class", "device_kinds.update_class", own_metadata=True),
+    rules=KindRules(order=("metadata", "changes", "rules")),
     guards={"DRAExtendedResource": ("spec.extendedResourceName",)},
     is_returned_when_deleted=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dray.api.columns import AGE, NAME, since, text
-from dray.api.kind import DRA, NOW, STATUS, KindRules, Resource
+from dray.api.kind import DRA, NOW, STATUS, Resource
 from dray.api.times import timestamp
 from dray.api.types import resource
 from dray.api.wire import Tree
@@ -39,11 +39,6 @@ KIND = Resource(
     generation=("spec",),
     conditional=("v1",),
     deprecated={"v1alpha3": "v1.36+, unavailable in v1.39+"},
-    rules=KindRules(
-        "device_kinds.create_rule",
-        "device_kinds.update_rule",
-        subresources={"status": "device_kinds.update_rule_status"},
-    ),
     defaults={"spec.taint.timeAdded": NOW},
     on_update={"": _renew},
 )

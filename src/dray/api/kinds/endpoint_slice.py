@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET, some
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import KindRules, Resource
+from dray.api.kind import Resource
 from dray.api.types import discovery
 
 
@@ -29,6 +29,5 @@ KIND = Resource(
         AGE,
     ),
     generation=("endpoints", "ports"),
-    rules=KindRules("network.create_slice"),
     defaults={"ports[].name": "", "ports[].protocol": "TCP"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, some
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import KindRules, Resource
+from dray.api.kind import Resource
 from dray.api.types import core
 
 
@@ -28,7 +28,6 @@ KIND = Resource(
         AGE,
     ),
     deprecated={"v1": "v1.33+; use discovery.k8s.io/v1 EndpointSlice"},
-    rules=KindRules("network.check_endpoints"),
     defaults={"subsets[].ports[].protocol": "TCP"},
     is_created_by_update=True,
 )

@@ -34,11 +34,6 @@ KIND = Resource(
         text("MissingPL", _dangling, "?"),
     ),
     generation=("spec",),
-    rules=KindRules(
-        "flowcontrol.create_flow_schema",
-        "flowcontrol.update_flow_schema",
-        own_metadata=True,
-        subresources={"status": "flowcontrol.update_status"},
-    ),
+    rules=KindRules(order=("metadata", "rules", "changes")),
     defaults={"spec.matchingPrecedence": 1000},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, some
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, STATUS, KindRules, Resource
+from dray.api.kind import NETWORKING, STATUS, Resource
 from dray.api.types import networking
 
 KIND = Resource(
@@ -28,7 +28,4 @@ KIND = Resource(
     ),
     generation=("spec",),
     status_writes_metadata=True,
-    rules=KindRules(
-        "ingress.create_ingress", "ingress.update_ingress", subresources={"status": "ingress.update_ingress_status"}
-    ),
 )

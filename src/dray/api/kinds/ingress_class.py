@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, KindRules, Resource
+from dray.api.kind import NETWORKING, Resource
 from dray.api.types import networking
 
 
@@ -30,6 +30,5 @@ KIND = Resource(
         AGE,
     ),
     generation=("spec",),
-    rules=KindRules("ingress.create_ingress_class", "ingress.update_ingress_class"),
     defaults={"spec.parameters.scope": "Cluster"},
 )

@@ -37,5 +37,5 @@ KIND = Resource(
         text("ParentRef", _parent),
         AGE,
     ),
-    rules=KindRules("network.create_address", "", name=_name),
+    rules=KindRules(update="", name=_name),
 )

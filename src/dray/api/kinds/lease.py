@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import KindRules, Resource
+from dray.api.kind import Resource
 from dray.api.types import coordination
 
 KIND = Resource(
@@ -17,6 +17,5 @@ KIND = Resource(
         AGE,
     ),
     conditional=("v1",),
-    rules=KindRules("core.check_lease"),
     is_created_by_update=True,
 )

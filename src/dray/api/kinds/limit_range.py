@@ -28,7 +28,7 @@ KIND = Resource(
         NAME,
         text("Created At", "metadata.creationTimestamp", UNKNOWN),
     ),
-    rules=KindRules("cluster.create_limits", "cluster.update_limits", own_metadata=True),
+    rules=KindRules(order=("metadata", "rules", "changes")),
     more_defaults=_defaults,
     is_created_by_update=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.kind import AUTHORIZATION, CREATE_ONLY, KindRules, Resource
+from dray.api.kind import AUTHORIZATION, CREATE_ONLY, Resource
 from dray.api.types import authorization
 
 KIND = Resource(
@@ -11,5 +11,4 @@ KIND = Resource(
     "LocalSubjectAccessReview",
     authorization.LocalSubjectAccessReview,
     verbs=CREATE_ONLY,
-    rules=KindRules("access.create_access_review"),
 )

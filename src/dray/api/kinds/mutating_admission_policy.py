@@ -24,7 +24,7 @@ KIND = Resource(
     ),
     generation=("spec",),
     conditional=("v1",),
-    rules=KindRules("policies.create_mutating_policy", "policies.update_mutating_policy", own_metadata=True),
+    rules=KindRules(order=("metadata", "rules", "changes"), any_finalizer=True),
     defaults={
         "spec.failurePolicy": "Fail",
         "spec.reinvocationPolicy": "Never",

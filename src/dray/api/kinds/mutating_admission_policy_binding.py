@@ -24,6 +24,6 @@ KIND = Resource(
     ),
     generation=("spec",),
     conditional=("v1",),
-    rules=KindRules("policies.create_policy_binding", "policies.update_policy_binding", own_metadata=True),
+    rules=KindRules(order=("metadata", "rules", "changes"), any_finalizer=True),
     defaults=policy_defaults("spec.matchResources"),
 )

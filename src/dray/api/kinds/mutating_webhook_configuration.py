@@ -21,6 +21,6 @@ KIND = Resource(
     ),
     generation=("webhooks",),
     conditional=("v1",),
-    rules=KindRules("access.create_webhooks", "access.update_webhooks", own_metadata=True),
+    rules=KindRules(order=("metadata", "rules", "changes"), any_finalizer=True),
     defaults={**webhook_defaults(), "webhooks[].reinvocationPolicy": "Never"},
 )

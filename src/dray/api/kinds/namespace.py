@@ -64,7 +64,7 @@ KIND = Resource(
         AGE,
     ),
     status_writes_metadata=True,
-    rules=KindRules("core.check_namespace", name=names.label),
+    rules=KindRules(name=names.label),
     more_defaults=_name_label,
     on_create=_create,
     on_update={"": _keep_finalizers, "finalize": _keep_status},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import selector
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, KindRules, Resource
+from dray.api.kind import NETWORKING, Resource
 from dray.api.trees import fill
 from dray.api.types import networking
 from dray.api.wire import Tree
@@ -29,7 +29,6 @@ KIND = Resource(
         AGE,
     ),
     generation=("spec",),
-    rules=KindRules("network.check_policy"),
     defaults={"spec.ingress[].ports[].protocol": "TCP", "spec.egress[].ports[].protocol": "TCP"},
     more_defaults=_directions,
 )

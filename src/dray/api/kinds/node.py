@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, UNKNOWN
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import KindRules, Resource
+from dray.api.kind import Resource
 from dray.api.types import core
 from dray.api.wire import Tree
 
@@ -62,7 +62,6 @@ KIND = Resource(
     ),
     has_status_at_creation=True,
     status_writes_metadata=True,
-    rules=KindRules("core.create_node", "core.update_node"),
     more_defaults=_defaults,
     selectable={"spec.unschedulable": lambda node: str(node.spec.unschedulable).lower()},
 )

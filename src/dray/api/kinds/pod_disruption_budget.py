@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import STATUS, KindRules, Resource
+from dray.api.kind import STATUS, Resource
 from dray.api.types import policy
 
 
@@ -28,5 +28,4 @@ KIND = Resource(
     generation=("spec",),
     status_writes_metadata=True,
     conditional=("v1",),
-    rules=KindRules("stateful.check_budget", subresources={"status": "stateful.update_budget_status"}),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, flag, number, text
-from dray.api.kind import SCHEDULING, KindRules, Resource
+from dray.api.kind import SCHEDULING, Resource
 from dray.api.types import scheduling
 
 KIND = Resource(
@@ -21,6 +21,5 @@ KIND = Resource(
         AGE,
     ),
     generation=(),
-    rules=KindRules("groups.create_priority_class", "groups.update_priority_class"),
     defaults={"preemptionPolicy": "PreemptLowerPriority"},
 )

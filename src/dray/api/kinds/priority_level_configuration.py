@@ -43,12 +43,7 @@ KIND = Resource(
         AGE,
     ),
     generation=("spec",),
-    rules=KindRules(
-        "flowcontrol.create_priority_level",
-        "flowcontrol.update_priority_level",
-        own_metadata=True,
-        subresources={"status": "flowcontrol.update_status"},
-    ),
+    rules=KindRules(order=("metadata", "rules", "changes")),
     defaults={
         "spec.limited.nominalConcurrencyShares": 30,
         "spec.limited.lendablePercent": 0,

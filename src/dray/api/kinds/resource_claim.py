@@ -107,10 +107,7 @@ KIND = Resource(
     ),
     deprecated=DRA_DEPRECATED,
     rules=KindRules(
-        "claims.create_claim",
-        "claims.update_claim",
-        own_metadata=True,
-        subresources={"status": "claims.update_claim_status"},
+        update="", order=("metadata", "changes", "rules"), subresources={"status": "claims.update_claim_status"}
     ),
     error_names={"v1beta1": FLAT_NAMES},
     more_defaults=_defaults,

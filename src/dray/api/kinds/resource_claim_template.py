@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.claimspecs import FLAT_NAMES, claim_defaults, claim_guards, flatten, unflatten
 from dray.api.conversion import WorkloadLookup
-from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, KindRules, Resource
+from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, Resource
 from dray.api.types import resource
 from dray.api.wire import Tree, Wire
 
@@ -29,7 +29,6 @@ KIND = Resource(
     versions=DRA_VERSIONS,
     gate="DynamicResourceAllocation",
     deprecated=DRA_DEPRECATED,
-    rules=KindRules("claims.create_template", "claims.update_template"),
     error_names={"v1beta1": FLAT_NAMES},
     more_defaults=_defaults,
     guards=claim_guards("spec.spec"),

@@ -103,11 +103,7 @@ KIND = Resource(
         since("Completed", _completed, NONE),
     ),
     conditional=("v1alpha3",),
-    rules=KindRules(
-        "device_kinds.create_request",
-        "",
-        subresources={"status": "device_kinds.update_request_status"},
-    ),
+    rules=KindRules(update="", subresources={"status": "device_kinds.update_request_status"}),
     error_names={
         "v1alpha1": (
             (r"\bstatus\.poolCount", r"status.totalMatchingPools"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import STATUS, KindRules, Resource
+from dray.api.kind import STATUS, Resource
 from dray.api.types import core
 
 
@@ -26,6 +26,5 @@ KIND = Resource(
         text("Limit", lambda quota: _amounts(quota, limits=True)),
         AGE,
     ),
-    rules=KindRules("core.create_quota", "core.update_quota"),
     is_returned_when_deleted=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api import names
 from dray.api.cells import UNKNOWN
 from dray.api.columns import NAME, text
 from dray.api.kind import RBAC, KindRules, Resource
@@ -16,6 +17,6 @@ KIND = Resource(
         NAME,
         text("Created At", "metadata.creationTimestamp", UNKNOWN),
     ),
-    rules=KindRules("access.create_role", "access.update_role", own_metadata=True),
+    rules=KindRules(name=names.path_segment, order=("metadata", "rules", "changes")),
     is_created_by_update=True,
 )

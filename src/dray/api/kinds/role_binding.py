@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api import names
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.kind import RBAC, KindRules, Resource
 from dray.api.types import rbac
@@ -39,7 +40,7 @@ KIND = Resource(
     "RoleBinding",
     rbac.RoleBinding,
     columns=BINDING_COLUMNS,
-    rules=KindRules("access.create_binding", "access.update_binding", own_metadata=True),
+    rules=KindRules(name=names.path_segment, order=("metadata", "rules", "changes", "last"), last="access.same_role"),
     defaults=BINDING_DEFAULTS,
     more_defaults=subject_groups,
     is_created_by_update=True,

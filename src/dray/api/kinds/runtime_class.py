@@ -27,7 +27,7 @@ KIND = Resource(
         AGE,
     ),
     conditional=("v1",),
-    rules=KindRules("cluster.create_runtime", ""),
+    rules=KindRules(update=""),
     warnings=_warnings,
     is_created_by_update=True,
 )

@@ -6,7 +6,7 @@ import base64
 from operator import attrgetter
 
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import KindRules, Resource
+from dray.api.kind import Resource
 from dray.api.types import core
 from dray.api.wire import Tree
 
@@ -30,7 +30,6 @@ KIND = Resource(
         number("Data", lambda secret: len(secret.data)),
         AGE,
     ),
-    rules=KindRules("core.create_secret", "core.update_secret"),
     defaults={"type": "Opaque"},
     more_defaults=_encode,
     selectable={"type": attrgetter("type")},

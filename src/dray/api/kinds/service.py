@@ -138,7 +138,7 @@ KIND = Resource(
         AGE,
         wide("Selector", lambda service: labels(service.spec.selector)),
     ),
-    rules=KindRules("services.create_service", "services.update_service", name=names.label_1035),
+    rules=KindRules(name=names.label_1035),
     defaults={"spec.type": "ClusterIP", "spec.sessionAffinity": "None", "spec.ports[].protocol": "TCP"},
     more_defaults=_defaults,
     on_create=_create,

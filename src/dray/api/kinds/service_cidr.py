@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, STATUS, KindRules, Resource
+from dray.api.kind import NETWORKING, STATUS, Resource
 from dray.api.types import networking
 
 KIND = Resource(
@@ -18,5 +18,4 @@ KIND = Resource(
         text("CIDRs", lambda range_: ",".join(range_.spec.cidrs)),
         AGE,
     ),
-    rules=KindRules("network.create_service_range", "network.update_service_range"),
 )

@@ -30,7 +30,7 @@ KIND = Resource(
         flag("AllowVolumeExpansion", "allowVolumeExpansion"),
         AGE,
     ),
-    rules=KindRules("csi.create_class", ""),
+    rules=KindRules(update=""),
     defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     is_returned_when_deleted=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.kind import AUTHORIZATION, CREATE_ONLY, KindRules, Resource
+from dray.api.kind import AUTHORIZATION, CREATE_ONLY, Resource
 from dray.api.types import authorization
 
 KIND = Resource(
@@ -12,5 +12,4 @@ KIND = Resource(
     authorization.SubjectAccessReview,
     namespaced=False,
     verbs=CREATE_ONLY,
-    rules=KindRules("access.create_access_review"),
 )

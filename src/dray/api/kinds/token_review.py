@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.kind import AUTHENTICATION, CREATE_ONLY, KindRules, Resource
+from dray.api.kind import AUTHENTICATION, CREATE_ONLY, Resource
 from dray.api.types import authentication
 
 KIND = Resource(
@@ -12,5 +12,4 @@ KIND = Resource(
     authentication.TokenReview,
     namespaced=False,
     verbs=CREATE_ONLY,
-    rules=KindRules("access.create_token_review"),
 )

@@ -33,6 +33,6 @@ KIND = Resource(
     ),
     generation=("spec",),
     conditional=("v1",),
-    rules=KindRules("policies.create_policy", "policies.update_policy", own_metadata=True),
+    rules=KindRules(order=("metadata", "rules", "changes"), any_finalizer=True),
     defaults={"spec.failurePolicy": "Fail", **policy_defaults("spec.matchConstraints")},
 )

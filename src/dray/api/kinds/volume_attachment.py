@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, flag, text
-from dray.api.kind import STATUS, STORAGE, KindRules, Resource
+from dray.api.kind import STATUS, STORAGE, Resource
 from dray.api.types import storage
 
 KIND = Resource(
@@ -23,6 +23,5 @@ KIND = Resource(
         AGE,
     ),
     conditional=("v1",),
-    rules=KindRules("csi.create_attachment", "csi.update_attachment"),
     is_returned_when_deleted=True,
 )

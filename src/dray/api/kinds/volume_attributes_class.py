@@ -19,6 +19,6 @@ KIND = Resource(
         text("DriverName", "driverName"),
         AGE,
     ),
-    rules=KindRules("csi.create_attributes_class", "csi.update_attributes_class", own_metadata=True),
+    rules=KindRules(order=("changes", "metadata", "rules")),
     is_returned_when_deleted=True,
 )

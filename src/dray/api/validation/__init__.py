@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import import_module
 from itertools import chain, islice
 from typing import Any
 
-from dray.api import names
-from dray.api.constraints import judged
+from dray.api.constraints import checked, function, judged
 from dray.api.errors import MOST_ERRORS, FieldError
-from dray.api.kind import Renames, Resource
+from dray.api.kind import CHANGES_FIRST, Renames, Resource
 from dray.api.validation import custom
 from dray.api.validation.context import (
     Complaint,
@@ -43,14 +41,9 @@ __all__ = [
 ]
 
 
-@cache
-def _function(name: str) -> Callable[..., Iterable[FieldError]]:
-    """The function that a kind names as `module.function`; none where no name is given."""
-    module, _, function = name.rpartition(".")
-    if not module:
-        return _nothing
-    found: Callable[..., Iterable[FieldError]] = getattr(import_module(f"{__name__}.{module}"), function)
-    return found
+def _rule(name: str) -> Callable[..., Iterable[FieldError]]:
+    """The function that a kind names, or one that finds nothing."""
+    return function(name) if name else _nothing
 
 
 def _nothing(*_: Any) -> Iterable[FieldError]:
@@ -61,11 +54,8 @@ def validate_create(resource: Resource, object_: Wire, context: Context) -> list
     """What is wrong with a new object; nothing if it may be stored."""
     if resource.custom is not None:
         return list(custom.create(resource, object_, context))
-    rules = resource.rules
-    found = _function(rules.create)(object_, context)
-    if not rules.own_metadata:
-        found = chain(_metadata_of(resource, object_, rules.name), found)
-    return _in_version(resource, context, _told(resource, found, object_, None))
+    found = chain(_metadata_of(resource, object_), _rules(resource, object_, None, "", context))
+    return _told(resource, found, object_, None, context)
 
 
 def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
@@ -83,19 +73,41 @@ def validate_update(
     if resource.custom is not None:
         return list(custom.update(resource, object_, old, context))
     rules = resource.rules
+    changes = metadata_update(object_.metadata, old.metadata, rules.any_finalizer)  # type: ignore[attr-defined]  # every kind has metadata
+    of_kind = _rules(resource, object_, old, subresource, context)
+    if subresource or rules.order == CHANGES_FIRST:
+        return _told(resource, chain(changes, of_kind), object_, old, context)
+    parts = {
+        "changes": changes,
+        "last": _rule(rules.last)(object_, old, context),
+        "metadata": _metadata_of(resource, object_),
+        "rules": of_kind,
+    }
+    return _told(resource, chain.from_iterable(parts[part] for part in rules.order), object_, old, context)
+
+
+def _rules(
+    resource: Resource, object_: Wire, old: Wire | None, subresource: str, context: Context
+) -> Iterable[FieldError]:
+    """Yields what is wrong besides the metadata: by the functions that the kind names, then by its steps."""
+    rules = resource.rules
     update = rules.subresources.get(subresource, "") if subresource else rules.update
-    found = _function(rules.create)(object_, context) if update is None else _function(update)(object_, old, context)
-    if subresource or not rules.own_metadata:
-        found = chain(metadata_update(object_.metadata, old.metadata, rules.any_finalizer), found)  # type: ignore[attr-defined]  # every kind has metadata
-    return _in_version(resource, context, _told(resource, found, object_, old))
+    if old is None or update is None:
+        yield from _rule(rules.create)(object_, context)
+    else:
+        yield from _rule(update)(object_, old, context)
+    if old is None or (update is None and not subresource) or subresource == "status":
+        yield from checked(_message(resource), object_, None, old, context, subresource == "status")
 
 
-def _told(resource: Resource, errors: Iterable[FieldError], object_: Wire, old: Wire | None) -> list[FieldError]:
+def _told(
+    resource: Resource, errors: Iterable[FieldError], object_: Wire, old: Wire | None, context: Context
+) -> list[FieldError]:
     """Returns the errors of the rules, and after them what the schema says, in Kubernetes' order."""
     found = _first(errors)
     if len(found) <= MOST_ERRORS and (more := judged(_message(resource), object_, old)):
         found += more[: MOST_ERRORS + 1 - len(found)]
-    return found
+    return _in_version(resource, context, found)
 
 
 @cache
@@ -108,9 +120,12 @@ def _first(errors: Iterable[FieldError]) -> list[FieldError]:
     return list(islice(errors, MOST_ERRORS + 1))  # finding all of thousands takes long, and nobody reads them
 
 
-def _metadata_of(resource: Resource, object_: Any, name: names.Check = names.subdomain) -> Iterable[FieldError]:
+def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
     """A stored object needs a name, a review has none."""
-    return metadata(object_.metadata, resource.namespaced, name) if "get" in resource.verbs else ()
+    rules = resource.rules
+    if "get" not in resource.verbs or rules.name is None:
+        return ()
+    return metadata(object_.metadata, resource.namespaced, rules.name, rules.any_finalizer)
 
 
 def _in_version(resource: Resource, context: Context, found: list[FieldError]) -> list[FieldError]:

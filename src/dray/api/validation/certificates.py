@@ -7,48 +7,20 @@ import re
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, too_long
-from dray.api.paths import SPEC, STATUS, Path
+from dray.api.paths import STATUS, Path
 from dray.api.types import certificates
-from dray.api.validation.conditions import STATUSES
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, one_of, required_one_of
+from dray.api.validation.lists import Errors, required_one_of
 
 Request = certificates.CertificateSigningRequest
 
-_USAGES = (
-    *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment"),
-    *("decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel"),
-    *("ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime"),
-    *("server auth", "signing", "timestamping"),
-)
-_SHORTEST = 600
 _LEGACY = "kubernetes.io/legacy-unknown"
 _PEM = re.compile(
     rb"\s*-----BEGIN (NEW )?CERTIFICATE REQUEST-----\s(.*?)-----END (NEW )?CERTIFICATE REQUEST-----", re.DOTALL
 )
+_STATUSES = ("False", "True", "Unknown")
 _DECISIONS = ("Approved", "Denied")
 _OUTCOMES = (*_DECISIONS, "Failed")
-
-
-def create_request(request: Request, context: Context) -> Errors:
-    spec = request.spec
-    yield from _content(spec.request, SPEC / "request")
-    if not spec.usages:
-        yield required(SPEC / "usages")
-    seen: set[str] = set()
-    for index, usage in enumerate(spec.usages):
-        yield from one_of(usage, _USAGES, SPEC / "usages" / index)
-        if usage in seen:
-            yield duplicate(SPEC / "usages" / index, usage)
-        seen.add(usage)
-    if spec.signerName == _LEGACY:
-        text = "the legacy signerName is not allowed via this API version"
-        yield invalid(SPEC / "signerName", spec.signerName, text)
-    else:
-        yield from _signer(spec.signerName, SPEC / "signerName")
-    if spec.expirationSeconds is not None and spec.expirationSeconds < _SHORTEST:
-        text = f"may not specify a duration less than {_SHORTEST} seconds (10 minutes)"
-        yield invalid(SPEC / "expirationSeconds", spec.expirationSeconds, text)
 
 
 def update_status(request: Request, old: Request, context: Context) -> Errors:
@@ -81,7 +53,7 @@ def _conditions(request: Request, path: Path) -> Errors:
         here, kind = path / index, condition.type
         if not kind:
             yield required(here / "type")
-        allowed = ("True",) if kind in _OUTCOMES else STATUSES
+        allowed = ("True",) if kind in _OUTCOMES else _STATUSES
         yield from required_one_of(condition.status, allowed, here / "status")
         if kind in _DECISIONS and any(other in seen for other in _DECISIONS if other != kind):
             yield invalid(here / "type", kind, "Approved and Denied conditions are mutually exclusive")
@@ -90,7 +62,7 @@ def _conditions(request: Request, path: Path) -> Errors:
         seen.append(kind)
 
 
-def _content(text: str, path: Path) -> Errors:
+def content(text: str, path: Path) -> Errors:
     data = base64.b64decode(text)
     if not _PEM.match(data):
         yield invalid(path, text or None, "PEM block type must be CERTIFICATE REQUEST")
@@ -106,9 +78,12 @@ def _content(text: str, path: Path) -> Errors:
         yield invalid(path, text, "the signature of the certificate request is not valid")
 
 
-def _signer(name: str, path: Path) -> Errors:
+def signer(name: str, path: Path) -> Errors:
     """Yields what is wrong with a name like `example.com/signer`."""
     parts = name.split("/")
+    if name == _LEGACY:
+        yield invalid(path, name, "the legacy signerName is not allowed via this API version")
+        return
     if not name:
         yield required(path)
         return

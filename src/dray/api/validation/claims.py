@@ -7,22 +7,21 @@ from collections.abc import Mapping
 
 from dray.api import names
 from dray.api.constraints import checked
-from dray.api.errors import forbidden, invalid, required, too_many, unsupported
-from dray.api.paths import SPEC, STATUS, Path
+from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.paths import STATUS, Path
 from dray.api.types import resource
 from dray.api.validation import devices
-from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_most_bytes, each, named, required_name, unchanged, unique, within
-from dray.api.validation.metadata import claim_template_metadata, metadata, metadata_update
+from dray.api.validation.lists import Errors, at_most_bytes, each, named, required_name, unique, within
+from dray.api.validation.metadata import claim_template_metadata
 from dray.api.validation.nodes import node_selector
 
 ALTERNATIVES_MAX = 8
 RESERVATIONS_MAX = 256
-DEVICE_CONDITIONS_MAX = 8
 DEVICE_DATA_MAX = 10 * 1024
 IPS_MAX = 16
 _RESERVATION = "io.k8s.api.resource.v1.ResourceClaimConsumerReference"
+_DEVICE_STATUS = "io.k8s.api.resource.v1.AllocatedDeviceStatus"
 MODES = ("All", "ExactCount")
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
@@ -33,34 +32,23 @@ _ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is requ
 Requests = Mapping[str, frozenset[str]]
 
 
-def create_claim(claim: resource.ResourceClaim, context: Context) -> Errors:
-    yield from metadata(claim.metadata, namespaced=True)
-    yield from claim_spec(claim.spec, SPEC, context)
-
-
-def update_claim(claim: resource.ResourceClaim, old: resource.ResourceClaim, context: Context) -> Errors:
-    """A claim's spec never changes, so it is not checked again."""
-    yield from metadata(claim.metadata, namespaced=True)
-    yield from metadata_update(claim.metadata, old.metadata)
-
-
-def create_template(template: resource.ResourceClaimTemplate, context: Context) -> Errors:
-    yield from claim_template_metadata(template.spec.metadata, SPEC / "metadata")
-    yield from claim_spec(template.spec.spec, SPEC / "spec", context)
-
-
-def update_template(
-    template: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: Context
+def template_spec(
+    spec: resource.ResourceClaimTemplateSpec,
+    old: resource.ResourceClaimTemplateSpec | None,
+    path: Path,
+    context: Context,
 ) -> Errors:
-    if template.spec != old.spec:
-        yield from create_template(template, context)
-    yield from unchanged(template.spec, old.spec, SPEC, template.spec)
+    if spec != old:
+        yield from claim_template_metadata(spec.metadata, path / "metadata")
+        yield from claim_spec(spec.spec, None, path / "spec", context)
 
 
 # The spec
 
 
-def claim_spec(spec: resource.ResourceClaimSpec, path: Path, context: Context) -> Errors:
+def claim_spec(
+    spec: resource.ResourceClaimSpec, old: resource.ResourceClaimSpec | None, path: Path, context: Context
+) -> Errors:
     claim, path_devices = spec.devices, path / "devices"
     known = request_names(claim)
 
@@ -291,13 +279,7 @@ def _device_key(item: resource.DeviceRequestAllocationResult | resource.Allocate
 
 
 def _device_status(item: resource.AllocatedDeviceStatus, path: Path) -> Errors:
-    yield from devices.driver_name(item.driver, path / "driver")
-    yield from devices.pool_name(item.pool, path / "pool")
-    yield from named(item.device, path / "device", names.label)
-    stated = item.conditions or ()
-    if len(stated) > DEVICE_CONDITIONS_MAX:
-        yield too_many(path / "conditions", len(stated), DEVICE_CONDITIONS_MAX)
-    yield from conditions(stated, path / "conditions")
+    yield from checked(_DEVICE_STATUS, item, path)
     if item.data is not None:
         yield from devices.raw_object(item.data, path / "data", DEVICE_DATA_MAX)
     if item.networkData is not None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required
-from dray.api.paths import METADATA, SPEC, Path
+from dray.api.paths import METADATA, Path
 from dray.api.quantity import Quantity
-from dray.api.types import apiregistration, core, node
+from dray.api.types import apiregistration, core
 from dray.api.validation.containers import any_resource_name, is_whole, resource, resource_name
-from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, required_name
-from dray.api.validation.metadata import check_labels, metadata, metadata_update
-from dray.api.validation.placement import toleration
+from dray.api.validation.lists import Errors, named
 from dray.api.written import as_go
 
 _LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
@@ -32,24 +29,7 @@ _ORDER = (
 # LimitRange
 
 
-def create_limits(limits: core.LimitRange, context: Context) -> Errors:
-    yield from metadata(limits.metadata, namespaced=True)
-    seen: set[str] = set()
-    for index, item in enumerate(limits.spec.limits or ()):
-        path = SPEC / "limits" / index
-        yield from _limited_type(item, path)
-        if item.type in seen:
-            yield duplicate(path / "type", item.type)
-        seen.add(item.type)
-        yield from _amounts(item, path)
-
-
-def update_limits(limits: core.LimitRange, old: core.LimitRange, context: Context) -> Errors:
-    yield from create_limits(limits, context)
-    yield from metadata_update(limits.metadata, old.metadata)
-
-
-def _limited_type(item: core.LimitRangeItem, path: Path) -> Errors:
+def limited_type(item: core.LimitRangeItem, path: Path) -> Errors:
     faults = [*named(item.type, path / "type", names.qualified_name)]
     yield from faults
     if not faults and item.type not in _LIMITED and "/" not in item.type:
@@ -62,18 +42,18 @@ def _limited_type(item: core.LimitRangeItem, path: Path) -> Errors:
         yield required(path / "limits", "either minimum or maximum storage value is required, but neither was provided")
 
 
-def _amounts(item: core.LimitRangeItem, path: Path) -> Errors:
+def amounts(item: core.LimitRangeItem, path: Path) -> Errors:
     fields = ("max", "min", *(("default", "defaultRequest") if item.type != "Pod" else ()), "maxLimitRequestRatio")
     given = {field: {name: Quantity.parse(text) for name, text in getattr(item, field).items()} for field in fields}
     check = resource_name if item.type in ("Container", "Pod") else any_resource_name
     for field in fields:
         for name in given[field]:
             yield from check(name, path / field % name)
-    for name in sorted({name for amounts in given.values() for name in amounts}):
-        amounts = {field: given[field][name] for field in fields if name in given[field]}
-        yield from _order(amounts, name, path)
-        yield from _ratio(amounts, name, path)
-        request, limit = amounts.get("defaultRequest"), amounts.get("default")
+    for name in sorted({name for listed in given.values() for name in listed}):
+        found = {field: given[field][name] for field in fields if name in given[field]}
+        yield from _order(found, name, path)
+        yield from _ratio(found, name, path)
+        request, limit = found.get("defaultRequest"), found.get("default")
         if is_whole(name) and request is not None and limit is not None and request != limit:
             text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
             yield invalid(path / "defaultRequest" % name, str(request), text)
@@ -104,50 +84,31 @@ def _ratio(amounts: Mapping[str, Quantity], name: str, path: Path) -> Errors:
 # RuntimeClass
 
 
-def create_runtime(runtime: node.RuntimeClass, context: Context) -> Errors:
-    if runtime.overhead is not None:
-        for name, amount in runtime.overhead.podFixed.items():
-            yield from resource(name, amount, Path("overhead") / "limits" % name)
-    if runtime.scheduling is not None:
-        yield from check_labels(runtime.scheduling.nodeSelector, Path("scheduling") / "nodeSelector")
-        path, tolerations = Path("scheduling") / "tolerations", runtime.scheduling.tolerations
-        yield from each(tolerations, path, toleration)
-        seen: set[tuple[str, ...]] = set()
-        for index, one in enumerate(tolerations):
-            if (key := (one.key, one.operator, one.value, one.effect)) in seen:
-                yield duplicate(path / index, as_go(one))
-            seen.add(key)
+def overhead(amounts: Mapping[str, str], path: Path) -> Errors:
+    for name, amount in amounts.items():
+        yield from resource(name, amount, path % name)
+
+
+def same_tolerations(tolerations: Sequence[core.Toleration], path: Path) -> Errors:
+    seen: set[tuple[str, ...]] = set()
+    for index, one in enumerate(tolerations):
+        if (key := (one.key, one.operator, one.value, one.effect)) in seen:
+            yield duplicate(path / index, as_go(one))
+        seen.add(key)
 
 
 # APIService
 
 
-def create_api_service(service: apiregistration.APIService, context: Context) -> Errors:
-    yield from metadata(service.metadata, namespaced=False, name_check=names.path_segment)
-    spec = service.spec
-    expected = f"{spec.version}.{spec.group}"
+def api_service_name(service: apiregistration.APIService, _: Path | None) -> Errors:
+    expected = f"{service.spec.version}.{service.spec.group}"
     if service.metadata.name and service.metadata.name != expected:
         text = f'must be `spec.version+"."+spec.group`: "{expected}"'
         yield invalid(METADATA / "name", service.metadata.name, text)
-    yield from required_name(spec.group, SPEC / "group", names.subdomain)
-    yield from required_name(spec.version, SPEC / "version", names.label_1035)
-    for field, most in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
-        if not 0 < getattr(spec, field) <= most:
-            text = f"must be positive and less than {most}"
-            yield invalid(SPEC / field, getattr(spec, field), text)
-    if spec.service is not None:
-        for field in ("namespace", "name"):
-            if not getattr(spec.service, field):
-                yield required(SPEC / "service" / field)
-    elif spec.caBundle:
-        yield invalid(SPEC / "caBundle", f"{len(spec.caBundle)} bytes", "local APIServices may not have a caBundle")
+
+
+def ca_bundle(spec: apiregistration.APIServiceSpec, path: Path) -> Errors:
+    if spec.service is None and spec.caBundle:
+        yield invalid(path / "caBundle", f"{len(spec.caBundle)} bytes", "local APIServices may not have a caBundle")
     if spec.insecureSkipTLSVerify and spec.caBundle:
-        text = "may not be true if caBundle is present"
-        yield invalid(SPEC / "insecureSkipTLSVerify", True, text)
-
-
-def update_api_service(
-    service: apiregistration.APIService, old: apiregistration.APIService, context: Context
-) -> Errors:
-    yield from metadata_update(service.metadata, old.metadata)
-    yield from create_api_service(service, context)
+        yield invalid(path / "insecureSkipTLSVerify", True, "may not be true if caBundle is present")

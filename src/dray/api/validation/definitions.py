@@ -18,7 +18,7 @@ from dray.api.types import apiextensions
 from dray.api.validation.access import webhook_client
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, one_of, required_one_of, unchanged
-from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.metadata import metadata
 from dray.api.validation.schemas import DEEPEST, depth, schema
 from dray.api.written import as_go
 
@@ -90,7 +90,6 @@ def _approval(definition: Definition, old: Definition | None = None) -> Errors:
 
 
 def update_definition(definition: Definition, old: Definition, context: Context) -> Errors:
-    yield from metadata_update(definition.metadata, old.metadata, any_finalizer=True)
     if definition.spec != old.spec:  # what is there already is not judged again, however long that takes
         yield from _spec(definition.spec, context)
     spec, before = definition.spec, old.spec

@@ -1,116 +1,56 @@
-"""The smaller kinds of resource.k8s.io: DeviceClass, DeviceTaintRule, ResourcePoolStatusRequest."""
+"""What steps cannot say of DeviceClass and ResourcePoolStatusRequest."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dray.api import names
-from dray.api.errors import too_many
-from dray.api.paths import SPEC, STATUS, Path
+from dray.api.constraints import checked
+from dray.api.paths import STATUS, Path
 from dray.api.types import resource
 from dray.api.validation import devices
-from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, at_most_bytes, each, named, required_name, unchanged, within
-from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.lists import Errors, each, named, required_name, unchanged, within
 
-RULE_CONDITIONS_MAX = 8
-REQUEST_CONDITIONS_MAX = 10
-VALIDATION_ERROR_MAX = 256
-VALIDATION_ERRORS_MAX = 10
+_STATUS = "io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus"
 
 
-# DeviceClass
+def selectors(
+    items: Sequence[resource.DeviceSelector],
+    old: Sequence[resource.DeviceSelector] | None,
+    path: Path,
+    context: Context,
+) -> Errors:
+    yield from devices.selectors(items, path, context, items == old)
 
 
-def create_class(class_: resource.DeviceClass, context: Context) -> Errors:
-    yield from metadata(class_.metadata, namespaced=False)
-    yield from _class_spec(class_.spec, None, context)
-
-
-def update_class(class_: resource.DeviceClass, old: resource.DeviceClass, context: Context) -> Errors:
-    yield from metadata(class_.metadata, namespaced=False)
-    yield from metadata_update(class_.metadata, old.metadata)
-    yield from _class_spec(class_.spec, old.spec, context)
-
-
-def _class_spec(spec: resource.DeviceClassSpec, old: resource.DeviceClassSpec | None, context: Context) -> Errors:
-    stored = old is not None and old.selectors == spec.selectors
-    yield from devices.selectors(spec.selectors, SPEC / "selectors", context, stored)
-    stored_config = old is not None and old.config == spec.config
-
+def configurations(
+    items: Sequence[resource.DeviceClassConfiguration],
+    old: Sequence[resource.DeviceClassConfiguration] | None,
+    path: Path,
+    context: Context,
+) -> Errors:
     def config(item: resource.DeviceClassConfiguration, here: Path) -> Errors:
-        yield from devices.opaque(item.opaque, here, stored_config)
+        yield from devices.opaque(item.opaque, here, items == old)
 
-    yield from each(within(spec.config, devices.LIST_MAX), SPEC / "config", config)
-
-
-# DeviceTaintRule
+    yield from each(within(items, devices.LIST_MAX), path, config)
 
 
-def create_rule(rule: resource.DeviceTaintRule, context: Context) -> Errors:
-    yield from _rule_spec(rule.spec)
-
-
-def update_rule(rule: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: Context) -> Errors:
-    yield from _rule_spec(rule.spec)
-
-
-def update_rule_status(rule: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: Context) -> Errors:
-    path = STATUS / "conditions"
-    yield from conditions(rule.status.conditions, path)
-    if len(rule.status.conditions) > RULE_CONDITIONS_MAX:
-        yield too_many(path, len(rule.status.conditions), RULE_CONDITIONS_MAX)
-
-
-def _rule_spec(spec: resource.DeviceTaintRuleSpec) -> Errors:
-    selector, path = spec.deviceSelector, SPEC / "deviceSelector"
-    if selector is not None:
-        if selector.driver is not None:
-            yield from devices.driver_name(selector.driver, path / "driver")
-        if selector.pool is not None:
-            yield from devices.pool_name(selector.pool, path / "pool")
-        if selector.device is not None:
-            yield from named(selector.device, path / "device", names.label)
-    yield from devices.taint(spec.taint, SPEC / "taint")
-
-
-# ResourcePoolStatusRequest
-
-
-def create_request(request: resource.ResourcePoolStatusRequest, context: Context) -> Errors:
-    spec = request.spec
-    yield from _request_driver(spec.driver, context)
-    yield from at_least(spec.ttlSecondsAfterComplete, 0, SPEC / "ttlSecondsAfterComplete")
-
-
-def _request_driver(driver: str, context: Context) -> Errors:
+def request_driver(driver: str, old: str | None, path: Path, context: Context) -> Errors:
     """v1alpha1 writes a driver as `example.com/gpu` too."""
     if context.version == "v1alpha1" and re.fullmatch("[^/]+/[^/]+", driver):
-        domain, _, name = driver.partition("/")
-        yield from named(domain, SPEC / "driver", names.caseless_subdomain)
-        yield from named(name, SPEC / "driver", names.caseless_subdomain)
+        for part in driver.split("/"):
+            yield from named(part, path, names.caseless_subdomain)
     else:
-        yield from required_name(driver, SPEC / "driver", names.caseless_subdomain)
+        yield from required_name(driver, path, names.caseless_subdomain)
 
 
 def update_request_status(
     request: resource.ResourcePoolStatusRequest, old: resource.ResourcePoolStatusRequest, context: Context
 ) -> Errors:
     """A request is answered once; then its status stands."""
-    status = request.status
     if old.status is not None:
-        yield from unchanged(status, old.status, STATUS)
-        return
-    if status is None:
-        return
-    if len(status.conditions) > REQUEST_CONDITIONS_MAX:
-        yield too_many(STATUS / "conditions", len(status.conditions), REQUEST_CONDITIONS_MAX)
-    yield from conditions(status.conditions, STATUS / "conditions")
-    if len(status.validationErrors) > VALIDATION_ERRORS_MAX:
-        yield too_many(STATUS / "validationErrors", len(status.validationErrors), VALIDATION_ERRORS_MAX)
-    yield from each(status.validationErrors, STATUS / "validationErrors", _validation_error)
-
-
-def _validation_error(text: str, path: Path) -> Errors:
-    yield from at_most_bytes(text, VALIDATION_ERROR_MAX, path)
+        yield from unchanged(request.status, old.status, STATUS)
+    elif request.status is not None:
+        yield from checked(_STATUS, request.status, STATUS)

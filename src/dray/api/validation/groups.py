@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from dray.api import names
-from dray.api.errors import forbidden, invalid, required, too_many, unsupported
+from dray.api.constraints import checked
+from dray.api.errors import forbidden, invalid, required, too_many
 from dray.api.paths import METADATA, SPEC, STATUS, Path
 from dray.api.types import scheduling
-from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
 from dray.api.validation.lists import (
     Errors,
     named,
-    unchanged,
 )
 
 TREE_DEPTH_MAX = 4
 GROUP_CLAIMS_MAX = 4
 HIGHEST_PRIORITY = 1_000_000_000
-PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 # PriorityClass
 
 
-def create_priority_class(class_: scheduling.PriorityClass, context: Context) -> Errors:
+def priority(class_: scheduling.PriorityClass, _: Path | None) -> Errors:
     name, value = class_.metadata.name, class_.value
     if name.startswith("system-"):
         if _SYSTEM_CLASSES.get(name) != value or class_.globalDefault:
@@ -38,22 +36,6 @@ def create_priority_class(class_: scheduling.PriorityClass, context: Context) ->
             yield forbidden(METADATA / "name", text + reason)
     elif value > HIGHEST_PRIORITY:
         yield forbidden(Path("value"), f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}")
-    yield from preemption_policy(class_.preemptionPolicy, Path("preemptionPolicy"))
-
-
-def update_priority_class(class_: scheduling.PriorityClass, old: scheduling.PriorityClass, context: Context) -> Errors:
-    if class_.value != old.value:
-        yield forbidden(Path("value"), "may not be changed in an update.")
-    yield from unchanged(
-        class_.preemptionPolicy, old.preemptionPolicy, Path("preemptionPolicy"), class_.preemptionPolicy
-    )
-
-
-def preemption_policy(policy: str | None, path: Path) -> Errors:
-    if policy == "":
-        yield required(path)
-    elif policy is not None and policy not in PREEMPTION_POLICIES:
-        yield unsupported(path, policy, PREEMPTION_POLICIES)
 
 
 # Workload
@@ -97,7 +79,7 @@ def create_group(group: scheduling.PodGroup, context: Context) -> Errors:
 
 
 def update_group_status(group: scheduling.PodGroup, old: scheduling.PodGroup, context: Context) -> Errors:
-    yield from conditions(group.status.conditions, STATUS / "conditions")
+    yield from checked("io.k8s.api.scheduling.v1beta1.PodGroupStatus", group.status, STATUS)
     statuses, path = group.status.resourceClaimStatuses, STATUS / "resourceClaimStatuses"
     known = {claim.name for claim in group.spec.resourceClaims}
     # A group of v1alpha1 may have more claims, and controllers write its status in v1beta1.

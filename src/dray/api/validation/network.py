@@ -1,4 +1,4 @@
-"""Endpoints, network policies, and the addresses of services."""
+"""What steps cannot say of endpoints, network policies, and the addresses of services."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ import ipaddress
 from collections.abc import Sequence
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, invalid, required, too_many
-from dray.api.paths import SPEC, Path
+from dray.api.addresses import BAD_CIDR, BAD_IP, address_of, is_network
+from dray.api.constraints import checked
+from dray.api.errors import duplicate, forbidden, invalid, required
+from dray.api.paths import Path
+from dray.api.schema import CORE
 from dray.api.types import core, discovery, networking
-from dray.api.validation.addresses import BAD_CIDR, BAD_IP, address_of, is_network
-from dray.api.validation.containers import PROTOCOLS
-from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, one_of, required_one_of, unchanged
-from dray.api.validation.metadata import check_labels
-from dray.api.validation.placement import label_selector
+from dray.api.validation.lists import Errors, named
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_ENDPOINTS_MAX = 1000
-_PORTS_MAX = 20000
-_TOPOLOGY_MAX = 16
-_HINTS_MAX = 8
+_DISCOVERY = "io.k8s.api.discovery.v1."
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
-_POLICY_TYPES = ("Ingress", "Egress")
 
 
 def _is_part(inner: str, outer: str) -> bool:
@@ -34,38 +28,22 @@ def _is_part(inner: str, outer: str) -> bool:
 # Endpoints and EndpointSlice
 
 
-def check_endpoints(endpoints: core.Endpoints, context: Context) -> Errors:
-    for index, subset in enumerate(endpoints.subsets):
-        path = Path("subsets") / index
-        if not subset.addresses and not subset.notReadyAddresses:
-            yield required(path, "must specify `addresses` or `notReadyAddresses`")
-        for field in ("addresses", "notReadyAddresses"):
-            for position, address in enumerate(getattr(subset, field)):
-                yield from _endpoint_address(address, path / field / position)
-        for position, port in enumerate(subset.ports):
-            here = path / "ports" / position
-            yield from _port(port.port, port.protocol, port.appProtocol, here)
-            if port.name:
-                yield from named(port.name, here / "name", names.label)
-            elif len(subset.ports) > 1:
-                yield required(here / "name")
+def subset_ports(subset: core.EndpointSubset, path: Path) -> Errors:
+    for position, port in enumerate(subset.ports):
+        here = path / "ports" / position
+        yield from checked(f"{CORE}EndpointPort", port, here)
+        if port.name:
+            yield from named(port.name, here / "name", names.label)
+        elif len(subset.ports) > 1:
+            yield required(here / "name")
 
 
-def _endpoint_address(address: core.EndpointAddress, path: Path) -> Errors:
-    found = address_of(address.ip)
-    if found is None:
-        yield invalid(path / "ip", address.ip, BAD_IP)
-    else:
-        yield from _reachable(found, path / "ip")
-    if address.hostname:
-        yield from named(address.hostname, path / "hostname", names.label)
-    if address.nodeName is not None:
-        yield from named(address.nodeName, path / "nodeName", names.subdomain)
-
-
-def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address, path: Path) -> Errors:
+def endpoint_address(text: str, path: Path) -> Errors:
     """An address that others than this machine can mean."""
-    if address.is_unspecified:
+    address = address_of(text)
+    if address is None:
+        yield invalid(path, text, BAD_IP)
+    elif address.is_unspecified:
         yield invalid(path, str(address), f"may not be unspecified ({address})")
     elif address.is_loopback:
         yield invalid(path, str(address), "may not be in the loopback range (127.0.0.0/8, ::1/128)")
@@ -75,64 +53,28 @@ def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address, path: Pat
         yield invalid(path, str(address), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
 
 
-def _port(port: int | None, protocol: str | None, application: str | None, path: Path) -> Errors:
-    if port is not None:
-        yield from named(port, path / "port", names.port_number)
-    yield from required_one_of(protocol, PROTOCOLS, path / "protocol")
-    if application is not None:
-        yield from named(application, path / "appProtocol", names.qualified_name)
+def endpoints(slice_: discovery.EndpointSlice, _: Path | None) -> Errors:
+    for index, endpoint in enumerate(slice_.endpoints or ()):
+        path = Path("endpoints") / index
+        for position, text in enumerate(endpoint.addresses or ()):
+            yield from _address(text, slice_.addressType, path / "addresses" / position)
+        yield from checked(f"{_DISCOVERY}Endpoint", endpoint, path)
 
 
-def create_slice(slice_: discovery.EndpointSlice, context: Context) -> Errors:
-    endpoints = slice_.endpoints or ()
-    yield from _slice_ports(slice_.ports or ())
-    if len(endpoints) > _ENDPOINTS_MAX:
-        yield too_many("endpoints", len(endpoints), _ENDPOINTS_MAX)
-    else:
-        for index, endpoint in enumerate(endpoints):
-            yield from _endpoint(endpoint, slice_.addressType, Path("endpoints") / index)
+def _address(text: str, kind: str, path: Path) -> Errors:
+    # Kubernetes refuses loopback addresses here; pods of dray's nodes on one machine have no others.
+    if kind == "FQDN":
+        yield from named(text, path, names.subdomain)
+    elif kind in _ADDRESS_TYPES:
+        found = address_of(text)
+        if found is None:
+            yield invalid(path, text, BAD_IP)
+        elif f"IPv{found.version}" != kind:
+            yield invalid(path, text, f"must be an {kind} address")
 
 
-def _endpoint(endpoint: discovery.Endpoint, kind: str, path: Path) -> Errors:
-    for index, text in enumerate(endpoint.addresses or ()):
-        here = path / "addresses" / index
-        if kind == "FQDN":
-            yield from named(text, here, names.subdomain)
-        elif kind in _ADDRESS_TYPES:
-            found = address_of(text)
-            if found is None:
-                yield invalid(here, text, BAD_IP)
-            elif f"IPv{found.version}" != kind:
-                yield invalid(here, text, f"must be an {kind} address")
-            # Kubernetes refuses loopback addresses here; pods of dray's nodes on one machine have no others.
-    if endpoint.nodeName is not None:
-        yield from named(endpoint.nodeName, path / "nodeName", names.subdomain)
-    if len(endpoint.deprecatedTopology) > _TOPOLOGY_MAX:
-        yield too_many(path / "deprecatedTopology", len(endpoint.deprecatedTopology), _TOPOLOGY_MAX)
-    yield from check_labels(endpoint.deprecatedTopology, path / "deprecatedTopology")
-    if endpoint.hostname is not None:
-        yield from named(endpoint.hostname, path / "hostname", names.label)
-    if endpoint.hints is not None:
-        zones, nodes = ([one.name for one in hints] for hints in (endpoint.hints.forZones, endpoint.hints.forNodes))
-        yield from _hints(zones, path / "hints" / "forZones", names.label_value)
-        yield from _hints(nodes, path / "hints" / "forNodes", names.subdomain)
-
-
-def _hints(wanted: Sequence[str], path: Path, check: names.Check) -> Errors:
-    if len(wanted) > _HINTS_MAX:
-        yield too_many(path, len(wanted), _HINTS_MAX)
-        return
-    for index, name in enumerate(wanted):
-        if name in wanted[:index]:
-            yield duplicate(path / index / "name", name)
-        yield from named(name, path / index / "name", check)
-
-
-def _slice_ports(ports: Sequence[discovery.EndpointPort]) -> Errors:
-    path, seen = Path("ports"), set[str]()
-    if len(ports) > _PORTS_MAX:
-        yield too_many(path, len(ports), _PORTS_MAX)
-        return
+def slice_ports(ports: Sequence[discovery.EndpointPort], path: Path) -> Errors:
+    seen: set[str] = set()
     for index, port in enumerate(ports):
         name = port.name or ""
         if name:
@@ -140,32 +82,13 @@ def _slice_ports(ports: Sequence[discovery.EndpointPort]) -> Errors:
         if name in seen:
             yield duplicate(path / index / "name", name)
         seen.add(name)
-        yield from _port(port.port, port.protocol, port.appProtocol, path / index)
+        yield from checked(f"{_DISCOVERY}EndpointPort", port, path / index)
 
 
 # NetworkPolicy
 
 
-def check_policy(policy: networking.NetworkPolicy, context: Context) -> Errors:
-    spec = policy.spec
-    yield from label_selector(spec.podSelector, SPEC / "podSelector")
-    for index, ingress in enumerate(spec.ingress):
-        path = SPEC / "ingress" / index
-        yield from each(ingress.ports, path / "ports", _policy_port)
-        yield from each(ingress.from_, path / "from", _peer)
-    for index, egress in enumerate(spec.egress):
-        path = SPEC / "egress" / index
-        yield from each(egress.ports, path / "ports", _policy_port)
-        yield from each(egress.to, path / "to", _peer)
-    if len(spec.policyTypes) > len(_POLICY_TYPES):
-        yield invalid(SPEC / "policyTypes", list(spec.policyTypes), "may not specify more than two policyTypes")
-        return
-    for index, kind in enumerate(spec.policyTypes):
-        yield from one_of(kind, _POLICY_TYPES, SPEC / "policyTypes" / index)
-
-
-def _policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
-    yield from one_of(port.protocol, ("TCP", "UDP", "SCTP"), path / "protocol")
+def policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
     if isinstance(port.port, int):
         yield from named(port.port, path / "port", names.port_number)
         if port.endPort is not None:
@@ -180,60 +103,40 @@ def _policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
         yield invalid(path / "endPort", port.endPort, "may not be specified when `port` is not specified")
 
 
-def _peer(peer: networking.NetworkPolicyPeer, path: Path) -> Errors:
-    yield from label_selector(peer.podSelector, path / "podSelector")
-    yield from label_selector(peer.namespaceSelector, path / "namespaceSelector")
-    selected = peer.podSelector is not None or peer.namespaceSelector is not None
-    if peer.ipBlock is not None:
-        yield from _block(peer.ipBlock, path / "ipBlock")
-        if selected:
-            yield forbidden(path, "may not specify both ipBlock and another peer")
-    elif not selected:
+def peer(value: networking.NetworkPolicyPeer, path: Path) -> Errors:
+    selected = value.podSelector is not None or value.namespaceSelector is not None
+    if value.ipBlock is not None and selected:
+        yield forbidden(path, "may not specify both ipBlock and another peer")
+    elif value.ipBlock is None and not selected:
         yield required(path, "must specify a peer")
 
 
-def _block(block: networking.IPBlock, path: Path) -> Errors:
-    if not block.cidr:
+def block(value: networking.IPBlock, path: Path) -> Errors:
+    if not value.cidr:
         return  # which its constraint tells
-    if not is_network(block.cidr):
-        yield invalid(path / "cidr", block.cidr, BAD_CIDR)
+    if not is_network(value.cidr):
+        yield invalid(path / "cidr", value.cidr, BAD_CIDR)
     else:
-        for index, text in enumerate(block.except_):
+        for index, text in enumerate(value.except_):
             if not is_network(text):
                 yield invalid(path / "except" / index, text, BAD_CIDR)
-            elif not _is_part(text, block.cidr):
+            elif not _is_part(text, value.cidr):
                 yield invalid(path / "except" / index, text, "must be a strict subset of `cidr`")
 
 
 # Addresses of services
 
 
-def create_service_range(range_: networking.ServiceCIDR, context: Context) -> Errors:
-    path, given = SPEC / "cidrs", range_.spec.cidrs
+def service_ranges(spec: networking.ServiceCIDRSpec, path: Path) -> Errors:
+    here, given = path / "cidrs", spec.cidrs
     if not given:
-        yield required(path, "at least one CIDR required")
+        yield required(here, "at least one CIDR required")
     elif len(given) > 2:
-        yield invalid(path, range_.spec, "may only hold up to 2 values")
+        yield invalid(here, spec, "may only hold up to 2 values")
     elif len(given) == 2 and len({":" in text for text in given if is_network(text)}) < 2:
         text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
-        yield invalid(path, range_.spec, text)
+        yield invalid(here, spec, text)
     else:
         for index, text in enumerate(given):
             if not is_network(text, strict=True):
-                yield invalid(path / index, text, BAD_CIDR)
-
-
-def update_service_range(range_: networking.ServiceCIDR, old: networking.ServiceCIDR, context: Context) -> Errors:
-    yield from unchanged(range_.spec.cidrs, old.spec.cidrs, SPEC / "cidrs", list(range_.spec.cidrs))
-
-
-def create_address(address: networking.IPAddress, context: Context) -> Errors:
-    parent, path = address.spec.parentRef, SPEC / "parentRef"
-    if parent is None:
-        return  # which its constraint tells
-    if parent.group:
-        yield from named(parent.group, path / "group", names.subdomain)
-    for field in ("resource", "name"):
-        yield from named(getattr(parent, field), path / field, names.path_segment)
-    if parent.namespace:
-        yield from named(parent.namespace, path / "namespace", names.path_segment)
+                yield invalid(here / index, text, BAD_CIDR)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from dray.api import names
 from dray.api.constraints import checked
-from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
 from dray.api.paths import Path
 from dray.api.schema import CORE
 from dray.api.types import core, meta
 from dray.api.validation.lists import Errors, each, named, required_name
-from dray.api.validation.metadata import check_labels
 from dray.api.validation.nodes import node_selector, node_selector_term
 
 MOST_NEIGHBOUR_RULES = 100  # of a pod; the scheduler compares each with every pod that is placed
@@ -20,14 +19,11 @@ _SETS = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")
 
 
-def label_selector(selector: meta.LabelSelector | None, path: Path) -> Errors:
-    if selector is None:
-        return
-    yield from check_labels(selector.matchLabels, path / "matchLabels")
-    yield from each(selector.matchExpressions, path / "matchExpressions", _requirement)
+def label_selector(selector: meta.LabelSelector | None, path: Path) -> list[FieldError]:
+    return checked("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", selector, path) if selector is not None else []
 
 
-def _requirement(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
+def operator(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
     if item.operator in _SETS:
         if not item.values:
             yield required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -36,9 +32,6 @@ def _requirement(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
             yield forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     else:
         yield invalid(path / "operator", item.operator, "not a valid selector operator")
-    yield from named(item.key, path / "key", names.qualified_name)
-    for index, value in enumerate(item.values):
-        yield from named(value, path / "values" / index, names.label_value)
 
 
 def affinity(value: core.Affinity, path: Path) -> Errors:

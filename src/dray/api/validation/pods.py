@@ -14,7 +14,6 @@ from dray.api.schema import CORE
 from dray.api.types import core, meta
 from dray.api.validation.containers import container, ephemeral_container, init_container, resources, restarts
 from dray.api.validation.context import Context
-from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
 from dray.api.validation.metadata import check_labels, template_metadata
 from dray.api.validation.placement import affinity, neighbour_rules, spread_constraints, toleration
@@ -107,7 +106,6 @@ def _pod_resources(value: core.ResourceRequirements, path: Path, claims: Mapping
 
 def _choices(spec: core.PodSpec, path: Path) -> Errors:
     yield from checked(f"{CORE}PodSpec", spec, path)
-    yield from preemption_policy(spec.preemptionPolicy, path / "preemptionPolicy")
     for index, gate in enumerate(spec.readinessGates):
         yield from named(gate.conditionType, path / "readinessGates" / index / "conditionType", names.qualified_name)
 

@@ -5,83 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.names import CEL_RESERVED
 from dray.api.paths import SPEC, Path
 from dray.api.types.admissionregistration import (
     AuditAnnotation,
-    MatchResources,
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
     MutatingAdmissionPolicySpec,
     Mutation,
-    NamedRuleWithOperations,
     ParamKind,
     ParamRef,
     ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicySpec,
     Validation,
     Variable,
 )
-from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, operation_rule
 from dray.api.validation.context import Context, ExpressionUse
 from dray.api.validation.expressions import Expressions, Stored, match_conditions, texts
-from dray.api.validation.lists import Errors, each, named, one_of, required_one_of, unique
-from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.lists import Errors, named, one_of, required_one_of
 from dray.api.validation.placement import label_selector
 
 MAX_ANNOTATIONS = 20
 MAX_ANNOTATION_LENGTH = 5 * 1024
-_ACTIONS = ("Audit", "Deny", "Warn")
-_NOT_FOUND_ACTIONS = ("Deny", "Allow")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _NO_ITEMS = "validations or auditAnnotations must contain at least one item"
 _MUTATIONS: Mapping[str, ExpressionUse] = {"ApplyConfiguration": "mutation", "JSONPatch": "json patch"}
 _MUTATION_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 Spec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
-Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+_FAILURE_POLICIES = ("Fail", "Ignore")
+_REINVOCATION_POLICIES = ("IfNeeded", "Never")
+_MATCH = "io.k8s.api.admissionregistration.v1.MatchResources"
 _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
-def create_policy(policy: ValidatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
-    yield from _spec(policy, _expressions(policy.spec, context, {}))
+def validating_policy(
+    policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy | None, _: Path | None, context: Context
+) -> Errors:
+    yield from _spec(policy, _expressions(policy.spec, context, _stored(old.spec) if old is not None else {}))
 
 
-def update_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
-    yield from _spec(policy, _expressions(policy.spec, context, _stored(old.spec)))
-    yield from metadata_update(policy.metadata, old.metadata, any_finalizer=True)
-
-
-def create_mutating_policy(policy: MutatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
-    yield from _mutating_spec(policy.spec, _expressions(policy.spec, context, {}))
-
-
-def update_mutating_policy(policy: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
-    yield from _mutating_spec(policy.spec, _expressions(policy.spec, context, _stored_mutations(old.spec)))
-    yield from metadata_update(policy.metadata, old.metadata, any_finalizer=True)
-
-
-def create_policy_binding(binding: Binding, context: Context) -> Errors:
-    yield from metadata(binding.metadata, namespaced=False, any_finalizer=True)
-    spec = binding.spec
-    if spec.policyName:
-        yield from named(spec.policyName, SPEC / "policyName", names.subdomain)
-    elif isinstance(binding, MutatingAdmissionPolicyBinding):  # of the other kind it is a constraint
-        yield required(SPEC / "policyName")
-    yield from _param_ref(spec.paramRef, SPEC / "paramRef")
-    yield from _match(spec.matchResources, SPEC / "matchResources")
-    if isinstance(binding, ValidatingAdmissionPolicyBinding):
-        yield from _actions(binding.spec.validationActions, SPEC / "validationActions")
-
-
-def update_policy_binding(binding: Binding, old: Binding, context: Context) -> Errors:
-    yield from create_policy_binding(binding, context)
-    yield from metadata_update(binding.metadata, old.metadata, any_finalizer=True)
+def mutating_policy(
+    spec: MutatingAdmissionPolicySpec, old: MutatingAdmissionPolicySpec | None, path: Path, context: Context
+) -> Errors:
+    yield from _mutating_spec(spec, _expressions(spec, context, _stored_mutations(old) if old is not None else {}))
 
 
 # Policies
@@ -127,7 +93,7 @@ def _mutating_spec(spec: MutatingAdmissionPolicySpec, expressions: Expressions) 
         yield required(SPEC / "mutations", "mutations must contain at least one item")
     for index, mutation in enumerate(spec.mutations):
         yield from _mutation(mutation, SPEC / "mutations" / index, expressions)
-    yield from required_one_of(spec.reinvocationPolicy, REINVOCATION_POLICIES, SPEC / "reinvocationPolicy")
+    yield from required_one_of(spec.reinvocationPolicy, _REINVOCATION_POLICIES, SPEC / "reinvocationPolicy")
 
 
 def _mutation_text(mutation: Mutation) -> str:
@@ -155,12 +121,12 @@ def _mutation(mutation: Mutation, path: Path, expressions: Expressions) -> Error
 
 def _common(spec: Spec, expressions: Expressions) -> Errors:
     """What all policies say: for what they are, and what they compute first."""
-    yield from one_of(spec.failurePolicy, FAILURE_POLICIES, SPEC / "failurePolicy")
+    yield from one_of(spec.failurePolicy, _FAILURE_POLICIES, SPEC / "failurePolicy")
     yield from _param_kind(spec.paramKind, SPEC / "paramKind")
     if spec.matchConstraints is None:
         yield required(SPEC / "matchConstraints")
     else:
-        yield from _match(spec.matchConstraints, SPEC / "matchConstraints")
+        yield from checked(_MATCH, spec.matchConstraints, SPEC / "matchConstraints")
         if not spec.matchConstraints.resourceRules:
             yield required(SPEC / "matchConstraints" / "resourceRules")
     yield from match_conditions(spec.matchConditions, SPEC / "matchConditions", expressions)
@@ -239,29 +205,10 @@ def _annotation(annotation: AuditAnnotation, policy: str, path: Path, expression
         yield from expressions.check("annotation", text, path / "valueExpression")
 
 
-# What policies and bindings match
+# Bindings
 
 
-def _match(match: MatchResources | None, path: Path) -> Errors:
-    if match is None:
-        return
-    yield from one_of(match.matchPolicy, MATCH_POLICIES, path / "matchPolicy")
-    yield from label_selector(match.namespaceSelector, path / "namespaceSelector")
-    yield from label_selector(match.objectSelector, path / "objectSelector")
-    yield from each(match.resourceRules, path / "resourceRules", _named_rule)
-    yield from each(match.excludeResourceRules, path / "excludeResourceRules", _named_rule)
-
-
-def _named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
-    for index, name in enumerate(rule.resourceNames):
-        yield from named(name, path / "resourceNames" / index, names.path_segment)
-    yield from unique(rule.resourceNames, path / "resourceNames", str, whole=False)
-    yield from operation_rule(rule, path)
-
-
-def _param_ref(reference: ParamRef | None, path: Path) -> Errors:
-    if reference is None:
-        return
+def param_ref(reference: ParamRef, path: Path) -> Errors:
     if reference.name:
         yield from named(reference.name, path / "name", names.path_segment)
         if reference.selector is not None:
@@ -271,14 +218,9 @@ def _param_ref(reference: ParamRef | None, path: Path) -> Errors:
         yield forbidden(path / "selector", _EXCLUSIVE)
     if not reference.name and reference.selector is None:
         yield required(path, "one of name or selector must be specified")
-    here = path / "parameterNotFoundAction"
-    yield from required_one_of(reference.parameterNotFoundAction, _NOT_FOUND_ACTIONS, here)
 
 
-def _actions(actions: Sequence[str], path: Path) -> Errors:
-    for index, action in enumerate(actions):
-        yield from one_of(action, _ACTIONS, path / index)
-    yield from unique(actions, path, str, whole=False)
-    if {"Deny", "Warn"} <= set(actions):
+def actions(values: Sequence[str], path: Path) -> Errors:
+    if {"Deny", "Warn"} <= set(values):
         text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-        yield invalid(path, list(actions), f"{text}response and headers serves no purpose)")
+        yield invalid(path, values, f"{text}response and headers serves no purpose)")

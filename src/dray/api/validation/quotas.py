@@ -1,11 +1,14 @@
-"""Scopes of a ResourceQuota: which pods it counts, and whether that can be said of what it limits."""
+"""ResourceQuota: what it limits and how much, and its scopes: which pods it counts."""
 
 from __future__ import annotations
 
+from dray.api import names
 from dray.api.errors import invalid, required
-from dray.api.paths import SPEC, Path
+from dray.api.paths import Path
+from dray.api.quantity import Quantity
 from dray.api.types import core
-from dray.api.validation.lists import Errors
+from dray.api.validation.containers import is_whole
+from dray.api.validation.lists import Errors, named
 
 _BY_PRESENCE = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
 _SCOPES = frozenset({*_BY_PRESENCE, "PriorityClass", "VolumeAttributesClass"})
@@ -19,20 +22,67 @@ _ONLY_EXISTS = (
 )
 
 
-def quota_scopes(spec: core.ResourceQuotaSpec) -> Errors:
-    path, shown = SPEC / "scopes", list(spec.scopes)
+_QUOTA_RESOURCES = frozenset(
+    {
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.storage",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_INTEGER_QUOTAS = (
+    *("pods", "services", "secrets", "configmaps", "resourcequotas", "persistentvolumeclaims"),
+    *("replicationcontrollers", "services.nodeports", "services.loadbalancers"),
+)
+
+
+def amounts(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
+    for name, amount in spec.hard.items():
+        here = path / "hard" % name
+        yield from named(name, here, names.qualified_name)
+        if (
+            "/" not in name
+            and name not in _QUOTA_RESOURCES
+            and not name.startswith(("hugepages-", "requests.hugepages-"))
+        ):
+            yield invalid(here, name, "must be a standard resource type or fully qualified")
+            yield invalid(here, name, "must be a standard resource for quota")
+        quantity = Quantity.parse(amount)
+        if quantity.sign < 0:
+            yield invalid(here, amount, "must be greater than or equal to 0")
+        if (name in _INTEGER_QUOTAS or is_whole(name)) and not quantity.is_whole():
+            yield invalid(here, amount, "must be an integer")
+
+
+def scopes(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
+    here, shown = path / "scopes", list(spec.scopes)
     for scope in spec.scopes:
         if scope not in _SCOPES:
-            yield invalid(path, shown, "unsupported scope")
+            yield invalid(here, shown, "unsupported scope")
         for name in sorted(spec.hard):
             if name in _STANDARD and not _is_countable(scope, name):
-                yield invalid(path, shown, "unsupported scope applied to resource")
+                yield invalid(here, shown, "unsupported scope applied to resource")
     for pair in _CONFLICTS:
         if pair <= set(spec.scopes):
-            yield invalid(path, shown, "conflicting scopes")
+            yield invalid(here, shown, "conflicting scopes")
     if spec.scopeSelector is not None:
         for requirement in spec.scopeSelector.matchExpressions:
-            yield from _requirement(requirement, spec, SPEC / "scopeSelector" / "matchExpressions")
+            yield from _requirement(requirement, spec, path / "scopeSelector" / "matchExpressions")
 
 
 def _is_countable(scope: str, name: str) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from dray.api import names
-from dray.api.constraints.formats import port as target_port
+from dray.api.addresses import BAD_IP, address_of
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.paths import SPEC, Path
+from dray.api.schema import CORE
 from dray.api.service_fields import (
     FAMILIES,
     HEADLESS,
@@ -21,56 +23,42 @@ from dray.api.service_fields import (
     takes_health_check_port,
     takes_node_ports,
 )
-from dray.api.types.core import Service, ServiceSpec
-from dray.api.validation.addresses import BAD_IP, address_of
-from dray.api.validation.containers import PROTOCOLS
-from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, named, one_of, required_name, required_one_of
-from dray.api.validation.metadata import check_labels
+from dray.api.types.core import ServiceSpec
+from dray.api.validation.lists import Errors, named, one_of, required_name
 
 # A port that is there twice, as Kubernetes prints it: with what is compared alone.
 _PORT = '{"Name":"","Protocol":"%s","AppProtocol":null,"Port":%d,"TargetPort":0,"NodePort":0}'
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_AFFINITIES = ("ClientIP", "None")
 _TRAFFIC = ("Cluster", "Local")
 _POLICIES = (PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK)
 _MOST_ADDRESSES = 2
 _FIXED = "may not change once set"
 
 
-def create_service(service: Service, context: Context) -> Errors:
-    spec = service.spec
+def ports(spec: ServiceSpec, path: Path) -> Errors:
     if not spec.ports and not is_headless(spec) and spec.type != "ExternalName":
-        yield required(SPEC / "ports")
+        yield required(path / "ports")
     if spec.type == "ExternalName":
         yield from _external_name(spec)
     if is_headless(spec) and takes_node_ports(spec):
-        yield invalid(SPEC / "clusterIPs" / 0, HEADLESS, f"may not be set to 'None' for {spec.type} services")
-    yield from _ports(spec, SPEC / "ports")
-    yield from check_labels(spec.selector, SPEC / "selector")
-    yield from one_of(spec.sessionAffinity, _AFFINITIES, SPEC / "sessionAffinity")
-    yield from check_addresses(spec)
-    yield from one_of(spec.type, _TYPES, SPEC / "type")
-    yield from _traffic(spec)
+        yield invalid(path / "clusterIPs" / 0, HEADLESS, f"may not be set to 'None' for {spec.type} services")
+    yield from _ports(spec, path / "ports")
 
 
-def update_service(service: Service, old: Service, context: Context) -> Errors:
-    before, now = old.spec, service.spec
+def kept_values(now: ServiceSpec, before: ServiceSpec, path: Path) -> Errors:
     if "ExternalName" not in (before.type, now.type) and not (is_headless(before) and is_headless(now)):
-        yield from _kept(before.clusterIPs, now.clusterIPs, SPEC / "clusterIPs", "primary clusterIP can not be unset")
+        yield from _kept(before.clusterIPs, now.clusterIPs, path / "clusterIPs", "primary clusterIP can not be unset")
         if is_headless(before) == is_headless(now):
             unset = "primary ipFamily can not be unset"
-            yield from _kept(before.ipFamilies, now.ipFamilies, SPEC / "ipFamilies", unset)
+            yield from _kept(before.ipFamilies, now.ipFamilies, path / "ipFamilies", unset)
     if (
         takes_health_check_port(before)
         and takes_health_check_port(now)
         and before.healthCheckNodePort != now.healthCheckNodePort
     ):
-        yield forbidden(SPEC / "healthCheckNodePort", "field is immutable")
-    yield from create_service(service, context)
+        yield forbidden(path / "healthCheckNodePort", "field is immutable")
 
 
-def check_addresses(spec: ServiceSpec) -> Errors:
+def check_addresses(spec: ServiceSpec, _: Path = SPEC) -> Errors:
     """What is wrong with the cluster addresses that somebody asks for, and with their families."""
     if spec.type == "ExternalName":
         return
@@ -133,7 +121,7 @@ def _external_name(spec: ServiceSpec) -> Errors:
     yield from required_name(spec.externalName.removesuffix("."), SPEC / "externalName", names.subdomain)
 
 
-def _traffic(spec: ServiceSpec) -> Errors:
+def traffic(spec: ServiceSpec, _: Path) -> Errors:
     if spec.internalTrafficPolicy is not None:
         yield from one_of(spec.internalTrafficPolicy, _TRAFFIC, SPEC / "internalTrafficPolicy")
     path = SPEC / "externalTrafficPolicy"
@@ -166,9 +154,7 @@ def _ports(spec: ServiceSpec, path: Path) -> Errors:
             seen_names.add(port.name)
         elif len(spec.ports) > 1:
             yield required(here / "name")
-        yield from named(port.port, here / "port", names.port_number)
-        yield from required_one_of(port.protocol, PROTOCOLS, here / "protocol")
-        yield from target_port(port.targetPort, here / "targetPort")
+        yield from checked(f"{CORE}ServicePort", port, here)
         if port.nodePort and spec.type in ("ClusterIP", "ExternalName"):
             yield forbidden(here / "nodePort", "may not be used when `type` is 'ClusterIP'")
         if port.nodePort and (port.protocol, port.nodePort) in seen_node_ports:

@@ -56,7 +56,7 @@ def update(slice_: resource.ResourceSlice, old: resource.ResourceSlice, context:
 
 def _spec(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | None) -> Errors:
     yield from devices.driver_name(spec.driver, SPEC / "driver")
-    yield from _pool(spec.pool, SPEC / "pool")
+    yield from checked("io.k8s.api.resource.v1.ResourcePool", spec.pool, SPEC / "pool")
     if old is not None:
         yield from unchanged(spec.pool.name, old.pool.name, SPEC / "pool" / "name", spec.pool.name)
         yield from unchanged(spec.driver, old.driver, SPEC / "driver", spec.driver)
@@ -68,11 +68,6 @@ def _spec(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | No
     yield from each(within(spec.sharedCounters, COUNTER_SETS_MAX), SPEC / "sharedCounters", _counter_set)
     yield from _partition_type(spec)
     yield from devices.skipped_operations(spec.skipNodeOperations, SPEC / "skipNodeOperations")
-
-
-def _pool(pool: resource.ResourcePool, path: Path) -> Errors:
-    yield from devices.pool_name(pool.name, path / "name")
-    yield from checked("io.k8s.api.resource.v1.ResourcePool", pool, path)
 
 
 def _place(spec: resource.ResourceSliceSpec) -> Errors:

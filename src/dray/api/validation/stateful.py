@@ -1,20 +1,17 @@
-"""Sets of pods with an identity, the revisions that sets remember, and budgets for disrupting pods."""
+"""Sets of pods with an identity, and budgets for disrupting pods."""
 
 from __future__ import annotations
 
 from dray.api.constraints import checked
-from dray.api.errors import invalid, required
+from dray.api.errors import invalid
 from dray.api.paths import SPEC, STATUS, Path
 from dray.api.schema import APPS
 from dray.api.types import apps, core, policy
-from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, one_of, unchanged
-from dray.api.validation.placement import label_selector
+from dray.api.validation.lists import Errors, at_least, unchanged
 from dray.api.validation.workloads import scaled, selected_template
 from dray.api.written import as_go
 
-_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 _IMMUTABLE = ("serviceName", "podManagementPolicy", "selector", "volumeClaimTemplates")
 _PARTS_OF_REPLICAS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 
@@ -67,40 +64,15 @@ def _update_strategy(strategy: apps.StatefulSetUpdateStrategy, path: Path) -> Er
             yield invalid(here, update.maxUnavailable, "cannot be 0")
 
 
-# ControllerRevision
-
-
-def create_revision(revision: apps.ControllerRevision, context: Context) -> Errors:
-    yield from at_least(revision.revision, 0, Path("revision"))
-    if revision.data is None:
-        yield required("data", "data is mandatory")
-
-
-def update_revision(revision: apps.ControllerRevision, old: apps.ControllerRevision, context: Context) -> Errors:
-    yield from unchanged(revision.data, old.data, Path("data"), revision.data)
-    yield from at_least(revision.revision, 0, Path("revision"))
-
-
 # PodDisruptionBudget
 
 
-def update_budget_status(
-    budget: policy.PodDisruptionBudget, old: policy.PodDisruptionBudget, context: Context
-) -> Errors:
-    yield from conditions(budget.status.conditions, STATUS / "conditions")
-    yield from checked("io.k8s.api.policy.v1.PodDisruptionBudgetStatus", budget.status, STATUS)
-
-
-def check_budget(budget: policy.PodDisruptionBudget, context: Context) -> Errors:
-    spec = budget.spec
+def budget_bounds(spec: policy.PodDisruptionBudgetSpec, path: Path) -> Errors:
     if spec.minAvailable is not None and spec.maxUnavailable is not None:
-        yield invalid(SPEC, spec, "minAvailable and maxUnavailable cannot be both set")
+        yield invalid(path, spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         value = getattr(spec, field)
-        faults = list(scaled(value, SPEC / field))
+        faults = list(scaled(value, path / field))
         yield from faults
         if not faults and isinstance(value, str) and int(value[:-1]) > 100:
-            yield invalid(SPEC / field, value, "must not be greater than 100%")
-    yield from label_selector(spec.selector, SPEC / "selector")
-    path = SPEC / "unhealthyPodEvictionPolicy"
-    yield from one_of(spec.unhealthyPodEvictionPolicy, _EVICTION_POLICIES, path)
+            yield invalid(path / field, value, "must not be greater than 100%")

@@ -8,9 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.paths import SPEC, STATUS, Path
 from dray.api.quantity import Quantity
+from dray.api.schema import CORE
 from dray.api.types import core
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, one_of, required_name, unchanged
@@ -121,9 +123,7 @@ def _volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
         if spec.nodeAffinity is None:
             yield required(path / "nodeAffinity", "Local volume requires node affinity")
     if spec.csi is not None:
-        yield from driver_name(spec.csi.driver, path / "csi" / "driver")
-        if not spec.csi.volumeHandle:
-            yield required(path / "csi" / "volumeHandle")
+        yield from checked(f"{CORE}CSIPersistentVolumeSource", spec.csi, path / "csi")
 
 
 def _access_modes(modes: Sequence[str], path: Path) -> Errors:
@@ -142,15 +142,6 @@ def _class_and_mode(class_name: str | None, mode: str | None, path: Path) -> Err
 def _positive(amount: str, path: Path) -> Errors:
     if Quantity.parse(amount).sign <= 0:
         yield invalid(path, amount, "must be greater than zero")
-
-
-def driver_name(name: str, path: Path) -> Errors:
-    if not name:
-        yield required(path)
-        return
-    if len(name) > names.LABEL_MAX:
-        yield invalid(path, name, f"must be no more than {names.LABEL_MAX} characters")
-    yield from named(name.lower(), path, names.subdomain)
 
 
 # PersistentVolumeClaim

@@ -1,0 +1,23 @@
+"""Addresses and networks as texts, and Kubernetes' words about those that are none."""
+
+from __future__ import annotations
+
+import ipaddress
+
+BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+
+
+def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def is_network(text: str, strict: bool = False) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=strict)
+    except ValueError:
+        return False
+    return "/" in text

@@ -1,0 +1,274 @@
+"""Compiles the steps of a message into a Python function.
+
+Steps are what Kubernetes checks in code, in its order: each names a field (or nothing, for the message itself) and what
+holds for it. The function looks at every step once, tells what is wrong, and makes a path only where something is. A field
+that holds messages with steps is looked into at the end of its step, or where the step says `each`. What Kubernetes judges
+again at every update is judged again here; the constraints of the schema (`compiler`) are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from dray.api import schema
+from dray.api.constraints import checks
+from dray.api.constraints.compiler import USED, Checker, Tag, attribute, empty, parsed, scalar
+from dray.api.errors import duplicate, forbidden
+from dray.api.paths import Path
+from dray.api.written import as_go
+
+_RULES = "dray.api.validation"
+_NUMERIC = ("enum", "least", "maximum", "minimum", "range")  # nothing is none of the words, and zero may be too little
+_OF_ELEMENTS = ("anyVal", "distinct", "each", "eachKey", "eachVal")
+_USED = {**USED, "as_go": as_go, "duplicate": duplicate, "forbidden": forbidden}
+_FLAT = (
+    "changed",
+    "fixed",
+    "flat",
+    "forbidden",
+    "immutable",
+    "kept",
+)  # steps that look at the field alone, not into it
+_SHOWN = {"": "{x}", "go": "as_go({x})", "null": "None"}
+
+
+class ConstraintStep(NamedTuple):
+    """One step: a field, or None for the message itself, and its constraints."""
+
+    name: str
+    field: schema.Field | None
+    tags: tuple[Tag, ...]
+
+    def has(self, *names: str) -> bool:
+        return any(tag.name in names for tag in self.tags)
+
+    def value(self, name: str) -> str:
+        return next((tag.value for tag in self.tags if tag.name == name), "")
+
+
+@cache
+def function(name: str) -> Callable[..., Any]:
+    """The rule that a step or a kind names as `module.function`."""
+    module, _, attribute_ = name.rpartition(".")
+    return getattr(import_module(f"{_RULES}.{module}"), attribute_)  # type: ignore[no-any-return]
+
+
+@cache
+def steps_of(message: str, of_status: bool = False) -> Checker | None:
+    """The function that takes the steps of a message, or None if it has none.
+
+    Those of a kind are taken in two parts: the steps of its status when the status is written, the others otherwise.
+    """
+    found = schema.message(message)
+    steps = [step for step in found.steps if not found.kinds or (step[0] == "status") is of_status]
+    return _StepCompiler(message, steps).made() if steps else None
+
+
+class _StepCompiler:
+    def __init__(self, message: str, steps: Sequence[Sequence[str]]) -> None:
+        self._message = message
+        self._steps = steps
+        self._names: dict[str, Any] = dict(_USED)
+        self._lines = ["def judge(v, o, p, out):"]
+
+    def made(self) -> Checker:
+        message = schema.message(self._message)
+        for name, *tags in self._steps:
+            step = ConstraintStep(name, message.fields[name] if name else None, parsed(tags))
+            place = step.value("as") or name
+            path = f"(p / {place!r})" if name else "p"
+            if message.kinds:
+                path = f"Path({place!r})"
+            self._take(step, path)
+        source = compile("\n".join(self._lines), f"<steps of {self._message}>", "exec")
+        exec(source, self._names)  # written above, from the schema alone
+        judge: Checker = self._names["judge"]
+        return judge
+
+    def _line(self, depth: int, text: str) -> None:
+        self._lines.append("    " * depth + text)
+
+    def _constant(self, value: Any) -> str:
+        name = f"c{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def _take(self, step: ConstraintStep, path: str) -> None:
+        old = f"o.{attribute(step.name)}" if step.name else "o"
+        self._line(1, f"x = v.{attribute(step.name)}" if step.name else "x = v")
+        depth = self._conditions(1, step)
+        self._updates(depth, step, old, path)
+        depth = self._presence(depth, step, path)
+        start, looped = len(self._lines), step.has(*_FLAT)
+        for tag in step.tags:
+            if tag.name == "maxItems":
+                self._line(depth, f"if len(x) > {tag.value}:")
+                self._line(depth + 1, f"out(too_many({path}, len(x), {tag.value}))")
+                if step.has("stop"):
+                    self._line(depth + 1, "return")
+                self._line(depth, "else:")
+                depth += 1
+                start = len(self._lines)
+            elif tag.name == "below":
+                self._below(depth, step, old, path)
+                looped = True
+            elif tag.name in _OF_ELEMENTS:
+                if not looped:
+                    self._elements(depth, step, path)
+                looped = True
+            else:
+                self._constraint(depth, step, tag, path)
+        if not looped:
+            self._below(depth, step, old, path)
+        if len(self._lines) == start:
+            self._line(depth, "pass")
+
+    def _conditions(self, depth: int, step: ConstraintStep) -> int:
+        """Write when a step is taken at all; returns how deep the rest stands."""
+        if step.has("new"):
+            self._line(depth, "if o is None:")
+            depth += 1
+        for tag in step.tags:
+            if tag.name in ("when", "unless"):
+                field, _, values = tag.value.partition(":")
+                self._line(
+                    depth,
+                    f"if v.{attribute(field)} {'' if tag.name == 'when' else 'not '}in {(*values.split('|'),)!r}:",
+                )
+                depth += 1
+        return depth
+
+    def _updates(self, depth: int, step: ConstraintStep, old: str, path: str) -> None:
+        """Write what only an update can break."""
+        for tag in step.tags:
+            if tag.name == "immutable":
+                shown = _SHOWN[tag.value].format(x="x")
+                self._line(depth, f"if o is not None and x != {old}:")
+                self._line(depth + 1, f"out(invalid({path}, {shown}, {checks.IMMUTABLE!r}))")
+            elif tag.name == "kept":
+                self._line(depth, f"if o is not None and x != {old}: out(forbidden({path}, {tag.value!r}))")
+            elif tag.name == "fixed":
+                self._line(depth, f"if o is not None and {old} and x != {old}: out(forbidden({path}, {tag.value!r}))")
+            elif tag.name == "changed":
+                self._line(depth, f"if o is not None and x != {old}:")
+                self._line(depth + 1, f"for e in {self._constant(function(tag.value))}(x, {old}, {path}): out(e)")
+
+    def _presence(self, depth: int, step: ConstraintStep, path: str) -> int:
+        """Write what holds of a field that was left out; returns how deep the rest stands."""
+        if step.field is None:
+            return depth
+        missing = "not x" if step.has("some") else empty(step.field)
+        numeric = step.has(*_NUMERIC) or Tag("format", "port") in step.tags
+        if step.has("forbidden"):
+            self._line(
+                depth,
+                f"if {'not ' if missing == 'x is None' else ''}(x{' is None' if missing == 'x is None' else ''}):",
+            )
+            self._line(depth + 1, f"out(forbidden({path}, {step.value('forbidden')!r}))")
+            return depth + 1
+        if (
+            not missing
+            or step.has("always")
+            or (numeric and not step.field.pointer and not step.has("required", "some"))
+        ):
+            return depth
+        if step.has("required"):
+            details = f", {step.value('required')!r}" if step.value("required") else ""
+            self._line(depth, f"if {missing}:")
+            self._line(depth + 1, f"out(required({path}{details}))")
+            if step.has("stop"):
+                self._line(depth + 1, "return")
+            self._line(depth, "else:")
+        else:
+            self._line(depth, f"if not ({missing}):")
+        return depth + 1
+
+    def _constraint(self, depth: int, step: ConstraintStep, tag: Tag, path: str) -> None:
+        if tag.name == "rule":
+            self._line(depth, f"for e in {self._constant(function(tag.value))}(x, {path}): out(e)")
+        elif tag.name == "ask":
+            old = f"o.{attribute(step.name)} if o is not None else None" if step.name else "o"
+            self._line(depth, f"for e in {self._constant(function(tag.value))}(x, {old}, {path}, out.context): out(e)")
+        elif tag.name == "unique":
+            names = self._constant(tuple(map(attribute, filter(None, tag.value.split(",")))))
+            self._line(depth, f"if len(x) > 1 and checks.repeats(x, {names}): checks.unique(x, {names}, {path}, out)")
+        elif tag.name == "anyOf":
+            names, _, text = tag.value.partition(":")
+            missing = " and ".join(f"not checks.is_set(x.{attribute(name)})" for name in names.split(","))
+            self._line(depth, f"if {missing}: out(required({path}, {text!r}))")
+        elif self._scalar(depth, tag, "x", path) and step.has("stop"):
+            self._line(depth + 1, "return")
+
+    def _scalar(self, depth: int, tag: Tag, x: str, path: str) -> bool:
+        """Write a constraint of one value, if it is such a one; tells whether it is."""
+        found = scalar(tag, x, path, self._constant)
+        if found is not None:
+            self._line(depth, f"if {found[0]}:")
+            self._line(depth + 1, found[1])
+        return found is not None
+
+    def _elements(self, depth: int, step: ConstraintStep, path: str) -> None:
+        """Write the loop over the elements of a list, or the entries of a map."""
+        assert step.field is not None
+        if step.has("distinct"):
+            self._line(depth, "s = set()")
+        self._line(depth, f"for i, y in {'x.items()' if step.field.is_map else 'enumerate(x)'}:")
+        here = f"{path} {'%' if step.field.is_map else '/'} i"
+        start = len(self._lines)
+        for tag in step.tags:
+            if tag.name in ("eachVal", "eachKey", "anyVal"):
+                value, place = "i" if tag.name == "eachKey" else "y", path if tag.name == "anyVal" else here
+                self._scalar(depth + 1, parsed([tag.value])[0], value, place)
+            elif tag.name == "distinct":
+                self._distinct(depth + 1, tag.value, here)
+            elif tag.name == "each" and tag.value:
+                self._line(depth + 1, f"for e in {self._constant(function(tag.value))}(y, {here}): out(e)")
+            elif tag.name == "each":
+                self._called(depth + 1, step, "y", "None", here)
+        if len(self._lines) == start:
+            self._line(depth + 1, "pass")
+
+    def _distinct(self, depth: int, name: str, here: str) -> None:
+        """Write that no element equals an earlier one, or has its `name`.
+
+        With a question mark, elements without a name may repeat; with an exclamation mark, no more is told of one that does.
+        """
+        only_set, ends, name = name.endswith("?"), name.endswith("!"), name.rstrip("?!")
+        value, place = (f"y.{attribute(name)}", f"{here} / {name!r}") if name else ("y", here)
+        self._line(depth, f"k = {value}")
+        self._line(depth, f"if k in s{' and k' if only_set else ''}:")
+        self._line(depth + 1, f"out(duplicate({place}, k))")
+        if ends:
+            self._line(depth + 1, "continue")
+        self._line(depth, "s.add(k)")
+
+    def _below(self, depth: int, step: ConstraintStep, old: str, path: str) -> None:
+        """Write the steps of the message, or messages, that a field holds."""
+        if step.field is None or not step.field.reference or not schema.message(step.field.reference).steps:
+            return
+        if step.field.is_list or step.field.is_map:
+            here = f"{path} {'%' if step.field.is_map else '/'} i"
+            self._line(depth, f"for i, y in {'x.items()' if step.field.is_map else 'enumerate(x)'}:")
+            self._called(depth + 1, step, "y", "None", here)
+        else:
+            self._called(depth, step, "x", f"{old} if o is not None else None", path)
+
+    def _called(self, depth: int, step: ConstraintStep, value: str, old: str, path: str) -> None:
+        assert step.field is not None
+        name = self._constant(None)
+        self._names[name] = _deferred(self._names, name, step.field.reference)
+        self._line(depth, f"{name}({value}, {old}, {path}, out)")
+
+
+def _deferred(names: dict[str, Any], name: str, message: str) -> Checker:
+    """The function of a message, which is compiled when it is first called: messages may contain themselves."""
+
+    def first(value: Any, old: Any, path: Path | None, out: Callable[[Any], None]) -> None:
+        made = names[name] = steps_of(message)
+        assert made is not None  # only messages with steps are called
+        made(value, old, path, out)
+
+    return first
