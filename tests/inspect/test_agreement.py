@@ -189,7 +189,7 @@ def _differing(said: Said, told: WaitExplanation) -> str:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=1200)
+@settings(deadline=None, max_examples=500)
 @given(SEEDS, SEEDS, st.sampled_from([cluster, device_cluster]))
 def test_explain_says_node_by_node_what_the_scheduler_did(seed: int, other: int, made: Made) -> None:
     assert disagreement(seed, other, made) == ""
