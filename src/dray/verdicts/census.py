@@ -1,9 +1,9 @@
-"""One pod's rules about other pods, where there are so many pods and rules that nobody can wait for all comparisons.
+"""Affinity and topology spread of one pod in clusters with too many pods and rules to compare in one turn.
 
-A census counts, node after node, the pods that each rule is about. It is counted in parts: between two parts others have
-their turns, and nodes that change meanwhile are counted again. Once it is complete it answers what `Neighbours` answers by
-looking, domain by domain instead of node by node. It lasts as long as the attempt to place its pod. Left out: which pods a
-rule is about (`neighbours`).
+A census counts, node after node, the pods that each rule of one pod selects. It does so in parts: other work runs between two
+parts, and nodes that change meanwhile are counted again. A complete census gives the same answers as `Neighbours`, computed by
+topology domain instead of by node. It exists as long as the attempt to place its pod. Left out: which pods a rule selects
+(`neighbours`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Key = PodAffinityTerm | TopologySpreadConstraint
 
 @dataclass(frozen=True)
 class Question:
-    """What a pod wants to know of the pods that are placed."""
+    """The rules of one pod about placed pods, as functions that a census can count with."""
 
     pod: Pod
     near: Sequence[PodAffinityTerm]  # all of them must select a pod for it to count
@@ -37,7 +37,7 @@ class Question:
 
 
 class PodCensus:
-    """The pods that one pod's rules are about, by node."""
+    """Counts, by node, the placed pods that the rules of one pod select."""
 
     def __init__(self, table: NodeTable, question: Question) -> None:
         self._table = table
@@ -53,12 +53,12 @@ class PodCensus:
         self._steps: Iterator[None] | None = None
 
     def is_about(self, pod: Pod) -> bool:
-        """Whether it was begun for this pod as it is."""
+        """Return whether the census was started for this pod with its current spec and labels."""
         mine = self._question.pod
         return mine.spec is pod.spec and mine.metadata.labels == pod.metadata.labels
 
     def go_on(self, steps: int) -> bool:
-        """Count for so many steps; whether all is counted."""
+        """Count for at most `steps` steps. Returns whether the census is complete."""
         self._steps = self._steps or self._count()
         for _ in self._steps:
             steps -= 1
@@ -78,7 +78,7 @@ class PodCensus:
                 self._note(position, [0] * len(self._counts), False, set())
 
     def _note_changes(self) -> bool:
-        """Whether there is something to count, after what has changed."""
+        """Queue the nodes that have changed. Returns whether any node has to be counted."""
         objects, usage = self._table.object_changes, self._table.usage_changes
         if (self._seen_objects, self._seen_usage) != (objects.end, usage.end):
             for changed in (objects.since(self._seen_objects), usage.since(self._seen_usage)):
@@ -87,7 +87,7 @@ class PodCensus:
         return bool(self._waiting)
 
     def _settle(self, position: int, info: NodeInfo | None) -> None:
-        """Put a node into its domains."""
+        """Move a node from the topology domains of its old labels to those of its current labels."""
         bit = 1 << position
         for key, before in self._values.pop(position, {}).items():
             self._domains[key][before] &= ~bit
@@ -117,7 +117,7 @@ class PodCensus:
         self._note(position, counts, is_near, refusing)
 
     def _note(self, position: int, counts: Sequence[int], is_near: bool, refusing: set[tuple[str, str]]) -> None:
-        """Put what a node has in the place of what it had."""
+        """Replace the counts of a node."""
         self._near.discard(position)
         if is_near:
             self._near.add(position)
@@ -129,10 +129,10 @@ class PodCensus:
         if refusing:
             self._refusing[position] = refusing
 
-    # What it comes to
+    # Answers of a complete census
 
     def affinity(self) -> Iterator[Refusal]:
-        """InterPodAffinity, as `Neighbours.affinity`."""
+        """Yield the same refusals as `Neighbours.affinity`."""
         affinity = self._question.pod.spec.affinity
         if affinity and affinity.podAffinity:
             yield NodeReason(NodeCode.POD_AFFINITY), self._unattracted()
@@ -164,7 +164,7 @@ class PodCensus:
         return bad
 
     def spreading(self, nodes: int, eligible: Eligible) -> Iterator[Refusal]:
-        """PodTopologySpread, as `Neighbours.spreading`."""
+        """Yield the same refusals as `Neighbours.spreading`."""
         for constraint in self._question.pod.spec.topologySpreadConstraints:
             if constraint.whenUnsatisfiable == "DoNotSchedule":
                 yield from self._unbalanced(constraint, nodes, eligible(constraint))
@@ -183,7 +183,7 @@ class PodCensus:
                 yield NodeReason(NodeCode.SPREAD, key, wanted=allowed, found=skew), domain & nodes
 
     def spread_counts(self, constraint: TopologySpreadConstraint, nodes: int) -> Counter[str]:
-        """How many matching pods each domain of these nodes has."""
+        """Return the number of matching pods in each topology domain of a set of nodes."""
         key = constraint.topologyKey
         counts = Counter({value: 0 for value, domain in self._domains.get(key, {}).items() if domain & nodes})
         for position, count in self._counts_of(constraint).items():
@@ -192,7 +192,7 @@ class PodCensus:
         return counts
 
     def preference(self, weighted: Iterable[tuple[int, PodAffinityTerm]], positions: Iterable[int]) -> dict[int, int]:
-        """By position, how much terms with their weights speak for a node; empty where no domain has pods of theirs."""
+        """Return the sum of the weights of matching preferred terms, by node position. Empty if no placed pod matches a term."""
         total: dict[int, int] = {}
         for weight, term in weighted:
             if counts := self._by_domain(term):

@@ -1,7 +1,7 @@
-"""What a pod asks of a node in plain numbers: cpu, memory and other counted resources, and host ports.
+"""What a pod requests from a node, as numbers: cpu, memory and other resources, and host ports.
 
-The numbers are computed once a pod and kept, since quantities are slow to parse and a pod's requests do not change while
-it waits. Left out: comparing them with a node (`node_rules`).
+The numbers are computed once for each pod, because quantities are slow to parse and the requests of a waiting pod rarely
+change. Left out: comparing them with a node (`node_rules`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Amounts = dict[str, int]
 
 @lru_cache(maxsize=4096)
 def amount(resource: str, text: str) -> int:
-    """A quantity as a whole number: millicores for cpu, units for everything else, rounded up."""
+    """Convert a quantity to a whole number: millicores for cpu, units for other resources, rounded up."""
     quantity = Quantity.parse(text)
     return quantity.milli() if resource == CPU else -(-quantity.milli() // 1000)
 
@@ -36,13 +36,13 @@ def amounts(quantities: Mapping[str, str]) -> Amounts:
 
 
 class PodDemand(msgspec.Struct, frozen=True):
-    """What one pod takes from a node."""
+    """The resources and ports that one pod takes from a node."""
 
     amounts: Amounts
     scored_cpu: int
     scored_memory: int
     ports: frozenset[Port]
-    extended: tuple[str, ...]  # those of the amounts that a device plugin, or devices, would give
+    extended: tuple[str, ...]  # names of extended resources, which a device plugin or DRA devices provide
 
     @property
     def signature(self) -> tuple[tuple[str, int], ...]:
@@ -50,9 +50,10 @@ class PodDemand(msgspec.Struct, frozen=True):
 
 
 class Candidate:
-    """A pod that looks for a node, with what every rule wants to know of it.
+    """A pod that needs a node, with values that the rules derive from its spec.
 
-    Pods of one template may share their spec; `like` is an earlier candidate from which to take what follows from it.
+    Pods of one template share their spec object. `like` is an earlier candidate; if it has the same spec, its derived values
+    are reused.
     """
 
     __slots__ = ("demand", "extended", "needs", "pod", "signatures", "spec")
@@ -71,12 +72,12 @@ class Candidate:
             self.demand, self.signatures, self.needs = demand_of(pod), {}, {}
 
     def serve(self, extended: Served) -> None:
-        """Note which resources devices serve now."""
+        """Set the extended resources that DRA devices currently provide."""
         if extended != self.extended:
             self.extended, self.needs, self.signatures = extended, {}, {}
 
     def special_claim(self, resources: frozenset[str]) -> ResourceClaim:
-        """The claim for some of the resources that devices serve."""
+        """Return the claim that requests devices for some extended resources."""
         if resources not in self.needs:
             self.needs[resources] = needs_of(self.pod, {name: self.extended[name] for name in resources})
         return special_claim(self.pod, self.needs[resources])
@@ -104,7 +105,7 @@ def containers_demand(pod: Pod) -> Amounts:
 
 
 def demand_of(pod: Pod) -> PodDemand:
-    """What the containers ask for, or the pod as a whole, and the overhead."""
+    """Return the requests of the containers, or those of the pod as a whole, plus the overhead of its RuntimeClass."""
     spec = pod.spec
     together = containers_demand(pod)
     if spec.resources is not None:

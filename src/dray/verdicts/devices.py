@@ -1,7 +1,7 @@
-"""DynamicResources as a rule: which nodes can serve the claims of a pod, and why the others cannot.
+"""The rule DynamicResources: which nodes can serve the claims of a pod, and why the others cannot.
 
-A claim that has devices keeps the pod to the nodes that can reach them; claims without devices need free ones, all on one
-node. Left out: the search for devices (`dray.allocator`), and which claims a pod may use (`dray.api.claim_access`).
+An allocated claim restricts the pod to nodes that can reach its devices. Claims without an allocation need free devices, all
+on one node. Left out: the search for devices (`dray.allocator`), and which claims a pod may use (`dray.api.claim_access`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMPARED_STEPS = 200  # that may go into it
 
 @dataclass(slots=True)
 class Search:
-    """Some nodes that came into question for claims, and which of them can serve them."""
+    """The nodes that the allocator was asked about for some claims, and its answer."""
 
     pending: Sequence[ResourceClaim]
     asked: int
@@ -47,7 +47,7 @@ class Search:
 
 @dataclass(slots=True, eq=False)
 class DeviceVerdict:
-    """What the rule says of some nodes, with what the scheduler needs to go on."""
+    """Result of the rule for a set of nodes."""
 
     refused: list[Refusal] = field(default_factory=list)
     elsewhere: list[ResourceClaim] = field(default_factory=list)  # allocated claims that keep the pod from a node
@@ -56,30 +56,30 @@ class DeviceVerdict:
 
     @property
     def undecided(self) -> int:
-        """The nodes for which the steps were not enough, or that are left over."""
+        """Set of the nodes that the search did not decide, because its steps ran out or it was interrupted."""
         nodes = 0
         for search in self.searches:
             nodes |= search.asked & search.fits.undecided
         return nodes
 
     def search_at(self, position: int) -> Search | None:
-        """The search that a node came into question for."""
+        """Return the search that asked about the node at a position, or None."""
         for search in self.searches:
             if search.asked >> position & 1:
                 return search
         return None
 
     def pending_at(self, position: int) -> Sequence[ResourceClaim]:
-        """The claims that need devices on a node."""
+        """Return the claims that would have to be allocated on the node at a position."""
         search = self.search_at(position)
         return search.pending if search is not None else ()
 
 
-NOTHING_ASKED = DeviceVerdict()  # of a pod without claims; shared, so nobody adds to it
+NOTHING_ASKED = DeviceVerdict()  # for pods without claims; one shared object that must not be changed
 
 
 class DeviceRule:
-    """The rule about devices."""
+    """The rule DynamicResources on the current nodes and devices."""
 
     def __init__(self, index: Index, table: NodeTable, *, serves_extended: bool = True) -> None:
         self.index = index
@@ -90,7 +90,7 @@ class DeviceRule:
         self._nearest: tuple[tuple[Fits, ...], int, int] = (), 0, 0  # answers, the nodes that they refused, the nearest
 
     def upsert_class(self, class_: DeviceClass) -> bool:
-        """Note a class; whether other resources than before may be served."""
+        """Add or replace a class. Returns whether this changes which extended resources DRA devices provide."""
         self.index.upsert_class(class_)
         return self._serves_extended and self.extended.upsert(class_)
 
@@ -108,10 +108,10 @@ class DeviceRule:
         thorough: bool = False,
         turn: Turn | None = None,
     ) -> DeviceVerdict:
-        """Which of these nodes cannot serve the claims.
+        """Decide which nodes of a set can serve the claims of a pod.
 
-        Unless it is `thorough`, a node that one claim cannot be used on is not asked about the others, and wrong input
-        ends the search. With a turn, what takes long is left over (`Index.left_over`).
+        Unless `thorough` is set, a node that cannot serve one claim is not asked about the others, and invalid input ends the
+        search. With a turn, long computations are postponed (`Index.left_over`).
         """
         verdict = DeviceVerdict()
         asking = budget.thorough() if thorough else budget
@@ -141,9 +141,9 @@ class DeviceRule:
     def from_node(
         self, pod: Candidate, claims: PodClaims, info: NodeInfo, promised: Mapping[str, AllocationResult]
     ) -> NodeClaims | NodeReason:
-        """What the claims of a pod take from a node besides devices, or what the node lacks for it.
+        """Return the node resources that the pod's devices consume, or the reason why the node lacks them.
 
-        `promised` are the allocations that claims are about to get, by name.
+        `promised` contains the allocations that claims will get, by claim name.
         """
         if not self.index.asks_more_of_nodes:
             return ()
@@ -164,27 +164,27 @@ class DeviceRule:
         return taken
 
     def _cannot_skip(self, info: NodeInfo, allocations: Iterable[AllocationResult]) -> bool:
-        """Whether a driver is not to be called on a node that would call it."""
+        """Return whether an allocation skips node operations that this node does not know how to skip."""
         declared = info.node.status.declaredFeatures if info.node is not None else ()
         return OPTIONAL_OPERATIONS not in declared and any(
             result.skipNodeOperations for one in allocations for result in one.devices.results
         )
 
     def _shared_by_pods(self, claims: PodClaims) -> Iterator[str]:
-        """The claims that stand for a part of a node which another pod has."""
+        """Yield names of claims whose devices are mapped to node resources and that another pod has reserved."""
         for claim in claims.allocated if self.index.takes_from_nodes else ():
             others = [one for one in claim.status.reservedFor if one.uid != claims.pod.metadata.uid]
             if others and is_mapped(claim.status.allocation, self.index.device):
                 yield claim.metadata.name
 
     def _unknown(self, pod: Candidate, nodes: int) -> Iterator[Refusal]:
-        """The nodes that lack an extended resource which no class serves, where another one of the pod is served."""
+        """Yield nodes without an extended resource that neither a device class nor a device plugin there provides."""
         for name in pod.demand.amounts if pod.extended else ():
             if "/" in name and name not in pod.extended and (bad := nodes & ~self._table.offering.get(name, 0)):
                 yield NodeReason(NodeCode.EXTENDED_UNKNOWN, name), bad
 
     def _groups(self, pod: Candidate, nodes: int) -> list[tuple[frozenset[str], int]]:
-        """The nodes by the extended resources of the pod that devices serve there; the others have device plugins."""
+        """Group nodes by which of the pod's extended resources DRA devices provide there; device plugins provide the others."""
         groups: dict[frozenset[str], int] = {_NONE: nodes}
         for name in pod.extended:
             plugins = self._table.offering.get(name, 0)
@@ -218,14 +218,14 @@ class DeviceRule:
                     return
 
     def _wrong(self, pending: Sequence[ResourceClaim], failing: int, budget: Budget) -> Iterator[Refusal]:
-        """The nodes where the input is wrong, with what is wrong."""
+        """Yield the nodes on which the allocator found invalid input, with the problem."""
         for info in self._table.named(failing):
             outcome = self.index.allocate(info.name, pending, budget.node)
             problem = outcome.problem if isinstance(outcome, Failed) else None
             yield NodeReason(NodeCode.DEVICES_WRONG, problem=problem), 1 << info.position
 
     def _reachable(self, claim: ResourceClaim) -> int:
-        """The nodes from which an allocated claim can be used."""
+        """Return the set of nodes that can reach the devices of an allocated claim."""
         allocation = claim.status.allocation
         if allocation is None or allocation.nodeSelector is None:
             return self._table.everyone
@@ -236,10 +236,10 @@ class DeviceRule:
         return self._matching.nodes(allocation)
 
     def nearest(self, verdict: DeviceVerdict) -> Reasons | None:
-        """Why one of the nodes without enough devices has not enough: the one where the pod came farthest.
+        """Explain the shortage of devices on the node that came closest to serving the pod.
 
-        Pods that were refused by the same answer have the same nearest node, so it is looked for once. In a large
-        cluster it is the nearest of the first that a few steps are enough for.
+        Pods that were refused by the same answers of the allocator have the same closest node, so it is cached. In a large
+        cluster only the first nodes are compared, as many as a small budget of steps allows.
         """
         short = sum(bad for reason, bad in verdict.refused if reason.code is NodeCode.CANNOT_ALLOCATE)
         answers = tuple(search.fits for search in verdict.searches)
@@ -265,16 +265,17 @@ class DeviceRule:
         return best
 
     def shortage(self, node: str, search: Search, meter: StepMeter) -> Reasons | None:
-        """Where devices ran out on a node for the claims of a search; None where they did not."""
+        """Return which requests lack devices on a node, or None if none does."""
         turn = Turn() if self.index.defers else None
         outcome = self.index.allocate(node, search.pending, search.budget.node, turn)
         return outcome.explain(meter) if isinstance(outcome, Unallocatable) else None
 
 
 def progress(reasons: Reasons) -> tuple[int, int]:
-    """How close a node came: the step at which the first lacking request lost its devices, and what was left.
+    """Return how close a node came to serving its claims, as a key for comparison.
 
-    A node that only waits for a pool to become usable came closer than any other that lacks devices.
+    The key is the filter step at which the first unserved request lost its devices, and the number of devices left there. A
+    node that only waits for a pool to become complete compares as closer than all others.
     """
     blamed = reasons.lacking
     if blamed is None:
@@ -285,7 +286,7 @@ def progress(reasons: Reasons) -> tuple[int, int]:
 
 
 class MatchingNodes:
-    """The nodes that match the selectors of shared allocations, kept until a node changes: thousands of pods ask."""
+    """Caches which nodes match the node selectors of allocations, until a node changes."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table

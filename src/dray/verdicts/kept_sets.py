@@ -1,7 +1,7 @@
-"""The sets of nodes that accept a pod, kept up to date for each rule and each *signature*, the part of a pod it looks at.
+"""Caches which nodes accept a pod, for each rule and *signature* (the part of the pod that the rule reads).
 
-Only nodes that changed are judged again, so a burst of equal pods judges one node a pod. Left out: the rules themselves
-(`dray.verdicts.node_rules`).
+Only nodes that have changed are judged again, so in a burst of equal pods each pod causes one judgement. Left out: the rules
+themselves (`dray.verdicts.node_rules`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _KeptSet:
 
 
 class KeptSets:
-    """For each rule and signature, the set of nodes that accept; only what changed is judged again."""
+    """The cached set of accepting nodes for each rule and signature."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -70,7 +70,7 @@ class KeptSets:
 
 
 def _key(rule: NodeRule, pod: Candidate) -> Hashable | None:
-    """A rule and what it looks at. Frozen wire objects may hold dicts; their encoding stands in for them."""
+    """Return the cache key of a rule and a pod's signature. Signatures that contain dicts are encoded to be hashable."""
     signature = rule.signature(pod)
     if signature is None:
         return None

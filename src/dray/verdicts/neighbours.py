@@ -1,8 +1,8 @@
-"""Rules that look at the pods on other nodes: affinity between pods, and spreading over domains.
+"""Rules that look at pods on other nodes: InterPodAffinity and PodTopologySpread.
 
-Both count matching pods by the value of a node label (the *domain*). They cost a walk over the placed pods, which is
-skipped where neither the pod nor a placed pod has a rule of this kind. Where that walk would take long, the scheduler lets
-the pods be counted in parts first (`census`). Left out: devices (`devices`).
+Both count matching pods by the value of a node label (the *topology domain*). They walk over all placed pods, unless neither
+the pod nor a placed pod has such a rule. If the walk would take long, the scheduler has the pods counted in parts before
+(`census`). Left out: devices (`devices`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod, required_anti_af
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 
-COMPARED_AT_ONCE = 30_000  # comparisons of a rule with a pod: 7 ms
-_SCORED = 100  # nodes on which constraints that are mere wishes count pods, unless a profile says more
+COMPARED_AT_ONCE = 30_000  # comparisons of a rule with a pod that fit into one turn: 7 ms
+_SCORED = 100  # default number of nodes on which ScheduleAnyway constraints count pods
 
 
 class Neighbours:
-    """Judges a pod against the pods that are placed."""
+    """Applies the rules of a pod, and those of placed pods, to all nodes."""
 
     def __init__(self, table: NodeTable, namespace_labels: NamespaceLabels) -> None:
         self._table = table
@@ -33,7 +33,7 @@ class Neighbours:
         self.census: PodCensus | None = None  # of the pod that is being judged, where there is one
 
     def is_long(self, candidate: Candidate, limit: int = COMPARED_AT_ONCE) -> bool:
-        """Whether comparing a pod with those that are placed takes more comparisons than the limit."""
+        """Return whether comparing a pod with all placed pods takes more than `limit` comparisons."""
         spec, table = candidate.spec, self._table
         comparisons = table.refusing
         if spec.affinity is not None or spec.topologySpreadConstraints:
@@ -43,7 +43,7 @@ class Neighbours:
         return comparisons > limit
 
     def question(self, candidate: Candidate) -> Question:
-        """What a census for a pod is to find out."""
+        """Return what a census has to count for a pod."""
         pod, affinity = candidate.pod, candidate.spec.affinity
         near: tuple[PodAffinityTerm, ...] = ()
         if affinity and affinity.podAffinity:
@@ -71,7 +71,7 @@ class Neighbours:
         )
 
     def affinity(self, candidate: Candidate) -> Iterator[Refusal]:
-        """InterPodAffinity: the nodes that the pod, or a pod that is placed, does not want it on."""
+        """Yield the nodes that InterPodAffinity refuses, because of the pod's own terms or those of placed pods."""
         if self.census is not None:
             yield from self.census.affinity()
             return
@@ -86,9 +86,9 @@ class Neighbours:
             yield NodeReason(NodeCode.EXISTING_ANTI_AFFINITY), self._refused_by_others(candidate)
 
     def spreading(self, candidate: Candidate, nodes: int, eligible: Eligible) -> Iterator[Refusal]:
-        """PodTopologySpread: which of these nodes would make a spread constraint of the pod false.
+        """Yield the nodes of a set that PodTopologySpread refuses.
 
-        Pods are spread over the domains of the nodes that are `eligible` for a constraint, also where those are full.
+        `eligible` returns the nodes whose domains a constraint counts, including nodes that are full.
         """
         if self.census is not None:
             yield from self.census.spreading(nodes, eligible)
@@ -98,7 +98,7 @@ class Neighbours:
                 yield from self._unbalanced(candidate, constraint, nodes, eligible(constraint))
 
     def _unattracted(self, candidate: Candidate, terms: Iterable[PodAffinityTerm]) -> int:
-        """Nodes outside the domains of the pods that this one wants to be near: those that all of its terms select."""
+        """Return the nodes outside the domains of the pods that all required affinity terms select."""
         terms = tuple(terms)
         selections = [self._selection(term, candidate.pod) for term in terms]
 
@@ -118,7 +118,7 @@ class Neighbours:
         return bad
 
     def _repelled(self, candidate: Candidate, terms: Iterable[PodAffinityTerm]) -> int:
-        """Nodes in the domains of the pods that this one wants to be away from."""
+        """Return the nodes in the domains of pods that a required anti-affinity term selects."""
         bad = 0
         for term in terms:
             values = self._domains(term.topologyKey, self._selection(term, candidate.pod))
@@ -126,7 +126,7 @@ class Neighbours:
         return bad
 
     def _refused_by_others(self, candidate: Candidate) -> int:
-        """Nodes in the domains of pods that refuse this one."""
+        """Return the nodes in the domains of placed pods whose anti-affinity terms select this pod."""
         bad = 0
         for placed, info in self._table.refusers.values():
             for term in required_anti_affinity(placed.pod):
@@ -136,7 +136,7 @@ class Neighbours:
         return bad
 
     def _refuses(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
-        """Whether a term of a placed pod selects this one; most do not, as a look at its labels tells."""
+        """Return whether an anti-affinity term of a placed pod selects `pod`. Compares matchLabels first, which is fast."""
         labels, said = pod.metadata.labels, term.labelSelector
         for key, value in said.matchLabels.items() if said is not None else ():
             if labels.get(key) != value:
@@ -146,7 +146,7 @@ class Neighbours:
     def _unbalanced(
         self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int, eligible: int
     ) -> Iterator[Refusal]:
-        """Nodes without a domain, and nodes whose domain has too many matching pods already."""
+        """Yield the nodes that lack the topology label, and those whose domain already has too many matching pods."""
         key, allowed = constraint.topologyKey, constraint.maxSkew
         counts = self.spread_counts(candidate, constraint, eligible)
         fewest = min(counts.values(), default=0)
@@ -161,7 +161,7 @@ class Neighbours:
                 yield NodeReason(NodeCode.SPREAD, key, wanted=allowed, found=skew), 1 << info.position
 
     def spread_counts(self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int) -> Counter[str]:
-        """How many matching pods each domain of these nodes has."""
+        """Return the number of matching pods in each topology domain of a set of nodes."""
         if self.census is not None:
             return self.census.spread_counts(constraint, nodes)
         counts: Counter[str] = Counter()
@@ -173,7 +173,7 @@ class Neighbours:
         return counts
 
     def _domains(self, key: str, selects: Selects) -> Counter[str]:
-        """The domains with placed pods that are selected, and how many."""
+        """Return the number of selected placed pods in each domain that has some."""
         found: Counter[str] = Counter()
         for placed, info in self._table.placed():
             value = label(info, key)
@@ -187,7 +187,7 @@ class Neighbours:
         return sum(1 << info.position for info in self._table if label(info, key) in values)
 
     def _selection(self, term: PodAffinityTerm, owner: Pod) -> Selects:
-        """Which pods a term of `owner` selects."""
+        """Return a function that says whether an affinity term of `owner` selects a pod."""
         selector = selector_of(term, owner)
         namespaces = term.namespaces
         if not namespaces and term.namespaceSelector is None:
@@ -203,7 +203,7 @@ class Neighbours:
         return selects
 
     def preference(self, candidate: Candidate, positions: Iterable[int]) -> dict[int, int]:
-        """By node position, how much preferred affinity of the pod speaks for it (or against)."""
+        """Return the sum of the weights of the pod's preferred affinity terms, by node position."""
         if self.census is not None:
             return self.census.preference(_preferred(candidate.spec), positions)
         total: Counter[int] = Counter()
@@ -216,7 +216,7 @@ class Neighbours:
 
 
 def _preferred(spec: PodSpec) -> Iterator[tuple[int, PodAffinityTerm]]:
-    """The preferred terms of a pod with their weights, which are negative where it wants to be away."""
+    """Yield the preferred affinity terms of a pod with their weights; those of anti-affinity are negative."""
     affinity = spec.affinity
     for sign, rules in ((1, affinity.podAffinity), (-1, affinity.podAntiAffinity)) if affinity else ():
         for weighted in rules.preferredDuringSchedulingIgnoredDuringExecution if rules is not None else ():
@@ -224,7 +224,7 @@ def _preferred(spec: PodSpec) -> Iterator[tuple[int, PodAffinityTerm]]:
 
 
 def _rules_of(spec: PodSpec) -> Iterator[PodAffinityTerm | TopologySpreadConstraint]:
-    """Everything that a pod says about other pods."""
+    """Yield all affinity terms and topology spread constraints of a pod."""
     yield from spec.topologySpreadConstraints
     for rules in (spec.affinity.podAffinity, spec.affinity.podAntiAffinity) if spec.affinity else ():
         if rules is not None:

@@ -1,8 +1,8 @@
-"""What the devices of a pod take from its node besides themselves: cpu, memory and huge pages.
+"""Node resources (cpu, memory, huge pages) that the devices of a pod consume.
 
-A device may stand for so much of its node (`mapping`), or need so much beside it for each pod and each container
-(`overhead`). What a pod's claims come to is written into its status and counted with its requests. Pure. Left out: which
-devices a pod gets (`dray.allocator`), and comparing with a node (`devices`).
+A device can represent an amount of a node resource (`mapping`), or need an additional amount for each pod and each container
+that uses it (`overhead`). The sums for a pod's claims are written into its status and counted with its requests. Pure. Left
+out: which devices a pod gets (`dray.allocator`), and the comparison with a node (`devices`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FindDevice = Callable[[DeviceId], Device | None]
 
 
 class ClaimOverhead(NamedTuple):
-    """What is needed for a pod, and for each container that uses the claim."""
+    """Additional amount of one resource for each pod, and for each container that uses the claim."""
 
     per_pod: Quantity | None = None
     per_container: Quantity | None = None
@@ -43,7 +43,7 @@ class ClaimOverhead(NamedTuple):
 def node_claims(
     pod: Pod, uses: Iterable[Use], allocations: Mapping[str, AllocationResult], find: FindDevice
 ) -> NodeClaims:
-    """What the claims of a pod take from its node, by name; claims that take nothing are left out."""
+    """Return what each claim of a pod takes from the node, ordered by claim name, without claims that take nothing."""
     entries: dict[str, list[str]] = {}
     for use in uses:
         entries.setdefault(use.claim or "", []).append(use.entry)
@@ -56,7 +56,7 @@ def node_claims(
 
 
 def is_mapped(allocation: AllocationResult | None, find: FindDevice) -> bool:
-    """Whether a device of an allocation stands for a part of its node, which no two pods can have."""
+    """Return whether a device of an allocation represents node resources, which two pods cannot share."""
     results = allocation.devices.results if allocation is not None else ()
     return any(
         resource.mapping is not None
@@ -87,7 +87,10 @@ def _taken(
 
 
 def _mapped(mapping: NodeAllocatableMapping, result: DeviceRequestAllocationResult, device: Device) -> Quantity:
-    """So much for the device, or for what is consumed of one of its capacities; of a whole device that is all of it."""
+    """Return the mapped amount: fixed for each device, or a multiple of the capacity that the allocation consumes.
+
+    An allocation without consumed capacity has the whole device, so all of its capacity counts.
+    """
     if not mapping.capacityKey:
         return Quantity.parse(mapping.deviceMultiplier or "0")
     key, bare = mapping.capacityKey, mapping.capacityKey.removeprefix(f"{result.driver}/")
@@ -105,7 +108,7 @@ def _plus(known: Quantity | None, more: str | None) -> Quantity | None:
 
 
 def _users(pod: Pod, entries: Sequence[str]) -> tuple[str, ...]:
-    """The containers that use a claim, through any of its entries."""
+    """Return the names of the containers that use a claim through one of these entries of `spec.resourceClaims`."""
     return tuple(
         container.name
         for container in (*pod.spec.initContainers, *pod.spec.containers)
@@ -132,11 +135,11 @@ def _status(
     )
 
 
-# What that means for a pod.
+# Sums for a pod.
 
 
 def amounts_of(claims: NodeClaims) -> Amounts:
-    """What claims take in all: what is mapped once, overhead for the pod and for each container that uses the claim."""
+    """Return the total of mapped amounts, and of overheads for the pod and for each container that uses a claim."""
     total: Amounts = {}
     for claim in claims:
         for mapped in claim.mapping:
@@ -153,7 +156,7 @@ def _add(total: Amounts, name: str, much: str | None, times: int) -> None:
 
 
 def with_claims(pod: Pod, demand: PodDemand, claims: NodeClaims) -> PodDemand:
-    """What a pod takes from its node with its claims. Requests of the pod as a whole cover what its claims take."""
+    """Add what claims take to the demand of a pod. Resources that the pod requests as a whole already include it."""
     if not claims:
         return demand
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
@@ -170,12 +173,12 @@ def with_claims(pod: Pod, demand: PodDemand, claims: NodeClaims) -> PodDemand:
 
 
 def demand_on_node(pod: Pod) -> PodDemand:
-    """What a pod that has a node takes there."""
+    """Return the demand of a pod that has a node, including what its status says about its claims."""
     return with_claims(pod, demand_of(pod), pod.status.nodeAllocatableResourceClaimStatuses)
 
 
 def uncovered(pod: Pod, own: Amounts, claims: NodeClaims) -> str:
-    """The resource of which the pod as a whole requests less than its containers and claims need; empty for none."""
+    """Return a resource whose pod-level request is less than what containers and claims need, or an empty string."""
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
     more = amounts_of(claims)
     for name, asked in whole.items():

@@ -1,7 +1,7 @@
-"""The rules that look at one node at a time: whether it accepts a pod, and why not.
+"""Rules that look at one node at a time: whether it accepts a pod, and if not, why.
 
-A rule judges a pod's *signature*, the part of the pod that it looks at, so that answers can be kept for equal pods.
-Rules that span nodes (affinity between pods, spreading) are in `neighbours`; devices are in `devices`.
+A rule depends only on a pod's *signature*, so its result can be cached for all pods with the same signature. Rules that span
+nodes (InterPodAffinity, PodTopologySpread) are in `neighbours`, and DynamicResources is in `devices`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class NodeRule(Protocol):
     """A rule about one node at a time."""
 
     name: SchedulingRule
-    by_usage: bool  # whether pods that come and go change the verdict, or only the node object
+    by_usage: bool  # whether the result depends on the pods on the node, not only on the node object
 
     def signature(self, pod: Candidate) -> Hashable | None:
-        """What of the spec the verdict depends on; None when the pod does not care."""
+        """Return the part of the pod that the result depends on, or None if every node is acceptable."""
 
     def judge(self, pod: Candidate) -> Judge:
-        """Whether a node accepts a pod of this signature."""
+        """Return a function that says whether a node accepts pods with this signature."""
 
     def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
-        """Why a node refused."""
+        """Return why a node refuses the pod."""
 
 
 class NodeUnschedulable:

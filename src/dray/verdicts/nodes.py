@@ -1,9 +1,9 @@
-"""A picture of the nodes and the pods on them, kept as they change.
+"""The state of nodes and of the pods on them, updated with every change.
 
-Each node has a position, the same as in the index of devices; sets of nodes are integers with a bit a position, so that
-rules combine with `&` and five thousand nodes cost little more than five hundred. Whoever caches a set learns from
-`object_changes` and `usage_changes` which nodes to look at again. Pods that were given a node are counted from that
-moment (*assumed*), before the API server has confirmed it.
+Each node has a position, the same as in the allocator's index. A set of nodes is an integer with one bit for each position,
+so rules combine with `&`, and five thousand nodes cost little more than five hundred. Code that caches a set finds in
+`object_changes` and `usage_changes` which nodes it has to look at again. A pod counts on its node as soon as the scheduler
+has chosen the node (*assumed*), before the API server has confirmed it.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from dray.api.types.core import Node, Pod, PodAffinityTerm
 from dray.verdicts.demand import Amounts, PodDemand, amounts
 from dray.verdicts.node_resources import demand_on_node
 
-_SIZES = 8  # of pods, for which loads are kept
-NOWHERE = -1  # the position of a node that does not exist (any more) but has pods
+_SIZES = 8  # pod sizes for which `Load` caches its results
+NOWHERE = -1  # position of a node that has pods but does not exist (any more)
 
 
 @dataclass(slots=True, eq=False)
 class PlacedPod:
-    """A pod on a node, with what it takes."""
+    """A pod on a node and the resources that it takes."""
 
     pod: Pod
     demand: PodDemand
-    is_nominated: bool = False  # it does not run there yet: the place is kept for it until others are gone
+    is_nominated: bool = False  # the place is reserved until preempted pods are gone
 
 
 @dataclass(slots=True, eq=False)
 class NodeInfo:
-    """One node: the object, what it can give, and what is taken."""
+    """One node: the object, its allocatable resources, and what pods take of them."""
 
     name: str
     position: int = NOWHERE
-    node: Node | None = None  # None while pods are known on a node that is not
+    node: Node | None = None  # None if pods name a node that does not exist
     allocatable: Amounts = field(default_factory=dict)
     taken: Amounts = field(default_factory=dict)
     scored_cpu: int = 0
@@ -51,12 +51,12 @@ class NodeInfo:
     ports: dict[Port, int] = field(default_factory=dict)
 
     def free(self, resource: str) -> int:
-        """How much of a resource is left."""
+        """Return the free amount of a resource."""
         return self.allocatable.get(resource, 0) - self.taken.get(resource, 0)
 
     @property
     def free_pods(self) -> int:
-        """How many more pods the node takes."""
+        """Number of pods that the node still accepts."""
         return self.allocatable.get("pods", 0) - len(self.pods)
 
     def put(self, placed: PlacedPod, sign: int) -> None:
@@ -74,12 +74,12 @@ class NodeInfo:
 
 
 class ChangeLog:
-    """Positions in the order in which they changed, so that a cached set catches up with what it missed."""
+    """Node positions in the order in which the nodes changed, so that cached sets can be updated."""
 
     def __init__(self) -> None:
         self._entries: list[int] = []
         self._start = 0
-        self.end = 0  # the number of changes so far; a plain attribute, since every pod compares it several times
+        self.end = 0  # number of changes so far; not a property, because it is read several times for every pod
 
     def add(self, position: int, limit: int) -> None:
         self._entries.append(position)
@@ -89,7 +89,7 @@ class ChangeLog:
             del self._entries[:-limit]
 
     def since(self, seen: int) -> set[int] | None:
-        """The positions that changed after `seen`; None when that is too long ago to tell."""
+        """Return the positions that changed after change number `seen`, or None if the log no longer goes back that far."""
         if seen < self._start:
             return None
         return set(self._entries[seen - self._start :])
@@ -99,22 +99,22 @@ Size = tuple[int, int]  # millicores and bytes
 
 
 class Load:
-    """How full each node is, by position, side by side in memory: a hundred nodes are compared for every pod.
+    """Utilization of cpu and memory by node position, in arrays, because a hundred nodes are compared for every pod.
 
-    Pods that come one after the other are mostly of the same size, so what a pod would leave is kept for a few sizes.
+    Consecutive pods mostly have the same size, so results are cached for a few sizes.
     """
 
     def __init__(self) -> None:
-        self._taken = array("d")  # of 1, cpu and memory each making up a half
+        self._taken = array("d")  # utilization from 0 to 1, half of it from cpu and half from memory
         self._of_millicore = array("d")
         self._of_byte = array("d")
-        self._kept: dict[Size, list[float]] = {}  # by position; empty after the first question
+        self._kept: dict[Size, list[float]] = {}  # by position; empty while the size was asked for only once
 
     def left(self, cpu: int, memory: int, positions: Sequence[int]) -> list[float]:
-        """How many per cent of each of these nodes are free with one more pod of this size."""
+        """Return the free percentage of each node after adding one pod of this size."""
         size = cpu, memory
         kept = self._kept.get(size)
-        if kept is None:  # perhaps the only pod of its size
+        if kept is None:  # not cached yet: it may be the only pod of its size
             if len(self._kept) == _SIZES:
                 del self._kept[next(iter(self._kept))]
             self._kept[size] = []
@@ -134,13 +134,13 @@ class Load:
             self._kept.clear()
 
     def resize(self, info: NodeInfo) -> None:
-        """The node can give more or less than before."""
+        """Update a node whose allocatable resources have changed."""
         self._of_millicore[info.position] = 0.5 / (info.allocatable.get("cpu") or inf)
         self._of_byte[info.position] = 0.5 / (info.allocatable.get("memory") or inf)
         self.weigh(info)
 
     def weigh(self, info: NodeInfo) -> None:
-        """Pods came or went."""
+        """Update a node whose pods have changed."""
         at = info.position
         self._taken[at] = info.scored_cpu * self._of_millicore[at] + info.scored_memory * self._of_byte[at]
         for size, kept in self._kept.items():
@@ -149,7 +149,7 @@ class Load:
 
 
 class Sample:
-    """Nodes that are compared with one another, in the order in which they were met."""
+    """Nodes whose scores are compared, in the order in which the scheduler visited them."""
 
     def __init__(self, table: NodeTable, positions: list[int]) -> None:
         self.table = table
@@ -165,7 +165,7 @@ class Sample:
 
     @cached_property
     def infos(self) -> list[NodeInfo]:
-        """The nodes themselves, for rules that must look at them."""
+        """The nodes, for scores that need more than positions."""
         return [self[index] for index in range(len(self))]
 
 
@@ -182,11 +182,13 @@ class NodeTable:
         ] = {}  # extended resource → bit set of the nodes that have some, by a device plugin
         self.object_changes = ChangeLog()
         self.usage_changes = ChangeLog()
-        self._log_limit = 1024  # changes that are kept at least
+        self._log_limit = 1024  # minimum number of changes that the logs keep
         self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
-        self.refusing = 0  # their terms, together
-        self.record: Callable[[Callable[[], object]], None] | None = None  # is given inverses while something is tried
-        self.priorities: Counter[int] = Counter()  # of the pods that are placed
+        self.refusing = 0  # number of their anti-affinity terms
+        self.record: Callable[[Callable[[], object]], None] | None = (
+            None  # receives functions that undo changes, during a trial
+        )
+        self.priorities: Counter[int] = Counter()  # priority → number of placed pods
         self._by_name: dict[str, NodeInfo] = {}
         self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
 
@@ -200,12 +202,12 @@ class NodeTable:
         return self._by_name.get(name)
 
     def node_of(self, uid: str) -> str:
-        """Where a pod was placed, assumed or confirmed; empty when it was not, or only a place is kept for it."""
+        """Return the node of a placed pod, assumed or confirmed. Empty for other pods, including nominated ones."""
         entry = self._placed.get(uid)
         return entry[1].name if entry and not entry[0].is_nominated else ""
 
     def upsert(self, node: Node, position: int) -> NodeInfo:
-        """Add a node at a position that no other node has, or replace it there."""
+        """Add or replace a node. No other node may have its position."""
         info = self._info(node.metadata.name)
         self._offer(info, {})
         info.node, info.position = node, position
@@ -233,7 +235,7 @@ class NodeTable:
         self._retire(info)
 
     def _offer(self, info: NodeInfo, allocatable: Amounts) -> None:
-        """A node has this much to give."""
+        """Set the allocatable resources of a node."""
         for name in {*info.allocatable, *allocatable} if info.position != NOWHERE else ():
             if "/" in name:
                 others = self.offering.get(name, 0) & ~(1 << info.position)
@@ -241,19 +243,19 @@ class NodeTable:
         info.allocatable = allocatable
 
     def nominate(self, pod: Pod, node_name: str, demand: PodDemand) -> None:
-        """Keep a place on a node for a pod that cannot run there yet. `place` and `unplace` end that."""
+        """Reserve a place on a node for a preempting pod, until `place` or `unplace` is called for it."""
         self.unplace(pod.metadata.uid)
         self._note(pod.metadata.uid)
         self._put(PlacedPod(pod, demand, is_nominated=True), node_name)
 
     def place(self, pod: Pod, node_name: str, demand: PodDemand | None = None) -> None:
-        """Count a pod on a node; placing it again, even elsewhere, replaces the first. `demand` where it is known."""
+        """Count a pod on a node. A pod that is already placed is moved. `demand` avoids computing it again."""
         known = self._placed.get(pod.metadata.uid)
         if known is not None and not known[0].is_nominated and _asked(known[0].pod.spec) == _asked(pod.spec):
             if known[1].name == node_name:
                 if self.record is not None:
                     self.record(partial(setattr, known[0], "pod", known[0].pod))
-                known[0].pod = pod  # as when a promise is confirmed
+                known[0].pod = pod  # the usual case: an assumed pod is confirmed
                 return
             demand = known[0].demand
         self._note(pod.metadata.uid)
@@ -266,7 +268,7 @@ class NodeTable:
             self._take_away(uid)
 
     def placed_pod(self, uid: str) -> PlacedPod | None:
-        """A pod that was placed, with what it takes."""
+        """Return a placed pod with its resources, or None."""
         entry = self._placed.get(uid)
         return entry[0] if entry else None
 
@@ -305,7 +307,7 @@ class NodeTable:
             del self.priorities[priority]
 
     def _note(self, uid: str) -> None:
-        """Record where a pod is, so that it can be restored."""
+        """During a trial, record how to restore the current place of a pod."""
         if self.record is not None:
             placed, info = self._placed.get(uid) or (None, None)
             self.record(partial(self._restore, uid, placed, info.name if info is not None else ""))
@@ -317,18 +319,18 @@ class NodeTable:
 
     @property
     def pods(self) -> int:
-        """How many pods are placed."""
+        """Number of placed pods."""
         return len(self._placed)
 
     def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:
         return self._placed.values()
 
     def named(self, nodes: int) -> Iterator[NodeInfo]:
-        """The nodes of a bit set, by position."""
+        """Return the nodes of a bit set, ordered by position."""
         return filter(None, compress(self.infos, _selectors(nodes)))
 
     def sample(self, nodes: int, start: int, limit: int) -> Sample:
-        """Up to `limit` nodes of a bit set, the first one at `start` or after it, wrapping around at the end."""
+        """Return up to `limit` nodes of a bit set, beginning at position `start` and wrapping around at the end."""
         found = _some(nodes >> start, start, limit)
         if len(found) < limit:
             found += _some(nodes & ((1 << start) - 1), 0, limit - len(found))
@@ -346,15 +348,15 @@ class NodeTable:
             self.usage_changes.add(info.position, self._log_limit)
 
     def _retire(self, info: NodeInfo) -> None:
-        """Forget a node that is gone with its last pod."""
+        """Remove the entry of a node that neither exists nor has pods."""
         if info.node is None and not info.pods:
             del self._by_name[info.name]
 
 
 def _some(nodes: int, first: int, limit: int) -> list[int]:
-    """Up to `limit` members of a bit set that begins at the position `first`, lowest first.
+    """Return the positions of the lowest `limit` members of a bit set whose lowest bit stands for position `first`.
 
-    Where many nodes fit, the first few positions have that many members, and are spelled out; else members are sought.
+    If the set is dense, a short prefix contains enough members, and expanding that prefix is fastest.
     """
     piece = nodes & ((1 << 4 * limit) - 1)
     if piece.bit_count() < limit:
@@ -362,7 +364,7 @@ def _some(nodes: int, first: int, limit: int) -> list[int]:
     return list(islice(compress(count(first), _selectors(piece)), limit))
 
 
-# what counts on a node
+# the parts of a pod's spec that determine what it takes from a node
 _asked = attrgetter("containers", "initContainers", "resources", "overhead", "affinity", "priority")
 
 
@@ -377,5 +379,5 @@ _DIGITS = bytes.maketrans(b"01", b"\0\1")
 
 
 def _selectors(nodes: int) -> bytes:
-    """A bit set as a byte for each position, lowest first: what `compress` walks over without Python's help."""
+    """Expand a bit set to one byte for each position, lowest first, as selectors for `itertools.compress`."""
     return f"{nodes:b}"[::-1].encode().translate(_DIGITS)

@@ -1,8 +1,7 @@
-"""All rules about nodes, composed once: what the scheduler decides by is what explain tells.
+"""All scheduling rules, composed once, for the scheduler as well as for explain.
 
-The scheduler asks each rule only about the nodes that are left;
-explain is thorough and asks every rule about every node. For each node the scheduler's reasons are therefore the first of
-explain's. Left out: preferences among nodes that fit.
+The scheduler asks each rule only about the nodes that all earlier rules accept. Explain asks every rule about every node. For
+each node, the scheduler's reasons are therefore the first of explain's. Left out: scores of nodes that fit.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ AskedRules = list[tuple[SchedulingRule, int]]  # rules in the order in which the
 
 
 class Judgement:
-    """What the rules say of all nodes: those that are left, and for each reason those that it refuses."""
+    """Result of the rules for a pod: the nodes that fit, and the refused nodes by reason."""
 
     __slots__ = ("claims", "devices", "nodes", "pod", "refused")
 
@@ -50,7 +49,7 @@ class Judgement:
 
     @property
     def rules(self) -> frozenset[SchedulingRule]:
-        """The rules whose verdict must change for the pod to fit."""
+        """The rules that refuse a node."""
         return frozenset(reason.rule for reason in self.refused)
 
     def refuse(self, reason: NodeReason, nodes: int) -> None:
@@ -58,7 +57,7 @@ class Judgement:
         self.nodes = without(self.nodes, nodes)
 
     def by_node(self, table: NodeTable) -> dict[str, list[NodeReason]]:
-        """The reasons for each node, in the order in which the rules are asked."""
+        """Return the reasons by node name, in the order of the rules."""
         said: dict[str, list[NodeReason]] = {info.name: [] for info in table}
         for reason in sorted(self.refused, key=lambda reason: (_ORDER[reason.code], reason.subject)):
             for info in table.named(self.refused[reason]):
@@ -67,7 +66,7 @@ class Judgement:
 
 
 class Rules:
-    """The rules, on one picture of the cluster."""
+    """The rules on the current state of the cluster."""
 
     def __init__(self, table: NodeTable, neighbours: Neighbours, devices: DeviceRule) -> None:
         self._table = table
@@ -87,10 +86,10 @@ class Rules:
         among: int | None = None,
         asked: AskedRules | None = None,
     ) -> Judgement:
-        """What each rule says of each node; unless it is `thorough`, of each node that the rules before accept.
+        """Apply the rules to all nodes, or to those in `among`.
 
-        Only the nodes of the set `among` come into question, where one is given. `asked` gets every rule that was
-        asked, with the nodes that it was asked about.
+        Unless `thorough` is set, each rule is asked only about nodes that all earlier rules accept. Every rule that was asked is
+        appended to `asked`, with the set of nodes.
         """
         everyone = self._table.everyone if among is None else self._table.everyone & among
         judgement = Judgement(pod, claims, everyone)
@@ -131,7 +130,7 @@ class Rules:
                 judgement.refuse(reason, 1 << info.position)
 
     def _spread_over(self, pod: Candidate, constraint: TopologySpreadConstraint) -> int:
-        """The nodes whose domains count for a constraint, whether there is room on them or not."""
+        """Return the nodes whose domains a spread constraint counts, according to its node inclusion policies."""
         nodes = self._table.everyone
         if constraint.nodeAffinityPolicy != "Ignore":
             nodes &= self._sets.accepting(NODE_AFFINITY, pod)
@@ -140,7 +139,7 @@ class Rules:
         return nodes
 
     def verdicts(self, judgement: Judgement) -> list[NodeVerdict]:
-        """A judgement node by node, by name, with where devices ran out on each."""
+        """Return a verdict for each node, ordered by name, with the shortage of devices on it."""
         said = judgement.by_node(self._table)
         infos = sorted(self._table, key=lambda info: info.name)
         found = judgement.devices
@@ -173,7 +172,7 @@ class Rules:
 
 
 def _refuse_once(judgement: Judgement, refusals: Iterable[Refusal], nodes: int) -> None:
-    """A rule that has several things to say of a node says the first."""
+    """Record only the first of several reasons that one rule gives for a node."""
     for reason, bad in refusals:
         if refused := bad & nodes:
             judgement.refuse(reason, refused)
