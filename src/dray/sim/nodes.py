@@ -73,6 +73,8 @@ async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int, gat
         match tree["kind"]:
             case "Node":
                 uids[tree["metadata"]["name"]] = (await _register_node(client, tree, nodes, gates)).metadata.uid
+            case "ResourceSlice" if "nodeName" not in tree["spec"]:  # its devices span nodes, so none of them owns it
+                await _ensure(client, ResourceSlice, tree)
             case "ResourceSlice":
                 node_name = tree["spec"]["nodeName"]
                 uid = uids.get(node_name) or (await client.get(Node, node_name)).metadata.uid

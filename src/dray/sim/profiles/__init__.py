@@ -35,12 +35,26 @@ class ProfileClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     selector: str
 
 
+class FollowedDriver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A driver whose names of classes and attributes a profile has, the version of it, and what is not known or not made."""
+
+    driver: str
+    version: str
+    unknown: str = ""
+
+
 class ProfilePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The devices of one driver, as they stand in slices, and the counters that they draw on."""
+    """The devices of one driver, as they stand in slices, and the counters that they draw on.
+
+    With a node selector the pool spans the nodes that it selects, has a name of its own, and is there once, however many
+    nodes there are.
+    """
 
     driver: str
     devices: list[Tree]
     sharedCounters: list[Tree] = []
+    name: str = ""
+    nodeSelector: Tree = {}
 
 
 class NodeProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +64,7 @@ class NodeProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
     classes: list[ProfileClass] = []
     pools: list[ProfilePool] = []
+    follows: list[FollowedDriver] = []
 
 
 def known() -> list[str]:
@@ -89,6 +104,7 @@ def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
     """The classes, nodes and slices that a line of profiles asks for; addresses of nodes are counted from `first`."""
     classes: dict[str, Tree] = {}
     trees: list[Tree] = []
+    spanning: dict[str, Tree] = {}
     numbers = itertools.count(first)
     counted: dict[str, Iterator[int]] = {}
     for name, count in parse(text):
@@ -97,7 +113,8 @@ def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
         for own in itertools.islice(counted.setdefault(short, itertools.count()), count):
             trees += node_trees(profile, f"{short}-{own}", next(numbers), now)
         classes |= {one.name: hardware.class_tree(one.name, one.selector) for one in profile.classes}
-    return [*classes.values(), *trees]
+        spanning |= {tree["metadata"]["name"]: tree for pool in profile.pools for tree in _spanning_slices(pool)}
+    return [*classes.values(), *trees, *spanning.values()]
 
 
 def node_trees(profile: NodeProfile, name: str, number: int, now: str) -> Iterator[Tree]:
@@ -106,7 +123,8 @@ def node_trees(profile: NodeProfile, name: str, number: int, now: str) -> Iterat
         _check_quantity(resource, much)
     yield hardware.node_tree(number, now, name, profile.capacity, profile.labels)
     for pool in profile.pools:
-        yield from _slices(pool, name)
+        if not pool.nodeSelector:
+            yield from _slices(pool, name)
 
 
 def _check_quantity(resource: str, much: str) -> None:
@@ -116,6 +134,17 @@ def _check_quantity(resource: str, much: str) -> None:
         is_right = False
     if not is_right:
         raise ProfileError(f"capacity: {resource}: expected a quantity from 0, as 16 or 64Gi, got {much!r}")
+
+
+def _spanning_slices(pool: ProfilePool) -> Iterator[Tree]:
+    """The slices of a pool that spans nodes; none of another pool."""
+    if not pool.nodeSelector:
+        return
+    if not pool.name:
+        raise ProfileError(f"pool of {pool.driver}: a pool with a node selector needs a name")
+    for tree in _slices(pool, pool.name):
+        spec = {key: value for key, value in tree["spec"].items() if key != "nodeName"}
+        yield {**tree, "spec": {**spec, "nodeSelector": pool.nodeSelector}}
 
 
 def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
@@ -160,8 +189,13 @@ def _filled(value: Any, words: dict[str, Any]) -> Any:
         except (KeyError, IndexError, ValueError) as error:
             raise ProfileError(f"{value!r}: expected words of `repeat` in braces: {error}") from error
     if isinstance(value, dict):
-        return {_filled(key, words): _filled(one, words) for key, one in value.items()}
+        return {_filled(key, words): _number(key, _filled(one, words)) for key, one in value.items()}
     return [_filled(one, words) for one in value] if isinstance(value, list) else value
+
+
+def _number(key: str, value: Any) -> Any:
+    """The value of an attribute `int`, in which words of `repeat` were replaced, as a number."""
+    return int(value) if key == "int" and isinstance(value, str) and value.isdecimal() else value
 
 
 def _folder() -> Iterable[Any]:
