@@ -69,6 +69,47 @@ def test_state_is_taken_over_and_said_to_be(shell: Shell) -> None:
     wait_until(lambda: "answers: 1 node," in shell.dray("status")[1])
 
 
+def test_the_same_cluster_is_started_again_without_options(shell: Shell) -> None:
+    """Nodes and the pods on them are as before; one option that describes the cluster describes all of it."""
+    start(shell, "--nodes", "2", "--devices", "3", "--feature-gates", "DRAResourcePoolStatus=true")
+    wait_until(lambda: "answers: 2 nodes" in shell.dray("status")[1])
+    shell.dray("down")
+    said = start(shell)
+    assert "started as before: --feature-gates DRAResourcePoolStatus=true, --nodes 2, --devices 3\n" in said
+    assert "2 simulated nodes × 3 devices" in said
+    assert "removed" not in said
+    shell.dray("down")
+    assert "1 simulated node × 8 devices" in start(shell, "--nodes", "1")
+    shell.dray("down")
+    assert "started as before: --nodes 1\n" in start(shell)
+
+
+def test_a_cluster_is_described_by_a_file(shell: Shell) -> None:
+    file = shell.home / "cluster.yaml"
+    file.write_text("nodes: 2\ndevices: 4\nstore: memory\nfeature-gates:\n  DRAResourcePoolStatus: true\n")
+    said = start(shell, "--config", str(file), "--devices", "5")
+    assert "2 simulated nodes × 5 devices" in said
+    assert "state in memory" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nods: 3", "there is no option nods; there are adopt-nodes, agents"),
+        ("nodes: many", "Expected `int`, got `str` - at `$.nodes`"),
+        ("[nodes]", "expected a map of options"),
+        ("nodes: [", "while parsing"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(shell: Shell, text: str, why: str) -> None:
+    file = shell.home / "cluster.yaml"
+    file.write_text(text)
+    status, said = shell.dray("up", "--config", str(file))
+    assert status == 1
+    assert f"dray up: {file}: " in said
+    assert why in said
+
+
 def test_named_clusters_live_side_by_side_and_go_without_a_trace(shell: Shell) -> None:
     start(shell)
     said = start(shell, "--name", "ci", "--store", "memory", "--merge-kubeconfig")
@@ -163,7 +204,7 @@ def test_containers_that_go_on_are_told_of_and_end_with_the_cluster(shell: Shell
 
 def test_containers_of_a_node_that_is_no_longer_run_end_with_it(shell: Shell) -> None:
     left = leave_running(shell)
-    assert "removed, since nobody runs them now: agent-0\n" in start(shell)
+    assert "removed, since nobody runs them now: agent-0\n" in start(shell, "--agents", "0")
     wait_until(lambda: not _runs(left))
 
 

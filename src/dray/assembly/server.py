@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dray.assembly import clusters, kubeconfig, memory
+from dray.assembly import clusters, kubeconfig, memory, remembered
 from dray.assembly.component import on_signals
 from dray.assembly.description import runs
-from dray.assembly.options import DEFAULT_PORT, ServerOptions, ServerStartError
+from dray.assembly.options import DEFAULT_PORT, ClusterOptions, ServerOptions, ServerStartError
 
 if TYPE_CHECKING:
     from dray.apiserver.assembly import Running, ServerSettings
@@ -139,6 +139,8 @@ async def _serve_on(
         tasks = [asyncio.create_task(part.run(), name=part.name) for part in beside]
         with clusters.ClusterDirectory(options.dir).recorded(url, runs(options), _state(options)):
             started.write_kubeconfig()
+            if isinstance(options, ClusterOptions):
+                remembered.write(options)
             ready(started)
             return await _until_stopped(_announced(stopping, running, options.shutdown_delay), tasks)
     finally:

@@ -97,7 +97,12 @@ def _announce(args: argparse.Namespace, started: StartedServer) -> None:
     from dray.assembly.description import runs
 
     print(f"dray {__version__} at {started.url}")
-    lines = [*runs(started.options), _banner.taken_over(started), _banner.off(started.running.gates)]
+    lines = [
+        getattr(args, "as_before", ""),
+        *runs(started.options),
+        _banner.taken_over(started),
+        _banner.off(started.running.gates),
+    ]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(*_banner.shown([line for line in lines if line], width), sep="\n")
     if args.merge_kubeconfig:
@@ -105,7 +110,7 @@ def _announce(args: argparse.Namespace, started: StartedServer) -> None:
     if sign_in := dashboard.address(started.running, started.url):
         print(f"  dashboard {sign_in}")
     print("next:")
-    steps = _banner.next_steps(started.kubeconfig, bool(getattr(args, "nodes", 0)))
+    steps = _banner.next_steps(started.kubeconfig, bool(getattr(started.options, "nodes", 0)))
     print(*(f"  {step}" for step in steps), sep="\n")
     print("ready", flush=True)
 

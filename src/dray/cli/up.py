@@ -10,13 +10,21 @@ from dray.assembly.options import ClusterOptions
 from dray.cli import Subparsers, fail
 from dray.cli._cluster_name import directory_of
 from dray.cli._component import add_verbosity, set_up_logging
+from dray.cli._given import GIVEN, note_given
 from dray.cli._server import add_options, run_server
 from dray.cli.node import add_image_options, add_pod_range_option, add_runtime_option
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("up", help="run a cluster")
+    parser = subparsers.add_parser(
+        "up",
+        help="run a cluster",
+        description="Runs a cluster. Without options that describe it, the cluster that was started last in the same "
+        "directory is started again.",
+    )
+    note_given(parser)
     add_options(parser, gates_enable_apis=True)
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with these options: `nodes: 3`, …")
     parser.add_argument(
         "--detach",
         action="store_true",
@@ -76,12 +84,34 @@ def _add_parts(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from dray.assembly.clusters import ClusterError
+    from dray.assembly.options import ServerStartError
     from dray.assembly.parts import plan_of
 
     if args.detach:
         return _detached(args)
     set_up_logging(args.v)
+    try:
+        args.as_before = _complete(args)
+    except (ServerStartError, ClusterError) as error:
+        return fail("up", error)
     return run_server("up", args, ClusterOptions, plan_of)
+
+
+def _complete(args: argparse.Namespace) -> str:
+    """Take what the command line does not say from a file; says so, if it is the one of the last start."""
+    from dray.assembly import remembered
+
+    file = directory_of(args) / remembered.FILE
+    given: frozenset[str] = getattr(args, GIVEN, frozenset()) & {*ClusterOptions.__struct_fields__}
+    is_as_before = args.config is None and given <= remembered.INCIDENTAL and file.exists()
+    path = file if is_as_before else args.config
+    if path is None:
+        return ""
+    found = remembered.read(path)
+    vars(args).update({name: value for name, value in found.items() if name not in given})
+    told = ", ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
+    return f"started as before: {told}" if is_as_before and found else ""
 
 
 def _detached(args: argparse.Namespace) -> int:
