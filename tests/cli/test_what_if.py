@@ -96,7 +96,7 @@ def test_a_cluster_is_asked_and_left_as_it_is(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected -f MANIFEST, or --drain NODE"),
+        ([], "expected -f MANIFEST, --drain NODE"),
         (["--drain", "n", "--how-many"], "--how-many needs -f MANIFEST"),
         (["-f", "MANIFEST", "--add-nodes", "2"], "--add-nodes N and --like NODE belong together"),
         (["-f", "MANIFEST", "--add-nodes", "2", "--like", "n"], "there is no node n"),

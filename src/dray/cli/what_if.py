@@ -14,14 +14,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dray.assembly.collector import without_collections
-from dray.cli import Subparsers, fail, problem
+from dray.cli import Subparsers, _defragment, fail, problem
 from dray.cli._cluster import add_options, read_all
 from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.api.wire import Wire
+    from dray.questions.defragmenting import Defragmentation
     from dray.questions.supposing import SupposedChange, WhatIfAnswer
+    from dray.sim.cluster import Cluster
+    from dray.sim.demands import PodBatch
     from dray.sim.what_if import HowMany, PodOutcome
 
 
@@ -59,6 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--add-nodes", type=_count, default=0, metavar="N", help="suppose more nodes; with --like")
     parser.add_argument("--like", default="", metavar="NODE", help="the node that --add-nodes copies, with its devices")
+    _defragment.add_options(parser)
     parser.add_argument("-n", "--namespace", default="default", help="of what names none (%(default)s)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(%(default)s)")
     parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
@@ -80,7 +84,12 @@ def run(args: argparse.Namespace) -> int:
         return fail("what-if", wrong, 2)
     try:
         with without_collections():
-            found = _answered(args, FeatureGates.parse(args.feature_gates))
+            gates = FeatureGates.parse(args.feature_gates)
+            if args.defragment:
+                moves = _defragmented(args, gates)
+                print(_defragment.shown(moves, args.output))
+                return 0 if all(one.fits for one in moves) else 1
+            found = _answered(args, gates)
     except problems as error:
         return fail("what-if", problem(error), 2)
     print(_shown(found, args.output))
@@ -89,8 +98,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _misused(args: argparse.Namespace) -> str:
     """What is wrong with the options; nothing if they make a question."""
-    if not args.filename and not args.drain:
-        return "expected -f MANIFEST, or --drain NODE to see where its pods would go"
+    if wrong := _defragment.misused(args):
+        return wrong
+    if not args.filename and not args.drain and not args.defragment:
+        return "expected -f MANIFEST, --drain NODE to see where its pods would go, or --defragment"
     if args.how_many and not args.filename:
         return "--how-many needs -f MANIFEST"
     if bool(args.add_nodes) != bool(args.like):
@@ -99,7 +110,18 @@ def _misused(args: argparse.Namespace) -> str:
 
 
 def _answered(args: argparse.Namespace, gates: FeatureGates) -> WhatIfAnswer:
-    from dray.questions.supposing import DrainNode, cluster_of, what_if
+    from dray.questions.supposing import what_if
+
+    return what_if(*_question(args, gates), at_most=args.at_most if args.how_many else 0)
+
+
+def _defragmented(args: argparse.Namespace, gates: FeatureGates) -> list[Defragmentation]:
+    return _defragment.found(args, *_question(args, gates))
+
+
+def _question(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, PodBatch | None, list[SupposedChange]]:
+    """The cluster that is asked, what should fit, and what is supposed first."""
+    from dray.questions.supposing import DrainNode, cluster_of
     from dray.recordings.manifests import read_manifests
     from dray.sim.demands import demand_of
 
@@ -107,8 +129,7 @@ def _answered(args: argparse.Namespace, gates: FeatureGates) -> WhatIfAnswer:
     objects, unread = _objects(args, gates)
     if unread:
         print(f"dray what-if: you may not list {', '.join(unread)}; the answer leaves them out", file=sys.stderr)
-    supposed = [*changes_of(args), *map(DrainNode, args.drain)]
-    return what_if(cluster_of(objects, gates), demand, supposed, at_most=args.at_most if args.how_many else 0)
+    return cluster_of(objects, gates), demand, [*changes_of(args), *map(DrainNode, args.drain)]
 
 
 def changes_of(args: argparse.Namespace) -> list[SupposedChange]:

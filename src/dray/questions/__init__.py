@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dray.inspect.placement import Allowance
     from dray.inspect.snapshot import Snapshot
     from dray.questions.allocating import ClaimsAnswer, allocations
+    from dray.questions.defragmenting import Defragmentation, defragment, largest_claims
     from dray.questions.explaining import NotThere, explain
     from dray.questions.manifests import objects_in, recorded
     from dray.questions.occupancy import ClaimRow, DeviceRow, NodeRow, PoolRow, usage
@@ -27,6 +28,7 @@ _HOMES = {
     "dray.inspect.placement": ("Allowance",),
     "dray.inspect.snapshot": ("Snapshot",),
     "dray.questions.allocating": ("ClaimsAnswer", "allocations"),
+    "dray.questions.defragmenting": ("Defragmentation", "defragment", "largest_claims"),
     "dray.questions.explaining": ("NotThere", "explain"),
     "dray.questions.manifests": ("objects_in", "recorded"),
     "dray.questions.occupancy": ("ClaimRow", "DeviceRow", "NodeRow", "PoolRow", "usage"),
@@ -44,6 +46,7 @@ __all__ = [
     "ClaimRow",
     "ClaimsAnswer",
     "ClassRoom",
+    "Defragmentation",
     "DeviceRow",
     "DrainNode",
     "MatchingDevices",
@@ -56,8 +59,10 @@ __all__ = [
     "WhatIfAnswer",
     "allocations",
     "cluster_of",
+    "defragment",
     "demand_of",
     "explain",
+    "largest_claims",
     "matching",
     "objects_in",
     "plan",

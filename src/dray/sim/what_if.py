@@ -120,7 +120,7 @@ def _count_by_kind(cluster: Cluster, demand: PodBatch, limit: int) -> HowMany | 
 
 def _kinds(cluster: Cluster, demand: PodBatch) -> Kinds | None:
     with cluster.fork() as trial:
-        _bring(trial, demand)
+        bring(trial, demand)
         pod = trial.current(demand.pods[0])
         return kinds_for(trial, pod) if pod is not None else None
 
@@ -152,12 +152,13 @@ def _free_tags(cluster: Cluster, demand: PodBatch, prefix: str = "") -> Iterator
 
 
 def _submit(cluster: Cluster, demand: PodBatch) -> Sequence[Pod]:
-    _bring(cluster, demand)
+    bring(cluster, demand)
     cluster.settle()
     return demand.pods
 
 
-def _bring(cluster: Cluster, demand: PodBatch) -> None:
+def bring(cluster: Cluster, demand: PodBatch) -> None:
+    """Let the pods of a manifest come, with their claims and groups."""
     for one in demand.own:  # one that exists stays as it is, with its devices
         if cluster.current(one) is None:
             cluster.add(one)
