@@ -180,7 +180,8 @@ class Case:
             mode = {"disruptionMode": {"all": {}}} if group in self.groups else {}
             priority = next(one.priority for one in self.members if one.group == group)
             meta = {"name": group, "namespace": "default", "uid": f"uid-{group}"}
-            yield _typed(PodGroup, {"metadata": meta, "spec": {"priority": priority, **mode}})
+            own = [{"name": name, "resourceClaimName": name} for name, one in self.claims.items() if one.group == group]
+            yield _typed(PodGroup, {"metadata": meta, "spec": {"priority": priority, "resourceClaims": own, **mode}})
         for claim in self.claims.values():
             yield _typed(ResourceClaim, self._claim(claim))
         for one in self.members:
@@ -299,7 +300,86 @@ def _group_user(name: str) -> dict[str, str]:
     return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": name, "uid": f"uid-{name}"}
 
 
+@dataclass
+class GangCase(Case):
+    """A cluster with a gang that preempts. The pod PREEMPTOR stands for those of its pods that are put on one node."""
+
+    gang: list[Member] = field(default_factory=list)
+    min_count: int = 0
+
+    def gang_fits(self, gone: Iterable[str]) -> bool:
+        """Whether enough pods of the gang fit when these pods are gone: tries every way to put them on nodes."""
+        absent = [*gone]
+        answers: dict[tuple[str, tuple[int, ...]], bool] = {}
+
+        def together(node: str, who: tuple[int, ...]) -> bool:
+            if (node, who) not in answers:
+                answers[node, who] = self._fit_together(node, [self.gang[at] for at in who], absent)
+            return answers[node, who]
+
+        for places in itertools.product((*self.nodes, ""), repeat=len(self.gang)):
+            if sum(map(bool, places)) >= self.min_count and all(
+                together(node, tuple(at for at, place in enumerate(places) if place == node))
+                for node in {*places} - {""}
+            ):
+                return True
+        return False
+
+    def _fit_together(self, node: str, here: list[Member], gone: list[str]) -> bool:
+        ports = [one.port for one in here if one.port]
+        if len(ports) > 1:
+            return False
+        one = self.preemptor
+        one.cpu, one.port = sum(member.cpu for member in here), sum(ports)
+        one.claims = [name for member in here for name in member.claims]
+        return self.fits(node, gone)
+
+    def gang_victims(self) -> tuple[list[list[Member]], int] | None:
+        """Kubernetes' rule with the whole cluster in the place of a node."""
+        found = {unit[0].name: unit for node in self.nodes for unit in self.units(node)}
+        units = sorted(found.values(), key=self._importance)
+        gone = {one.name for unit in units for one in unit}
+        if not units or not self.gang_fits(gone):
+            return None
+        violating, victims = self.violating(units), []
+        for unit in sorted(units, key=lambda unit: unit[0].name not in violating):
+            names = {one.name for one in unit}
+            if self.gang_fits(gone - names):
+                gone -= names
+            else:
+                victims.append(unit)
+        return victims, sum(violating.get(unit[0].name, 0) for unit in victims)
+
+    def objects(self) -> Iterator[Wire]:
+        meta = {"name": "gang", "namespace": "default", "uid": "uid-gang"}
+        spec = {"schedulingPolicy": {"gang": {"minCount": self.min_count}}, "priority": self.preemptor.priority}
+        yield _typed(PodGroup, {"metadata": meta, "spec": spec})
+        yield from (one for one in super().objects() if not (isinstance(one, Pod) and one.metadata.name == PREEMPTOR))
+        yield from map(pod_of, self.gang)
+
+
 # -- chance
+
+
+def random_gang_case(chance: random.Random) -> GangCase:
+    """Nodes that are mostly full, and a gang that may not fit without somebody's end."""
+    case = GangCase({f"n{number}": chance.choice((0, 2, 3, 4)) for number in range(chance.randint(1, 3))})
+    for app in "ab":
+        if chance.random() < 0.4:
+            case.budgets[app] = chance.randint(0, 2)
+    for number in range(chance.randint(2, 9)):
+        _join(case, f"p{number}", chance)
+    priority, app = chance.choice((3, 5, 10)), {"app": chance.choice("abc")}
+    for number in range(chance.randint(2, 3)):
+        one = Member(f"gang-{number}", "", priority, cpu=chance.randint(0, 3), labels=app, group="gang")
+        one.port = chance.choice((0, 0, 0, 80))
+        if chance.random() < 0.7:
+            case.claims[f"{one.name}-c"] = Claim(f"{one.name}-c", _want(chance))
+            one.claims = [f"{one.name}-c"]
+        case.gang.append(one)
+    case.min_count = len(case.gang) - chance.choice((0, 0, 1))
+    case.members.append(Member(PREEMPTOR, "", priority, labels=app))
+    return case
 
 
 def random_case(chance: random.Random) -> Case:

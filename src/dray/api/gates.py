@@ -149,7 +149,7 @@ GATES: tuple[Gate, ...] = (
         "GenericWorkload",
         "alpha",
         False,
-        "serve Workload and PodGroup; place gangs completely or not at all, and tell how the pods of a group fare",
+        "serve Workload and PodGroup; place gangs completely or not at all, let them preempt, tell how their pods fare",
     ),
     Gate(
         "WorkloadPodGroupResourceClaimTemplate",

@@ -105,6 +105,13 @@ def uses_of(pod: Pod, group: PodGroup | None = None) -> list[Use]:
     return uses
 
 
+def claims_of_group(group: PodGroup) -> list[str]:
+    """The names of the claims that belong to a group: those that it names, and those made from its templates."""
+    named = [entry.resourceClaimName for entry in group.spec.resourceClaims]
+    made = [status.resourceClaimName for status in group.status.resourceClaimStatuses]
+    return [name for name in (*named, *made) if name]
+
+
 def has_claims(pod: Pod) -> bool:
     """Whether a pod uses claims: its own, or one that was made for extended resources."""
     return bool(pod.spec.resourceClaims) or pod.status.extendedResourceClaimStatus is not None

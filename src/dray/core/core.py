@@ -72,12 +72,15 @@ class _Progress:
     last: Candidate | None = None  # the pod that was tried last: the next is often like it
     claim_came: float = -math.inf  # when a claim was last created
     held: set[str] = field(default_factory=set)  # uids of pods that are not tried before they are released
+    unkept: list[Pod] = field(default_factory=list)  # pods that lost their nominations with their gang
     has_device_news: bool = False  # devices changed since the last look at waiting pods began
     look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
 
     def copy(self) -> _Progress:
         has_news = self.has_device_news or self.look is not None  # a look in the copy begins anew
-        return replace(self, queue=self.queue.copy(), held=set(self.held), has_device_news=has_news, look=None)
+        return replace(
+            self, queue=self.queue.copy(), held=set(self.held), unkept=[], has_device_news=has_news, look=None
+        )
 
 
 class SchedulerCore:
@@ -168,7 +171,11 @@ class SchedulerCore:
         if not is_ready:
             self.gangs.abandon(new)
         has_turned = self.state.gangs.note(new, is_ready=is_ready)
-        waiting = self.queue.add(new, gated=not is_ready or self.state.gangs.waits(new) is not None)
+        lacks_group = self.state.gangs.waits(new) is not None
+        waiting = self.queue.add(new, gated=not is_ready or lacks_group)
+        if lacks_group and self.state.nominations.clear(new.metadata.uid):
+            self._progress.unkept.append(new)
+            self.wake(ROOM_AND_DEVICES)
         if has_turned:
             self._recheck_group(new)
         if old is None or old is new:
@@ -399,7 +406,9 @@ class SchedulerCore:
         others = [one.pod for one in nominations.on(plan.node) if priority_of(one.pod) < priority_of(waiting.pod)]
         for pod in others:
             nominations.clear(pod.metadata.uid)
-        nominations.nominate(waiting.pod, plan.promise, frozenset(pod.metadata.uid for pod in plan.pods))
+        info = self.state.table.get(plan.node)
+        leaving = self.preemption.victims.leaving([info]) if info is not None and not plan.victims else ()
+        nominations.nominate(waiting.pod, plan.promise, plan.pods or leaving)
         for pod in others:
             self.queue.activate_one(pod.metadata.uid)
         if plan.victims:
@@ -416,6 +425,19 @@ class SchedulerCore:
         waiting = self.queue.get(uid)
         if left and waiting is not None and waiting.place is QueuePlace.ACTIVE:
             self.queue.retry(waiting)
+
+    def expire_nominations(self) -> list[Pod]:
+        """End the nominations whose deadline has passed; their pods are tried again.
+
+        Returns these pods, and those whose nomination has ended since the last call because their gang is not complete.
+        """
+        late = [one.pod for one in self.state.expire_nominations()]
+        if late:
+            self.wake(ROOM_AND_DEVICES)
+        for pod in late:
+            self.queue.activate_one(pod.metadata.uid)
+        unkept, self._progress.unkept = self._progress.unkept, []
+        return [*late, *unkept]
 
     def fail(self, waiting: Waiting) -> None:
         """An attempt ended with an error: try the pod again after a while."""

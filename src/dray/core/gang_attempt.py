@@ -11,8 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as with_fields
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,12 +23,16 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.core.attempt import Attempt, Promise, Refused, Unfinished
-from dray.core.gang_checks import promise_at
+from dray.core.gang_checks import place_all
 from dray.core.gang_search import Found, GangOutOfSteps, GangSearch, Steps
 from dray.core.gangs import GroupKey, min_count
 from dray.core.queue import Waiting
 from dray.core.state import ClusterState
 from dray.core.trial import StateTrial
+from dray.core.victims import Victim
+
+if TYPE_CHECKING:
+    from dray.core.group_preemption import GroupVictimSearch
 
 PODS_AT_ONCE = 16  # placed in one part of an attempt
 CHECKS_AT_ONCE = 8  # of the exact search in one part: each asks about several pods
@@ -52,11 +55,36 @@ class GangPromise(msgspec.Struct, frozen=True):
     domain: str = ""
 
 
+class GroupPreemptionPlan(msgspec.Struct, frozen=True):
+    """Whose end makes room for a gang, the most important first, and what its pods get afterwards.
+
+    Without victims, the pods whose end makes room are leaving already (`leaving`). `violations` counts pods whose end
+    violates a disruption budget. `is_proven`: the gang fits with no further one of the victims.
+    """
+
+    victims: tuple[Victim, ...]
+    placed: tuple[PlacedMember, ...]
+    leaving: tuple[Pod, ...] = ()
+    violations: int = 0
+    domain: str = ""
+    is_proven: bool = True
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for victim in self.victims for pod in victim.pods)
+
+
 class GangRefused(msgspec.Struct, frozen=True):
-    """The gang is not placed: why, and the rules whose verdict must change."""
+    """The gang is not placed: why, and the rules whose verdict must change.
+
+    With a `plan`, the gang is placed after preemption. Claims `to_release` hold devices that are kept for the gang, and are
+    reserved for groups whose pods were all preempted.
+    """
 
     why: Unschedulable
     rules: frozenset[SchedulingRule]
+    plan: GroupPreemptionPlan | None = None
+    to_release: tuple[ResourceClaim, ...] = ()
 
 
 GangDecision = GangPromise | GangRefused | Unfinished
@@ -91,10 +119,14 @@ class GangAttempt:
     is_searching: bool = False
     search: GangSearch | None = None
     steps: Steps | None = None  # of the search
-    stamp: object = None  # of the state, when the search was interrupted
+    stamp: object = None  # of the state, when the attempt was interrupted
+    is_stale: bool = False  # whether the cluster has changed since then
     spent: int = 0  # searches that the cluster's changes have made useless
     is_proven: bool = True
     pending: Unfinished | None = None  # of the member that comes next
+    is_hasty: bool = False  # its victims are leaving, so that it need not be proven that it does not fit yet
+    verdict: GangRefused | None = None  # what the placement came to; preemption follows
+    victims: GroupVictimSearch | None = None
 
     @property
     def needed(self) -> int:
@@ -122,6 +154,9 @@ class GangPlacement:
             self.give_up(gang)
             gang.at += 1
             if gang.at == len(gang.domains):
+                if gang.is_hasty:
+                    gang.is_proven = False
+                    return self._refused(gang)
                 gang.is_searching, gang.at = True, 0
         return self._search(gang)
 
@@ -200,15 +235,15 @@ class GangPlacement:
 
     def _search(self, gang: GangAttempt) -> GangDecision:
         while gang.at < len(gang.domains):
-            if gang.steps is None or gang.search is None or gang.stamp != self._state.stamp:
+            if gang.steps is None or gang.search is None or gang.is_stale:
                 self._begin_search(gang)
+                gang.is_stale = False
             assert gang.search is not None
             assert gang.steps is not None
             found: Found | None = None
             try:
                 for _ in range(CHECKS_AT_ONCE) if self._state.index.defers else itertools.count():
                     next(gang.steps)
-                gang.stamp = self._state.stamp
                 self._state.index.left_over()
                 return Unfinished(LeftOver((), True))
             except StopIteration as done:
@@ -237,17 +272,11 @@ class GangPlacement:
         waiting_of = {waiting.key: waiting for waiting in gang.members}
         placed: list[PlacedMember] = []
         with self._state.trial() as trial:
-            for pod, info in found.places:
-                attempt = self._attempt_for(pod)
-                if attempt.problem is not None:
-                    return False
-                known = with_fields(attempt.claims, pending=())
-                self._state.placement.rules.judge(attempt.candidate, known, among=1 << info.position)
-                promise = promise_at(self._state, attempt, info, found.grants)
-                if promise is None:
-                    return False
-                trial.place(attempt, promise)
-                waiting = waiting_of[pod.metadata.uid]
+            promised = place_all(self._state, self._attempt_for, found.places, found.grants, trial)
+            if promised is None:
+                return False
+            for attempt, promise in promised:
+                waiting = waiting_of[attempt.pod.metadata.uid]
                 waiting.attempt = attempt
                 placed.append(PlacedMember(waiting, attempt, promise))
                 self._note_shared(gang, promise)

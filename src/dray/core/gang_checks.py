@@ -17,6 +17,7 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.core.attempt import Attempt, Promise
 from dray.core.state import ClusterState
+from dray.core.trial import StateTrial
 from dray.verdicts.node_resources import with_claims
 from dray.verdicts.nodes import NodeInfo
 
@@ -122,6 +123,29 @@ def pending_at(attempt: Attempt, info: NodeInfo) -> list[ResourceClaim]:
     resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))
     special = [attempt.candidate.special_claim(resources)] if resources else []
     return [*attempt.claims.pending, *special]
+
+
+def place_all(
+    state: ClusterState,
+    attempt_for: MakeAttempt,
+    places: Iterable[tuple[Pod, NodeInfo]],
+    grants: Grants,
+    trial: StateTrial,
+) -> list[tuple[Attempt, Promise]] | None:
+    """Suppose that pods go to these nodes with these devices; None where that does not stand after all."""
+    placed: list[tuple[Attempt, Promise]] = []
+    for pod, info in places:
+        attempt = attempt_for(pod)
+        if attempt.problem is not None:
+            return None
+        known = replace(attempt.claims, pending=())
+        state.placement.rules.judge(attempt.candidate, known, among=1 << info.position)
+        promise = promise_at(state, attempt, info, grants)
+        if promise is None:
+            return None
+        trial.place(attempt, promise)
+        placed.append((attempt, promise))
+    return placed
 
 
 def promise_at(state: ClusterState, attempt: Attempt, info: NodeInfo, grants: Grants) -> Promise | None:

@@ -63,7 +63,7 @@ class GangSearch:
         self._shared = shared_claims(attempts)
         self._kinds = kinds_of(attempts, self._shared)
         self.is_exact = not any(map(minds_others, pods)) and all(one.problem is None for one in attempts)
-        self._local = _local_pools(state)
+        self._local = local_pools(state)
         self.spans_nodes = any(
             pool not in self._local for pool in state.pools
         )  # whether there are devices that several nodes can reach
@@ -309,6 +309,6 @@ def _likeness(state: ClusterState, info: NodeInfo) -> Hashable:
     return devices, free, info.free_pods, ports, node.spec.unschedulable, msgspec.json.encode(node.spec.taints)
 
 
-def _local_pools(state: ClusterState) -> set[tuple[str, str]]:
+def local_pools(state: ClusterState) -> set[tuple[str, str]]:
     """The pools all of whose devices belong to one node."""
     return {pool for pool in state.pools if all(piece.spec.nodeName for piece in state.pools.slices_of(pool))}

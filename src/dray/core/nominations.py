@@ -2,13 +2,14 @@
 
 A nomination counts the pod on its node, and holds devices and shares in the ledger, beside those who still have them.
 So nobody of the same or of lower priority gets them. Whoever is decided about does not see nominations of lower
-priority, nor its own (`lifted`). Nothing of this is written into claims. Left out: who is nominated (`preemption`).
+priority, nor its own (`lifted`). Nothing of this is written into claims. A nomination has a deadline: victims that are still
+there then are not waited for any more. Left out: who is nominated (`preemption`, `group_preemption`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -26,6 +27,9 @@ from dray.verdicts.demand import PodDemand, demand_of
 from dray.verdicts.node_resources import with_claims
 from dray.verdicts.nodes import NodeTable
 
+PATIENCE = 300.0  # seconds that a place is kept beyond the grace period of the victims
+DEFAULT_GRACE = 30  # seconds, of pods that say nothing
+
 
 class Nomination(msgspec.Struct, frozen=True):
     """A node for a pod, what it will take there, and who is preempted for it.
@@ -38,6 +42,7 @@ class Nomination(msgspec.Struct, frozen=True):
     demand: PodDemand
     taken: Taken = NOTHING
     victims: frozenset[str] = frozenset()  # uids of pods that are preempted and not gone yet
+    until: float = 0.0  # when its victims are not waited for any more
 
     @property
     def holder(self) -> str:
@@ -48,11 +53,13 @@ class Nomination(msgspec.Struct, frozen=True):
 class Nominations:
     """The nominations of one state of the cluster, by the uid of the pod."""
 
-    def __init__(self, table: NodeTable, ledger: DeviceLedger) -> None:
+    def __init__(self, table: NodeTable, ledger: DeviceLedger, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._table = table
         self._ledger = ledger
         self._known: dict[str, Nomination] = {}
         self._leaving: Counter[str] = Counter()  # victims, by the nominations that wait for them
+        self._overdue: set[str] = set()  # victims that nobody waits for any more
         self.record: Record | None = None  # is given the inverse of each change while something is tried
 
     def __bool__(self) -> bool:
@@ -76,16 +83,35 @@ class Nominations:
         """Whether a pod was preempted: by this scheduler, perhaps a moment ago, or as its condition says."""
         return pod.metadata.uid in self._leaving or is_preempted(pod)
 
-    def nominate(self, pod: Pod, promise: Promise, victims: frozenset[str]) -> None:
+    def is_overdue(self, pod: Pod) -> bool:
+        """Whether a pod was preempted and should have been gone by now."""
+        return pod.metadata.uid in self._overdue
+
+    def nominate(self, pod: Pod, promise: Promise, victims: Iterable[Pod]) -> None:
         """Keep what a pod was promised for the time when its victims are gone."""
-        taken = together(promise.outcome.taken) if promise.outcome is not None else NOTHING
-        demand = with_claims(pod, demand_of(pod), promise.node_claims)
-        self._set(pod.metadata.uid, Nomination(pod, promise.node, demand, taken, victims))
+        gone = [*victims]
+        grace = max(map(_grace, gone), default=0)
+        uids = frozenset(victim.metadata.uid for victim in gone)
+        self._nominate(pod, promise, uids, self._clock() + grace + PATIENCE)
 
     def keep(self, pod: Pod, promise: Promise) -> None:
-        """Keep what a nominated pod will get, as far as is known now."""
+        """Keep what a nominated pod will get, as far as is known now. The deadline stays."""
         known = self._known[pod.metadata.uid]
-        self.nominate(pod, promise, known.victims)
+        self._nominate(pod, promise, known.victims, known.until)
+
+    def _nominate(self, pod: Pod, promise: Promise, victims: frozenset[str], until: float) -> None:
+        taken = together(promise.outcome.taken) if promise.outcome is not None else NOTHING
+        demand = with_claims(pod, demand_of(pod), promise.node_claims)
+        self._set(pod.metadata.uid, Nomination(pod, promise.node, demand, taken, victims, until))
+
+    def expire(self) -> list[Nomination]:
+        """End the nominations whose deadline has passed. Returns them; nobody waits for their victims any more."""
+        now = self._clock()
+        late = [one for one in self._known.values() if one.until <= now]
+        for one in late:
+            self._overdue |= one.victims
+            self._set(one.pod.metadata.uid, None)
+        return late
 
     def told(self, old: Pod | None, new: Pod) -> bool:
         """Note what the status of a pod without a node says. Returns whether a place is not kept any more."""
@@ -93,7 +119,8 @@ class Nominations:
         known = self._known.get(uid)
         before = old.status.nominatedNodeName if old is not None else ""
         if name != before and name != (known.node if known is not None else ""):
-            self._set(uid, Nomination(new, name, demand_of(new)) if name else None)
+            until = self._clock() + PATIENCE
+            self._set(uid, Nomination(new, name, demand_of(new), until=until) if name else None)
             return known is not None
         if known is not None and known.pod is not new:
             self._set(uid, replace(known, pod=new))
@@ -117,16 +144,20 @@ class Nominations:
 
     def gone(self, victim: str) -> list[Nomination]:
         """Note that a pod is gone. Returns the nominations that it was preempted for."""
+        self._overdue.discard(victim)
         waiting = [one for one in self._known.values() if victim in one.victims]
         for one in waiting:
             self._set(one.pod.metadata.uid, replace(one, victims=one.victims - {victim}))
         return waiting
 
     @contextmanager
-    def lifted(self, pod: Pod) -> Iterator[None]:
-        """Decide about a pod: its own nomination and those of lower priority do not count meanwhile."""
-        uid, priority = pod.metadata.uid, priority_of(pod)
-        lifted = [one for key, one in self._known.items() if key == uid or priority_of(one.pod) < priority]
+    def lifted(self, *pods: Pod) -> Iterator[None]:
+        """Decide about pods of one priority: their own nominations and those of lower priority do not count meanwhile."""
+        if not self._known:
+            yield
+            return
+        uids, priority = {pod.metadata.uid for pod in pods}, priority_of(pods[0])
+        lifted = [one for key, one in self._known.items() if key in uids or priority_of(one.pod) < priority]
         for one in lifted:
             self._uncount(one)
         try:
@@ -165,3 +196,8 @@ class Nominations:
         if placed is not None and placed.is_nominated:
             self._table.unplace(one.pod.metadata.uid)
         self._ledger.forget(one.holder)
+
+
+def _grace(victim: Pod) -> int:
+    said = victim.spec.terminationGracePeriodSeconds
+    return DEFAULT_GRACE if said is None else said

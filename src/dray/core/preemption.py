@@ -10,10 +10,11 @@ node that is taken is looked at once more in the last part. Left out: who may be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from math import inf
+from typing import Protocol
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from dray.allocator.budget import TURN
 from dray.api import podclaims
 from dray.api.claim_access import PodClaims
 from dray.api.reasons.nodes import NodeCode, NodeReason, NoPreemption, PreemptionCode
+from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.core.attempt import Attempt, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.objects import ObjectLookup
@@ -100,7 +102,8 @@ class Preemption:
         self._objects = objects
         self._state = state
         self._table: NodeTable = state.table
-        self.victims = VictimFinder(objects, state.table, state.nominations.is_leaving)
+        self.victims = VictimFinder(objects, state.table, state.nominations)
+        self.budgets = objects.disruption_budgets
 
     def after(self, attempt: Attempt, refused: Refused) -> Refused | Unfinished:
         """A refusal with what preemption can do about it. To be called while lesser nominations are lifted."""
@@ -124,7 +127,7 @@ class Preemption:
         return self._without(refused, NoPreemption(PreemptionCode.UNAVAILABLE, nodes, counts, search.reasons))
 
     def _without(self, refused: Refused, why: NoPreemption, code: PreemptionCode | None = None) -> Refused:
-        to_release = tuple(self._to_release()) if code is PreemptionCode.RELEASING else ()
+        to_release = tuple(self.to_release()) if code is PreemptionCode.RELEASING else ()
         return replace(refused, why=replace(refused.why, preemption=why), to_release=to_release)
 
     # -- may the pod preempt?
@@ -133,7 +136,7 @@ class Preemption:
         pod = attempt.pod
         if pod.spec.preemptionPolicy == "Never":
             return PreemptionCode.NEVER
-        if any(map(_asks_for_admin_access, attempt.claims.pending)):
+        if any(map(asks_for_admin_access, attempt.claims.pending)):
             return PreemptionCode.ADMIN_ACCESS
         nomination = self._state.nominations.get(pod.metadata.uid)
         info = self._table.get(nomination.node) if nomination is not None else None
@@ -147,7 +150,7 @@ class Preemption:
             one.pod for one in own if one is not None and self._table.node_of(one.pod.metadata.uid) != info.name
         ]
         with self._state.trial() as trial:
-            self._suppose_end(trial, [info])
+            self.suppose_end(trial, self.victims.leaving([info]))
             for victim in elsewhere:
                 trial.take_off(victim)
             answer = self._try_on(attempt, info, self._turn())
@@ -157,7 +160,7 @@ class Preemption:
             return PreemptionCode.TERMINATING
         return PreemptionCode.RELEASING if isinstance(answer, Promise) else None
 
-    def _to_release(self) -> Iterator[ResourceClaim]:
+    def to_release(self) -> Iterator[ResourceClaim]:
         """The claims that are reserved for groups alone, of which no pod has a node any more."""
         for key in self._state.ending:
             claim = self._objects.claim(*key)
@@ -241,7 +244,7 @@ class Preemption:
         found = self._victims_for(info, attempt)
         if not found and not self.victims.leaving([info]) and not self._state.ending:
             return PreemptionCode.NO_VICTIMS
-        violating = violations(found, self._objects.disruption_budgets)
+        violating = violations(found, self.budgets)
         found.sort(key=lambda victim: victim.key not in violating)  # stable: by importance in both parts
         progress = search.at
         keys = tuple(victim.key for victim in found)
@@ -265,7 +268,7 @@ class Preemption:
         turn: Turn | None,
     ) -> PreemptionPlan | PreemptionCode | NodeReason:
         """Suppose that all victims are gone, and give back one by one those with whom the pod fits all the same."""
-        self._suppose_end(trial, [info])
+        self.suppose_end(trial, self.victims.leaving([info]))
         for pod in (pod for victim in found if victim.key not in progress.given for pod in victim.pods):
             trial.take_off(pod)
         answer = self._try_in(trial, attempt, info, turn)
@@ -292,9 +295,9 @@ class Preemption:
     def _victims_for(self, info: NodeInfo, attempt: Attempt) -> list[Victim]:
         return self.victims.on([info], priority_of(attempt.pod))
 
-    def _suppose_end(self, trial: StateTrial, infos: list[NodeInfo]) -> None:
-        """Suppose that what is ending has ended: pods that leave these nodes, claims of pods that are gone."""
-        for pod in self.victims.leaving(infos):
+    def suppose_end(self, trial: StateTrial, leaving: Iterable[Pod]) -> None:
+        """Suppose that what is ending has ended: pods that leave, and claims of pods that are gone."""
+        for pod in leaving:
             trial.take_off(pod)
         for key in [*self._state.ending]:
             trial.let_go(key)
@@ -345,7 +348,16 @@ def changeable(reasons: Mapping[NodeReason, int], table: NodeTable) -> int:
     return without(refusing, hopeless)
 
 
-def disturbance(plan: PreemptionPlan) -> tuple[float, ...]:
+class Disturbing(Protocol):
+    """A plan of a pod or of a gang."""
+
+    @property
+    def victims(self) -> tuple[Victim, ...]: ...
+    @property
+    def violations(self) -> int: ...
+
+
+def disturbance(plan: Disturbing) -> tuple[float, ...]:
     """Sorts the plan first that disturbs least."""
     victims = plan.victims
     if not victims:
@@ -353,8 +365,9 @@ def disturbance(plan: PreemptionPlan) -> tuple[float, ...]:
     highest = max(victim.priority for victim in victims)
     total = sum((victim.priority + 2**31) * len(victim.pods) for victim in victims)
     started = min((victim.started for victim in victims if victim.priority == highest), default=inf)
-    return plan.violations, highest, total, len(plan.pods), -started
+    pods = sum(len(victim.pods) for victim in victims)
+    return plan.violations, highest, total, pods, -started
 
 
-def _asks_for_admin_access(claim: ResourceClaim) -> bool:
+def asks_for_admin_access(claim: ResourceClaim) -> bool:
     return any(one.exactly is not None and one.exactly.adminAccess for one in claim.spec.devices.requests or ())

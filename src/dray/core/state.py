@@ -83,7 +83,7 @@ class ClusterState:
         )
         self.placement = Placement(self.table, Neighbours(self.table, objects.namespace_labels), self.devices)
         self.gangs = Gangs(objects, gates)
-        self.nominations = Nominations(self.table, self.devices.ledger)
+        self.nominations = Nominations(self.table, self.devices.ledger, clock)
         self.journal = StateJournal(self.table, self.devices.ledger, self.gangs, self.nominations)
         self.ending: dict[ClaimKey, None] = {}  # claims that a pod left, and that have devices
         self._changed = 0  # changes that may turn a verdict
@@ -163,6 +163,16 @@ class ClusterState:
             claim = self.objects.claim(*key)
             if claim is not None and claim.status.allocation is not None:
                 self.ending[key] = None
+
+    def expire_nominations(self) -> list[Nomination]:
+        """End the nominations that have waited too long. Claims that still hold their devices are not waited for either."""
+        late = self.nominations.expire()
+        devices = {device for one in late for device in one.taken.touched}
+        for key in [*self.ending] if devices else ():
+            claim = self.objects.claim(*key)
+            if claim is not None and not devices.isdisjoint(taken_by_claim(claim).touched):
+                del self.ending[key]
+        return late
 
     def _unplace(self, pod: Pod | None) -> Effect:
         if pod is None or not self.table.node_of(pod.metadata.uid):

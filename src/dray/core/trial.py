@@ -35,8 +35,10 @@ class StateTrial:
         self._journal = journal
         self._off: dict[str, tuple[PlacedPod, str]] = {}  # pods that were taken off, by uid, and their nodes
         self._before: dict[ClaimKey, ResourceClaim] = {}  # claims as they were before pods left them
-        self._given: dict[ClaimKey, bool] = {}  # claims that placements of the trial use
-        self._placed: list[tuple[Pod, Promise, PodDemand]] = []
+        self._given: dict[
+            ClaimKey, tuple[ResourceClaim, int]
+        ] = {}  # claims before placements used them, and by how many
+        self._placed: dict[str, tuple[Pod, Promise, PodDemand]] = {}  # by uid
         self.is_kept = False
 
     def mark(self) -> int:
@@ -115,17 +117,40 @@ class StateTrial:
                 raise ValueError(f"claim {key[1]} is gone")
             status, _ = reservation(promise, use, claim, self._devices.sharing)
             self.suppose(replace(claim, status=status))
-            self._journal.set(self._given, key, True)
-        self._placed.append((pod, promise, demand))
-        self._journal.record(self._placed.pop)
+            before, users = self._given.get(key, (claim, 0))
+            self._journal.set(self._given, key, (before, users + 1))
+        self._journal.set(self._placed, pod.metadata.uid, (pod, promise, demand))
+
+    def displace(self, pod: Pod) -> None:
+        """Suppose that a pod which the trial has placed is not placed after all.
+
+        A claim becomes what it was once no placement of the trial uses it; until then it goes on to list the pod. KeyError
+        for a pod that the trial has not placed.
+        """
+        _, promise, _ = self._placed[pod.metadata.uid]
+        self._journal.discard(self._placed, pod.metadata.uid)
+        self._table.unplace(pod.metadata.uid)
+        for use in promise.claims.uses:
+            key = use.claim.metadata.namespace, use.claim.metadata.name
+            before, users = self._given[key]
+            if users > 1:
+                self._journal.set(self._given, key, (before, users - 1))
+            else:
+                self._journal.discard(self._given, key)
+                self.suppose(before)
+        if promise.special is not None:
+            self._devices.ledger.forget(promise.special.metadata.uid)
 
     def kept(self) -> list[tuple[Pod, Promise, PodDemand]]:
         """The placements to be left as promises, each with what the pod takes from its node."""
-        return [*self._placed] if self.is_kept else []
+        return [*self._placed.values()] if self.is_kept else []
 
     def _claims_of(self, pod: Pod) -> list[ClaimKey]:
-        """The claims that a pod uses, each once."""
+        """The claims that a pod uses, and those of its group, which it may be the last one to hold; each once."""
         names = dict.fromkeys(use.claim for use in self._objects.uses(pod) if use.claim)
+        group = self._objects.group_of(pod) if podclaims.group_name(pod) else None
+        if group is not None:
+            names.update(dict.fromkeys(podclaims.claims_of_group(group)))
         return [(pod.metadata.namespace, name) for name in names]
 
     def _reconsider(self, key: ClaimKey) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import TYPE_CHECKING
 
 from dray.api.disruption import budgets_of
 from dray.api.times import parse_timestamp
@@ -18,6 +19,9 @@ from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.scheduling import PodGroup
 from dray.core.objects import ObjectLookup
 from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod
+
+if TYPE_CHECKING:
+    from dray.core.nominations import Nominations
 
 FindBudgets = Callable[[str], Iterable[PodDisruptionBudget]]  # by namespace
 
@@ -57,10 +61,10 @@ def _started(pod: Pod) -> float:
 class VictimFinder:
     """Finds the victims that there are for a pod or a group of a priority."""
 
-    def __init__(self, objects: ObjectLookup, table: NodeTable, is_leaving: Callable[[Pod], bool]) -> None:
+    def __init__(self, objects: ObjectLookup, table: NodeTable, nominations: Nominations) -> None:
         self._objects = objects
         self._table = table
-        self._is_leaving = is_leaving
+        self._nominations = nominations
 
     def on(self, infos: Iterable[NodeInfo], priority: int) -> list[Victim]:
         """The victims with a pod on one of these nodes, the most important first.
@@ -78,9 +82,10 @@ class VictimFinder:
         return sorted(found.values(), key=lambda victim: victim.importance)
 
     def leaving(self, infos: Iterable[NodeInfo]) -> list[Pod]:
-        """The pods on these nodes that were preempted and are not gone yet."""
+        """The pods on these nodes that were preempted and will be gone soon."""
         pods = (placed.pod for info in infos for placed in info.pods.values())
-        return [pod for pod in pods if self._is_leaving(pod)]
+        known = self._nominations
+        return [pod for pod in pods if known.is_leaving(pod) and not known.is_overdue(pod)]
 
     def _victim(self, placed: PlacedPod) -> Victim | None:
         pod = placed.pod
@@ -98,7 +103,7 @@ class VictimFinder:
         return Victim(tuple(sorted(whole, key=lambda pod: pod.metadata.uid)), priority, is_group=True)
 
     def _may_go(self, placed: PlacedPod) -> bool:
-        return bool(placed.pod.spec.nodeName) and not self._is_leaving(placed.pod)
+        return bool(placed.pod.spec.nodeName) and not self._nominations.is_leaving(placed.pod)
 
 
 def _goes_as_a_whole(group: PodGroup) -> bool:

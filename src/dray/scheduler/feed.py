@@ -19,6 +19,7 @@ from dray.client import Deltas, SharedInformers
 from dray.core.core import SchedulerCore
 from dray.scheduler.conditions import BindingConditions
 from dray.scheduler.group_status import GroupReporter
+from dray.scheduler.preempting import Preempting
 from dray.scheduler.telling import Teller
 
 LOOKS_APART = (
@@ -33,9 +34,15 @@ class InformerFeed:
     """Applies what informers tell to the core of one scheduler."""
 
     def __init__(
-        self, core: SchedulerCore, teller: Teller, groups: GroupReporter, conditions: BindingConditions
+        self,
+        core: SchedulerCore,
+        teller: Teller,
+        groups: GroupReporter,
+        conditions: BindingConditions,
+        preempting: Preempting,
     ) -> None:
         self._core = core
+        self._preempting = preempting
         self._groups = groups
         self._teller = teller
         self._conditions = conditions
@@ -60,13 +67,14 @@ class InformerFeed:
             self._look.cancel()
 
     async def report_missing(self) -> None:
-        """Tell pods which of their claims are missing, until cancelled."""
+        """Tell pods which of their claims are missing, and end nominations that are too old, until cancelled."""
         while True:
             await asyncio.sleep(REPORTS_APART)
             self._core.now = time.monotonic()
             for pod, why in self._core.unreported():
                 self._teller.waits(pod, why)
                 self._groups.waits(pod, why)
+            self._preempting.expire()
 
     def _on_changes(self, deltas: Sequence[tuple[Any, Any]]) -> None:
         core = self._core

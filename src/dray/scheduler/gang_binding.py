@@ -8,12 +8,10 @@ the others. Left out: deciding (`dray.core.gang_attempt`).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -24,16 +22,13 @@ from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus
 from dray.api.types.scheduling import PodGroup
-from dray.background.turns import WRITE, take
 from dray.client import Client
 from dray.core.gang_attempt import PlacedMember
 from dray.core.reservations import reservation
 from dray.scheduler.binding import CONFLICTS_ENDURED, Binder, BindingPreparation, Overtaken
+from dray.scheduler.tasks import each
 
 log = logging.getLogger(__name__)
-
-WRITES_AT_ONCE = 20
-T = TypeVar("T")
 
 
 @dataclass
@@ -64,8 +59,8 @@ class GangBinder:
         prepared = {member.waiting.key: BindingPreparation(member.promise) for member in plan.members}
         try:
             known = await self._write_shared(plan.members)
-            await _each(prepared.values(), lambda one: self._binder.prepare(one, known))
-            await _each(prepared.values(), self._binder.make_ready, limit=len(prepared))
+            await each(prepared.values(), lambda one: self._binder.prepare(one, known))
+            await each(prepared.values(), self._binder.make_ready, limit=len(prepared))
             staying = self._remaining(plan)
             if not staying:
                 raise Overtaken(f'podgroup "{plan.group.metadata.name}" has changed')
@@ -96,7 +91,7 @@ class GangBinder:
         for at, member in enumerate(staying):
             await assign(member)
             if plan.written:
-                await _each(staying[at + 1 :], assign)
+                await each(staying[at + 1 :], assign)
                 return
         error = plan.failed[0][1]
         await self._take_back(plan, [*prepared.values()])
@@ -125,7 +120,7 @@ class GangBinder:
             is_new = claim.status != planned[uid]
             written[uid] = await self._binder.write(claim, planned[uid]) if is_new else claim
 
-        await _each([*planned], write)
+        await each([*planned], write)
         return written
 
     async def _any_bound(self, members: Iterable[PlacedMember]) -> bool:
@@ -141,9 +136,9 @@ class GangBinder:
         claims = {claim.metadata.uid: claim for one in prepared for claim in one.promise.pending}
         for one in prepared:
             one.reserved.clear()  # all is released at once
-        await _each(prepared, self._binder.take_back)
+        await each(prepared, self._binder.take_back)
         real = [claim for claim in claims.values() if claim.metadata.name != IN_MEMORY]
-        await _each(real, lambda claim: self.release(claim, users))
+        await each(real, lambda claim: self.release(claim, users))
 
     async def release(self, claim: ResourceClaim, users: Collection[str]) -> None:
         """Take these users off a claim, and its devices if nobody else is listed. Gives up quietly where that fails."""
@@ -166,25 +161,6 @@ class GangBinder:
                 return
 
 
-async def _each(things: Collection[T], act: Callable[[T], Awaitable[None]], limit: int = WRITES_AT_ONCE) -> None:
-    """Do something with each thing, several at once; the first error ends it when what was begun is over."""
-    left, errors = iter(things), list[BaseException]()
-
-    async def work() -> None:
-        for thing in left:
-            if errors:
-                return
-            await take(WRITE)
-            try:
-                await act(thing)
-            except Exception as error:
-                errors.append(error)
-
-    await asyncio.gather(*(work() for _ in range(min(limit, len(things)))))
-    if errors:
-        raise errors[0]
-
-
 class GangRecovery:
     """Releases what an earlier scheduler has written for gangs of which no pod is bound."""
 
@@ -200,7 +176,7 @@ class GangRecovery:
 
     async def run(self, claims: Iterable[ResourceClaim]) -> None:
         """Look at all claims once, before anything is scheduled."""
-        await _each([claim for claim in claims if claim.status.allocation is not None], self._look_at)
+        await each([claim for claim in claims if claim.status.allocation is not None], self._look_at)
 
     async def _look_at(self, claim: ResourceClaim) -> None:
         users = self.plan_users(claim)

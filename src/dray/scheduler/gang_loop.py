@@ -25,6 +25,7 @@ from dray.scheduler.conditions import NotReady
 from dray.scheduler.gang_binding import GangBinder, GangPlan, GangRecovery
 from dray.scheduler.group_status import GroupReporter
 from dray.scheduler.metrics import GROUP_ATTEMPTS
+from dray.scheduler.preempting import Preempting
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.scheduler.thinking import PAUSE_FOR_THOUGHT
@@ -47,9 +48,10 @@ class GangLoop:
         groups: GroupReporter,
         tasks: Tasks,
         informers: SharedInformers,
+        preempting: Preempting,
         has_groups: bool,
     ) -> None:
-        self._core, self._tasks = core, tasks
+        self._core, self._tasks, self._preempting = core, tasks, preempting
         self._teller, self._groups = teller, groups
         self._informers = informers
         self._pods, self._nodes = informers.informer(Pod), informers.informer(Node)
@@ -91,7 +93,8 @@ class GangLoop:
 
     def _refuse(self, gang: GangAttempt, refused: GangRefused) -> None:
         log.debug("podgroup %s/%s waits, refused by %s", *gang.key, sorted(refused.rules))
-        pause = gang.seconds * PAUSE_FOR_THOUGHT if gang.seconds > NO_PAUSE else 0.0
+        is_long = gang.seconds > NO_PAUSE and refused.plan is None
+        pause = gang.seconds * PAUSE_FOR_THOUGHT if is_long else 0.0
         self._core.gangs.refuse(gang, refused, pause)
         self._groups.waits(gang.leader.pod, refused.why)
         for waiting in gang.members:
@@ -101,6 +104,15 @@ class GangLoop:
                 self._tasks.start(self._binder.discard(attempt.claims.left_over, waiting.pod))
         if not gang.bound:
             self._tasks.start(self._release_claims(gang))
+        self._preempting.after(gang, refused)
+        for claim in refused.to_release:
+            self._tasks.start(self._deallocate(claim))
+
+    async def _deallocate(self, claim: ResourceClaim) -> None:
+        try:
+            await self._binder.deallocate(claim)
+        except ApiError as error:
+            log.info("could not deallocate %s: %s", claim.metadata.name, error)
 
     async def _release_claims(self, gang: GangAttempt) -> None:
         """Release claims that an earlier plan has left, and that keep the gang where they are."""

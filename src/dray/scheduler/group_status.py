@@ -61,7 +61,7 @@ class GroupConditions(GroupReporter):
             return
         if group.spec.schedulingPolicy.gang is None and self._bound(group):
             return
-        text = wording.group_problem(why.group) if why.group is not None else wording.unschedulable(why)
+        text = wording.group_waits(why) if why.group is not None else wording.unschedulable(why)
         self._tell(group, "False", SCHEDULER_ERROR if is_wrong(why) else UNSCHEDULABLE, text)
 
     def failed(self, group: PodGroup, error: Exception) -> None:

@@ -48,6 +48,14 @@ PREEMPTION_VICTIMS = Histogram(
     buckets=(1, 2, 4, 8, 16, 32, 64),
 )
 PREEMPTION_ATTEMPTS = Counter("scheduler_preemption_attempts", "Searches for pods whose end makes room for a pod")
+GROUP_PREEMPTION_VICTIMS = Histogram(
+    "scheduler_workload_preemption_victims",
+    "Pods that were preempted for one group",
+    buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+)
+GROUP_PREEMPTION_ATTEMPTS = Counter(
+    "scheduler_workload_preemption_attempts", "Searches for pods whose end makes room for a group"
+)
 
 BINDING_LABELS = ["profile", "driver", "status"]
 BINDINGS = Counter(

@@ -1,4 +1,4 @@
-"""What a preemption writes: the nominated node of the preemptor, then the end of each victim.
+"""What a preemption writes: the nominated node of the preemptor, or of each pod of a gang, then the end of each victim.
 
 The preemptor is not tried again before every call was answered. A victim that could not be ended is spared: the preemptor
 is tried again after a while, and finds its victims anew. Whoever restarts finds the nominated node in the pod, and victims
@@ -7,10 +7,10 @@ that were ended by their condition. Left out: who the victims are (`dray.core.pr
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from msgspec.structs import replace
@@ -26,14 +26,34 @@ from dray.client import Client, change_status, with_conditions
 from dray.client.events import EventRecorder
 from dray.core.attempt import PreemptionPlan
 from dray.core.core import SchedulerCore
+from dray.core.gang_attempt import GangAttempt, GangRefused, GroupPreemptionPlan
 from dray.core.queue import Waiting
 from dray.core.victims import Victim
-from dray.scheduler.metrics import PREEMPTION_VICTIMS
-from dray.scheduler.tasks import Tasks
+from dray.scheduler.metrics import GROUP_PREEMPTION_ATTEMPTS, GROUP_PREEMPTION_VICTIMS, PREEMPTION_VICTIMS
+from dray.scheduler.tasks import Tasks, each
 
 log = logging.getLogger(__name__)
 
 FindGroup = Callable[[Pod], PodGroup | None]
+
+
+WHOLE_CLUSTER = "cluster"  # the place that the event of a victim names when a gang preempts
+
+
+@dataclass(frozen=True)
+class Order:
+    """Who makes whom end, and the places that are kept. For a gang, `preemptor` is one of its pods."""
+
+    preemptor: Pod
+    where: str
+    places: tuple[tuple[Pod, str], ...]  # pods with the nodes that are nominated for them
+    victims: tuple[Victim, ...]
+    others: Sequence[Pod]  # pods that lose their nomination
+    is_group: bool = False
+
+
+def _nothing(spared: Sequence[Pod]) -> None:
+    """What follows where nobody was to end."""
 
 
 class Preempting:
@@ -54,26 +74,79 @@ class Preempting:
         others = self._core.preempt(waiting, plan)
         if plan.victims:
             PREEMPTION_VICTIMS.observe(len(plan.pods))
-        self._tasks.start(self._follow(waiting.pod, plan, others))
+        done = partial(self._core.preempted, waiting.key) if plan.victims else _nothing
+        self._follow(Order(waiting.pod, plan.node, ((waiting.pod, plan.node),), plan.victims, others), done)
+
+    def after(self, gang: GangAttempt, refused: GangRefused) -> None:
+        """Do what the refusal of a gang says about preemption."""
+        plan, why = refused.plan, refused.why.preemption
+        if plan is not None or why is not None:
+            GROUP_PREEMPTION_ATTEMPTS.inc()
+        if plan is not None:
+            self._start_for_gang(gang, plan)
+        elif why is not None:
+            for waiting in gang.members:
+                if waiting.pod.status.nominatedNodeName:
+                    self.unnominate(waiting.pod)
+
+    def _start_for_gang(self, gang: GangAttempt, plan: GroupPreemptionPlan) -> None:
+        log.info("podgroup %s/%s: preempting %d pods", *gang.key, len(plan.pods))
+        others = self._core.gangs.preempt(gang, plan)
+        if plan.victims:
+            GROUP_PREEMPTION_VICTIMS.observe(len(plan.pods))
+        places = tuple((member.waiting.pod, member.promise.node) for member in plan.placed)
+        done = partial(self._core.gangs.preempted, gang) if plan.victims else _nothing
+        self._follow(Order(gang.leader.pod, WHOLE_CLUSTER, places, plan.victims, others, is_group=True), done)
 
     def unnominate(self, pod: Pod) -> None:
         """Take the nominated node out of a pod's status."""
         self._tasks.start(self._unnominate(pod))
 
-    async def _unnominate(self, pod: Pod) -> None:
-        await self._renominate(pod, "")
+    def expire(self) -> None:
+        """End the nominations that have waited too long for their victims."""
+        for pod in self._core.expire_nominations():
+            log.warning("%s/%s: its nominated node is given up", pod.metadata.namespace, pod.metadata.name)
+            self.unnominate(pod)
 
-    async def _follow(self, pod: Pod, plan: PreemptionPlan, others: Sequence[Pod]) -> None:
-        spared = plan.pods
+    async def _unnominate(self, pod: Pod) -> None:
+        if self._core.state.nominations.get(pod.metadata.uid) is None:
+            await self._renominate(pod, "")
+
+    def _follow(self, order: Order, done: Callable[[Sequence[Pod]], None]) -> None:
+        self._tasks.start(self._write(order, done))
+
+    async def _write(self, order: Order, done: Callable[[Sequence[Pod]], None]) -> None:
+        """Write an order. At last, `done` is told which victims could not be ended."""
+        spared: Sequence[Pod] = [pod for victim in order.victims for pod in victim.pods]
         try:
-            if await self._renominate(pod, plan.node):
-                await asyncio.gather(*(self._renominate(other, "") for other in others))
-                left = await asyncio.gather(*(self._end(victim, pod, plan.node) for victim in plan.victims))
-                spared = tuple(one for some in left for one in some)
+            if await self._nominate(order):
+                await each(order.others, lambda pod: self._renominate(pod, ""))
+                left: list[Pod] = []
+
+                async def end(victim: Victim) -> None:
+                    left.extend(await self._end(victim, order))
+
+                await each(order.victims, end)
+                spared = left
         finally:
-            if plan.victims:
-                self._core.now = time.monotonic()
-                self._core.preempted(pod.metadata.uid, spared)
+            self._core.now = time.monotonic()
+            done(spared)
+
+    async def _nominate(self, order: Order) -> bool:
+        """Write nominated nodes; whether all of the pods are there and have them now.
+
+        Where nobody is to end, those that have theirs already are not asked about.
+        """
+        failed: list[Pod] = []
+
+        async def write(place: tuple[Pod, str]) -> None:
+            pod, node = place
+            is_needed = order.victims or pod.status.nominatedNodeName != node
+            if is_needed and not await self._renominate(pod, node):
+                failed.append(pod)
+
+        await each(order.places, write)
+        return not failed
 
     async def _renominate(self, pod: Pod, node: str) -> bool:
         """Write the nominated node of a pod; whether the pod is there and has it now."""
@@ -86,14 +159,14 @@ class Preempting:
             return False
         return written.metadata.uid == pod.metadata.uid and written.metadata.deletionTimestamp is None
 
-    async def _end(self, victim: Victim, preemptor: Pod, node: str) -> list[Pod]:
+    async def _end(self, victim: Victim, order: Order) -> list[Pod]:
         """End the pods of a victim. Returns those for which that failed."""
         if victim.is_group and (group := self._group_of(victim.pods[0])) is not None:
-            await self._tell_group(group, preemptor)
-        return [pod for pod in victim.pods if not await self._end_pod(pod, preemptor, node)]
+            await self._tell_group(group, order)
+        return [pod for pod in victim.pods if not await self._end_pod(pod, order)]
 
-    async def _tell_group(self, group: PodGroup, preemptor: Pod) -> None:
-        message = wording.preempted_for(preemptor.spec.schedulerName)
+    async def _tell_group(self, group: PodGroup, order: Order) -> None:
+        message = wording.preempted_for(order.preemptor.spec.schedulerName, group=order.is_group)
         told = Condition(
             lastTransitionTime=timestamp(time.time()),
             message=message,
@@ -111,12 +184,12 @@ class Preempting:
         except ApiError as error:
             log.info("could not tell group %s that it is preempted: %s", group.metadata.name, error)
 
-    async def _end_pod(self, pod: Pod, preemptor: Pod, node: str) -> bool:
+    async def _end_pod(self, pod: Pod, order: Order) -> bool:
         """Mark a pod and delete it, with its own grace period. Returns whether it is gone or going."""
         meta = pod.metadata
         if meta.deletionTimestamp is not None:
             return True
-        message = wording.preempted_for(preemptor.spec.schedulerName)
+        message = wording.preempted_for(order.preemptor.spec.schedulerName, group=order.is_group)
         told = PodCondition(
             None, timestamp(time.time()), message, meta.generation, PREEMPTION, "True", DISRUPTION_TARGET
         )
@@ -128,7 +201,7 @@ class Preempting:
         except ApiError as error:
             log.warning("could not preempt %s/%s: %s", meta.namespace, meta.name, error)
             return False
-        text = wording.preempted_by(preemptor.metadata.uid, node)
+        text = wording.preempted_by(order.preemptor.metadata.uid, order.where)
         self._recorder.record(pod, "Preempted", text, action="Preempting")
         return True
 

@@ -77,14 +77,25 @@ class Scheduler:
         self._teller = Teller(client, self._tasks, time.monotonic)
         conditions = BindingConditions(timeouts, sharing, self._tasks, self._teller, objects.claim, time.time)
         groups = GroupConditions(client, informers, self._tasks, profiles) if has_groups else GroupReporter()
-        self._feed = InformerFeed(self.core, self._teller, groups, conditions)
+        preempting = Preempting(client, self.core, self._tasks, self._teller.recorder, objects.group_of)
+        self._feed = InformerFeed(self.core, self._teller, groups, conditions, preempting)
         ready = conditions.ready if has_conditions else None
         binder = Binder(client, sharing, ready, objects.uses, objects.claim)
         pods = informers.informer(Pod)
         self._budgets = informers.informer(PodDisruptionBudget)
-        gangs = GangLoop(self.core, client, binder, sharing, self._teller, groups, self._tasks, informers, has_groups)
+        gangs = GangLoop(
+            self.core,
+            client,
+            binder,
+            sharing,
+            self._teller,
+            groups,
+            self._tasks,
+            informers,
+            preempting,
+            has_groups,
+        )
         self._gangs = gangs if has_groups else None
-        preempting = Preempting(client, self.core, self._tasks, self._teller.recorder, objects.group_of)
         self.loop = SchedulingLoop(
             self.core,
             self._feed,

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+from dray.background.turns import WRITE, take
+
+WRITES_AT_ONCE = 20
+T = TypeVar("T")
 
 
 class Tasks:
@@ -50,3 +55,22 @@ class Tasks:
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def each(things: Collection[T], act: Callable[[T], Awaitable[object]], limit: int = WRITES_AT_ONCE) -> None:
+    """Do something with each thing, several at once; the first error ends it when what was begun is over."""
+    left, errors = iter(things), list[BaseException]()
+
+    async def work() -> None:
+        for thing in left:
+            if errors:
+                return
+            await take(WRITE)
+            try:
+                await act(thing)
+            except Exception as error:
+                errors.append(error)
+
+    await asyncio.gather(*(work() for _ in range(min(limit, len(things)))))
+    if errors:
+        raise errors[0]

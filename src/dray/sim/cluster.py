@@ -38,7 +38,7 @@ from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree, Wire
 from dray.core.attempt import Decision, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.configuration import Configuration
-from dray.core.gang_attempt import GangAttempt, GangPromise
+from dray.core.gang_attempt import GangAttempt, GangPromise, GroupPreemptionPlan
 from dray.core.model import ClusterModel
 from dray.core.queue import Waiting
 from dray.core.state import NEIGHBOUR_RULES
@@ -198,6 +198,10 @@ class Cluster:
         self.model.gangs.refuse(gang, decision)
         for waiting in gang.members:
             self._note_refused(waiting, decision.why)
+        if decision.plan is not None:
+            self._preempt_for(gang, decision.plan)
+        for claim in decision.to_release:
+            self.free(claim, "")
         return 0
 
     def advance(self, seconds: float) -> None:
@@ -324,6 +328,14 @@ class Cluster:
             self.preempted[name_of(pod)] = name_of(waiting.pod)
             self._end(pod)
         self.model.preempted(waiting.key)
+
+    def _preempt_for(self, gang: GangAttempt, plan: GroupPreemptionPlan) -> None:
+        """The same for a gang."""
+        self.model.gangs.preempt(gang, plan)
+        for pod in plan.pods:
+            self.preempted[name_of(pod)] = name_of(gang.leader.pod)
+            self._end(pod)
+        self.model.gangs.preempted(gang)
 
     def _bind(self, promise: Promise) -> None:
         pod = promise.claims.pod

@@ -177,6 +177,8 @@ class PreemptionCode(StrEnum):
     NO_VICTIMS = "no-victims"  # of a node: all pods there are at least as important
     NOT_HELPFUL = "not-helpful"  # of a node: it refuses for a reason that no pod's end changes
     OUT_OF_STEPS = "out-of-steps"  # of a node: to find out takes too long
+    GROUP_WAITING = "group-waiting"  # pods leave, or have left, for the pod's group
+    GROUP_NO_VICTIMS = "group-no-victims"  # of all nodes: no end of less important pods makes room for the whole group
 
 
 class NoPreemption(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -141,8 +141,10 @@ TEXTS: dict[str, str] = {
     PreemptionCode.NO_VICTIMS: "No preemption victims found for incoming pod",
     PreemptionCode.NOT_HELPFUL: "Preemption is not helpful for scheduling",
     PreemptionCode.OUT_OF_STEPS: "Finding preemption victims takes too long",
+    PreemptionCode.GROUP_WAITING: "waiting for the preemption for this pod group to be finished",
+    PreemptionCode.GROUP_NO_VICTIMS: "No preemption victims found for incoming preemptor",
     Phrase.PREEMPTION: "preemption: {why}",
-    Phrase.PREEMPTED_FOR: "{scheduler}: preempting to accommodate a higher priority pod",
+    Phrase.PREEMPTED_FOR: "{scheduler}: preempting to accommodate a higher priority {preemptor}",
     Phrase.PREEMPTED_BY: "Preempted by pod {uid} on node {node}",
     TimeoutCode.SELECTORS: "timed out while selectors were evaluated",
     TimeoutCode.SEARCH: (f"timed out at {_REQUEST} (request {{number}} of {{requests}}), with {{got}} of its devices"),
@@ -475,16 +477,24 @@ def group_problem(problem: GroupProblem) -> str:
     return text if problem.proof is None else f"{text}. {say(problem.proof)}"
 
 
+def group_waits(why: Unschedulable) -> str:
+    """Why a group is not placed, and why nobody is preempted for it."""
+    assert why.group is not None
+    text = group_problem(why.group)
+    if why.preemption is None:
+        return text
+    return f"{text.removesuffix('.')}. {say(Phrase.PREEMPTION, why=no_preemption(why.preemption))}"
+
+
 def unschedulable(why: Unschedulable) -> str:
     """Why a pod gets no node: first in Kubernetes' words, then what helps."""
     if why.group is None:
         return _no_node(why)
-    text = group_problem(why.group)
     if not why.group.pod:
-        return text
-    return (
-        f"{text.removesuffix('.')}. {say(Phrase.GROUP_POD, pod=why.group.pod, why=_no_node(replace(why, group=None)))}"
-    )
+        return group_waits(why)
+    text = group_problem(why.group)
+    about = _no_node(replace(why, group=None))
+    return f"{text.removesuffix('.')}. {say(Phrase.GROUP_POD, pod=why.group.pod, why=about)}"
 
 
 def _no_node(why: Unschedulable) -> str:
@@ -525,9 +535,9 @@ def no_preemption(why: NoPreemption) -> str:
     return say(Phrase.ALL_NODES if listed else Phrase.NO_NODES, nodes=why.nodes, why=", ".join(listed))
 
 
-def preempted_for(scheduler: str) -> str:
-    """That a pod ends for another one, in its condition."""
-    return say(Phrase.PREEMPTED_FOR, scheduler=scheduler)
+def preempted_for(scheduler: str, *, group: bool = False) -> str:
+    """That a pod ends for another one, or for a group, in its condition."""
+    return say(Phrase.PREEMPTED_FOR, scheduler=scheduler, preemptor="podgroup" if group else "pod")
 
 
 def preempted_by(uid: str, node: str) -> str:
