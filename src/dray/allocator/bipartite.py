@@ -1,8 +1,8 @@
-"""Who gets which device when every device serves one demand: a maximum matching on bit sets.
+"""Assigns devices to demands when each device can serve one demand: a maximum bipartite matching on bit sets.
 
-Demands overlap, so counting devices is not enough; an augmenting path is. Demands are served in their order and each
-takes the lowest devices it can, so the first answer is often already the one the reference would give. Left out:
-constraints and alternatives, which `feasibility` fixes before it asks here.
+Demands can accept the same devices, so counting is not enough; the matching uses augmenting paths. Demands are served in
+order, and each takes the lowest devices it can. Left out: constraints and alternatives, which `feasibility` fixes before it
+calls `assign`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from dray.allocator.bits import first, lowest
 
 
 class Wish(NamedTuple):
-    """`wanted` devices out of `devices`."""
+    """A demand for any `wanted` devices out of the set `devices`."""
 
     wanted: int
     devices: int
 
 
 class Shortage(NamedTuple):
-    """Wishes that together ask for more devices than can serve any of them."""
+    """Wishes that together need more devices than the set of all devices that can serve any of them."""
 
     wishes: tuple[int, ...]
     devices: int
 
 
 def assign(wishes: Sequence[Wish]) -> list[int] | Shortage:
-    """A set of devices for every wish, no device twice; or some wishes that cannot be granted together."""
+    """Return disjoint sets of devices that serve all wishes, or a Shortage that proves that there are none."""
     given = [0] * len(wishes)
     free = 0
     for wish in wishes:
@@ -46,7 +46,10 @@ def assign(wishes: Sequence[Wish]) -> list[int] | Shortage:
 
 
 def _augment(wishes: Sequence[Wish], given: list[int], free: int, start: int) -> int | Shortage:
-    """Give one more device to `start`, moving those of others where needed; answers the device no longer free."""
+    """Give one more device to wish `start`, moving devices between other wishes if needed.
+
+    Returns the device that is no longer free, or a Shortage.
+    """
     came: dict[int, tuple[int, int]] = {start: (start, 0)}
     queue = [start]
     seen = 0
@@ -65,7 +68,7 @@ def _augment(wishes: Sequence[Wish], given: list[int], free: int, start: int) ->
 
 
 def _shift(given: list[int], came: dict[int, tuple[int, int]], index: int, device: int) -> None:
-    """Walk an augmenting path backwards: each wish on it takes a device and hands its own to the one before."""
+    """Apply an augmenting path from its end: each wish takes a device and gives one of its own to the wish before it."""
     while True:
         given[index] |= device
         before, device = came[index]

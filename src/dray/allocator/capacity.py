@@ -1,8 +1,8 @@
-"""What a request consumes of a device's capacity, after the device's policy.
+"""How much of a device's capacity a request consumes, according to the device's request policy.
 
-A capacity that is not asked for counts with its default, or whole. One that is asked for is rounded up as the policy
-says. A device whose policy or size does not allow the request is passed over. Left out: how much of the capacity others
-hold (`packing`).
+A capacity that the request does not name is consumed by its default amount, or completely if it has none. A requested amount
+is rounded up to one that the policy allows. A device cannot serve a request that its policy or its size does not allow. Left
+out: how much of the capacity other claims hold (`packing`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Consumption = dict[str, Quantity]
 
 
 class CapacityFault(NamedTuple):
-    """A capacity of which a request takes what is no amount. That is an error, not a device that will not do."""
+    """A capacity for which the consumed amount is invalid. This is an error, not merely a device that cannot serve the request."""
 
     capacity: str
     code: InputCode
@@ -29,12 +29,12 @@ _NANO = 9  # decimal digits; a quantity has no smaller part
 
 
 def nanos(quantity: Quantity) -> int:
-    """A quantity as an exact whole number of its smallest part."""
+    """Convert a quantity to an exact integer in units of 10^-9."""
     return int(quantity.unscaled * 10 ** (quantity.scale + _NANO))
 
 
 def from_nanos(amount: int) -> Quantity:
-    """The quantity of so many smallest parts, written in powers of two where it is a multiple of a Ki."""
+    """Convert an integer in units of 10^-9 to a quantity, in binary notation if it is a multiple of 1Ki."""
     whole, rest = divmod(amount, 10**_NANO)
     if rest:
         return Quantity(amount, -_NANO)
@@ -43,14 +43,14 @@ def from_nanos(amount: int) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def amount(text: str) -> int:
-    """The same of a quantity as it is written; most are written again and again."""
+    """Convert the text of a quantity to an integer in units of 10^-9. Cached, because most texts repeat."""
     return nanos(Quantity.parse(text))
 
 
 def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -> Consumption | CapacityFault | None:
-    """What a request takes of each capacity; None where the device cannot serve it.
+    """Return the amount of each capacity that a request consumes, or None if the device cannot serve the request.
 
-    `fractional` is DRAFractionalCapacityRange: steps of a range may be parts of one.
+    `fractional` is the gate DRAFractionalCapacityRange, which allows the steps of a range to be fractions.
     """
     if any(name not in device.capacity for name in requests):
         return None
@@ -70,7 +70,7 @@ def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -
 
 
 def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool) -> Quantity | None:
-    """What a request takes of a capacity; None where it is too large or too fine for the steps of a range."""
+    """Return the amount of one capacity that a request consumes, or None if the range cannot represent it."""
     policy = capacity.requestPolicy
     if requested is None:
         return Quantity.parse(policy.default if policy is not None and policy.default is not None else capacity.value)
@@ -83,9 +83,9 @@ def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool)
 
 
 def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> Quantity | None:
-    """The first step of a range, from its minimum on, that is not less than what is wanted.
+    """Round an amount up to the next step of a range, counted from its minimum.
 
-    Steps are counted in 64 bits; None where they do not suffice, and where a part of a thousandth is wanted.
+    Returns None if the result does not fit into 64 bits or the amount is finer than a thousandth.
     """
     least = Quantity.parse(valid.min or "0")
     if wanted <= least:
@@ -104,7 +104,7 @@ def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bo
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional: bool) -> bool:
-    """Whether a policy does not allow an amount."""
+    """Return whether a policy forbids an amount."""
     if policy is None or (policy.default is not None and amount == Quantity.parse(policy.default)):
         return False
     if policy.validRange is not None:
@@ -113,7 +113,7 @@ def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional
 
 
 def largest(capacity: DeviceCapacity) -> Quantity | None:
-    """The most that a policy lets one request have; None where it says nothing."""
+    """Return the largest amount that a policy allows for one request, or None if it has no maximum."""
     policy = capacity.requestPolicy
     if policy is None:
         return None
@@ -123,7 +123,7 @@ def largest(capacity: DeviceCapacity) -> Quantity | None:
 
 
 def largest_within(capacity: DeviceCapacity, left: Quantity) -> Quantity:
-    """The most that one request can have where so much is left; nothing where the policy allows no such amount."""
+    """Return the largest amount that the policy allows within what is left, or zero if it allows none."""
     policy = capacity.requestPolicy
     if policy is None:
         return left
@@ -159,12 +159,12 @@ def _outside(amount: Quantity, valid: CapacityRequestPolicyRange, fractional: bo
 
 
 def _digits(valid: CapacityRequestPolicyRange, fractional: bool) -> int:
-    """How many decimal digits the steps of a range have: three where fractions are allowed and possible, else none."""
+    """Return the number of decimal digits in which a range is computed: 3 if fractions are allowed and exact, else 0."""
     parts = [Quantity.parse(part) for part in (valid.min, valid.max, valid.step) if part is not None]
     return 3 if fractional and all(_exact(part, 3) for part in parts) else 0
 
 
 def _exact(quantity: Quantity, digits: int) -> bool:
-    """Whether 64 bits can hold a quantity in units of so many decimal digits; whole ones are rounded up."""
+    """Return whether a quantity in units of 10^-digits fits into 64 bits, without rounding if digits is not 0."""
     amount, unit = nanos(quantity), 10 ** (_NANO - digits)
     return amount <= MAX_INT64 * unit and (not digits or amount % unit == 0)

@@ -1,7 +1,8 @@
-"""Which devices may draw on the same counters at the same time: those with a group in common, or all without groups.
+"""Compatibility groups: which devices may consume counters of one counter set at the same time.
 
-Each device in use narrows what its counter sets still admit. Pure, and only used where DRADeviceCompatibilityGroups is
-on. Left out: how much devices draw (`packing`).
+Devices may do so if they have a group in common, or if none of them has a group. Each device in use restricts the groups that
+its counter sets still accept. Only used if DRADeviceCompatibilityGroups is on. Left out: the amounts that devices consume
+(`packing`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dray.api.types.resource import Device
 
 Groups = frozenset[str]
 Standings = tuple[tuple[int, Groups], ...]
-"""For each counter set that devices draw on, by its number: the groups that all of them have; empty: none has any."""
+"""Pairs of the number of a counter set and the groups that all its consumers have in common (empty: they have none)."""
 
 
 class Compatibility:
-    """The counter sets of a layout, and what devices belong to on each of them."""
+    """The compatibility groups of a layout's devices, by counter set."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, str], int] = {}
@@ -24,25 +25,25 @@ class Compatibility:
         self._by_set: dict[int, dict[Groups, int]] = {}
 
     def read(self, pool: int, device: Device) -> Standings:
-        """What a device of pool number `pool` belongs to."""
+        """Return the groups of a device in pool number `pool`, by counter set."""
         return tuple(
             (self._numbers.setdefault((pool, one.counterSet), len(self._numbers)), frozenset(one.compatibilityGroups))
             for one in device.consumesCounters
         )
 
     def add(self, bit: int, pool: int, device: Device) -> None:
-        """Note a device that can be chosen."""
+        """Add a device of the layout."""
         self._of[bit] = self.read(pool, device)
         for number, groups in self._of[bit]:
             known = self._by_set.setdefault(number, {})
             known[groups] = known.get(groups, 0) | bit
 
     def of(self, bit: int) -> Standings:
-        """What a device belongs to; nothing where it draws on nothing, or the feature is off."""
+        """Return the groups of an added device by counter set. Empty for devices without counters."""
         return self._of.get(bit, ())
 
     def excluded(self, standings: Standings) -> int:
-        """The devices that may not draw on these counter sets any more."""
+        """Return the devices whose groups are incompatible with those that counter sets still accept."""
         found = 0
         for number, held in standings:
             for groups, devices in self._by_set.get(number, {}).items():
@@ -52,7 +53,7 @@ class Compatibility:
 
 
 def joined(standings: Standings, members: Iterable[Standings]) -> Standings:
-    """What is left in common when further devices draw; each must have been admitted."""
+    """Return the common groups after adding further compatible devices."""
     found = dict(standings)
     for each in members:
         for number, groups in each:

@@ -1,8 +1,8 @@
-"""The devices of a slice without the names that place them, and what is true of each: computed once, shared by all.
+"""The devices of a slice without pool and node names, and cached facts about each device.
 
-Five hundred nodes with the same hardware publish slices that differ in pool and node only. `DeviceList` is what they have
-in common, so that selectors run once for all of them. Every answer is a bit set over the positions in the slice.
-Left out: which pools and nodes the devices belong to (`layout`, `pools`).
+Nodes with the same hardware publish slices that differ in pool and node only. They share one `DeviceList`, so each selector
+runs once for all of them. Every answer is a bit set over the positions of devices in the slice. Left out: which pools and
+nodes the devices belong to (`layout`, `pools`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, R
 from dray.cel import STORED, CelError, DeviceView, Interrupt, Interrupted, NoSuchKey, Selector, compile_selector
 
 Requests = tuple[tuple[str, str], ...]
-"""What a request asks of capacities, by name."""
+"""Pairs of a capacity's name and the amount that a request asks for."""
 _NO_PRICES: Mapping[int, int] = {}
 
 
 class SelectorFailure(Enum):
-    """How a selector failed."""
+    """The stage at which a selector failed."""
 
     COMPILE = "compile"
     RUNTIME = "runtime"
@@ -37,7 +37,7 @@ class SelectorFailure(Enum):
 
 
 class FailedSelector(NamedTuple):
-    """Selector number `selector` could not be evaluated; `text` is what CEL says."""
+    """An error of selector number `selector`; `text` is the message of CEL."""
 
     selector: int
     text: str
@@ -45,20 +45,17 @@ class FailedSelector(NamedTuple):
 
 
 class SelectorMatch(NamedTuple):
-    """Devices that pass every selector, and devices on which one of them fails with an error."""
+    """The devices that match all selectors, and those on which a selector fails with an error."""
 
     devices: int
     errors: int
     causes: dict[int, FailedSelector]
-    steps: int = 0  # that all selectors took, found out now or earlier
-    prices: Mapping[int, int] = _NO_PRICES  # steps of the last selector by device, where they are more than one
+    steps: int = 0  # steps of all selectors, whether computed now or earlier
+    prices: Mapping[int, int] = _NO_PRICES  # device position → steps of the last selector, if more than one
 
 
 class _Judging(Work):
-    """Judges devices by one selector, one after the other: `left` are still to be judged.
-
-    The selector may take long where it is long to compile, or where the devices can make its evaluation expensive.
-    """
+    """Evaluates one selector on devices, one after the other. `left` are the devices still to be evaluated."""
 
     def __init__(self, content: DeviceList, selectors: tuple[str, ...], before: SelectorMatch) -> None:
         self._content = content
@@ -69,7 +66,7 @@ class _Judging(Work):
         self.failed = before.errors
         self.causes = dict(before.causes)
         self.prices: dict[int, int] = {}
-        self.before = before.steps  # that the selectors before took
+        self.before = before.steps  # steps of the earlier selectors
 
     @property
     def is_over(self) -> bool:
@@ -81,7 +78,7 @@ class _Judging(Work):
 
     @property
     def is_costly(self) -> bool:
-        """Whether it may take milliseconds to judge a device."""
+        """Whether evaluating the selector on one device can take milliseconds."""
         return may_take_long(self._expression)
 
     @property
@@ -103,7 +100,7 @@ class _Judging(Work):
         return True
 
     def charge(self, at: int, steps: int) -> None:
-        """Count the steps that a device took."""
+        """Add the steps of one device."""
         self.steps += steps
         if steps > 1:
             self.prices[at] = steps
@@ -131,7 +128,7 @@ class _Judging(Work):
 
     @property
     def match(self) -> SelectorMatch:
-        """What was found, once all are judged."""
+        """The result after all devices have been evaluated."""
         return SelectorMatch(
             self.matched, self.failed, self.causes, self.before + self.steps, self.prices or _NO_PRICES
         )
@@ -141,14 +138,14 @@ _JudgingFound = tuple[int, int, int, dict[int, FailedSelector], dict[int, int], 
 
 
 class Eligible(NamedTuple):
-    """Devices, by position, that can serve a request for capacity, with what it takes; and those on which it is an error."""
+    """The devices that can serve a request for capacity, by position: the consumed amounts, and the errors."""
 
     consumed: dict[int, Consumption]
     faults: dict[int, CapacityFault]
 
 
 class DeviceList:
-    """Devices of one driver in their order. Equal content should be one object, as it is in `inventory`."""
+    """The devices of one slice in order. `inventory` makes sure that equal lists are one shared object."""
 
     __slots__ = (
         "__weakref__",
@@ -177,7 +174,7 @@ class DeviceList:
         devices: Sequence[Device],
         before: DeviceList | None = None,
     ) -> None:
-        """`before` is what a slice held until now: most devices are as they were, and so is what is true of them."""
+        """Create a list. Results for devices that are unchanged since the slice's previous list `before` are reused."""
         self.driver = driver
         self.devices = tuple(devices)
         self.everything = (1 << len(devices)) - 1
@@ -192,8 +189,8 @@ class DeviceList:
         self._places: dict[str, int] | None = None
         self._views: list[DeviceView | None] = [None] * len(devices)
         self._matches: dict[tuple[str, ...], SelectorMatch] = {}
-        self._begun: dict[tuple[str, ...], _Judging] = {}  # selectors that were interrupted
-        self._kept: list[tuple[int, int]] = []  # positions now and before of devices that are as they were
+        self._begun: dict[tuple[str, ...], _Judging] = {}  # interrupted evaluations
+        self._kept: list[tuple[int, int]] = []  # positions in this and in the previous list of unchanged devices
         self._matched_before: dict[tuple[str, ...], SelectorMatch] = {}
         self._values: dict[tuple[str, bool], dict[Value, int]] = {}
         self._derived: dict[tuple[str, bool], Deriving] = {}
@@ -202,14 +199,14 @@ class DeviceList:
             self._keep(before)
 
     def __reduce__(self) -> tuple[type[DeviceList], tuple[str, tuple[Device, ...]]]:
-        return DeviceList, (self.driver, self.devices)  # what is true of them can be found out again
+        return DeviceList, (self.driver, self.devices)  # caches are not pickled
 
     def _where(self, holds: Callable[[Device], bool]) -> int:
         return sum(1 << at for at, device in enumerate(self.devices) if holds(device))
 
     @property
     def counting(self) -> int:
-        """The devices that draw from counters which they share with others."""
+        """The devices that consume shared counters."""
         return sum(1 << at for at in self.draws)
 
     def _keep(self, before: DeviceList) -> None:
@@ -221,22 +218,21 @@ class DeviceList:
                 self._views[at] = before._views[earlier]
 
     def bit(self, name: str) -> int:
-        """The device of that name as a set of one; empty where there is none."""
+        """Return the device with a name as a set of one, or an empty set."""
         if self._places is None:
             self._places = {device.name: 1 << at for at, device in enumerate(self.devices)}
         return self._places.get(name, 0)
 
     @property
     def size(self) -> int:
-        """How many devices there are."""
+        """Number of devices."""
         return len(self.devices)
 
     def match(self, selectors: tuple[str, ...], limit: int | None = None, turn: Turn | None = None) -> SelectorMatch:
-        """Run the selectors one after the other, each on the devices that passed those before.
+        """Evaluate selectors one after the other, each on the devices that match the earlier ones.
 
-        Raises `OutOfSteps` where that takes more steps than `limit`, whether it is known already or not. With a turn,
-        raises `Deferred` where selectors may take long, and `Interrupted` when the turn is over; who asks again goes on
-        from there.
+        Raises `OutOfSteps` if this takes more than `limit` steps, also if the result is cached. With a turn, raises `Deferred`
+        if a selector can take long, and `Interrupted` when the turn is over; the next call continues from there.
         """
         found = self._matches.get(selectors)
         if found is None:
@@ -246,7 +242,7 @@ class DeviceList:
         return found
 
     def steps_of(self, selectors: tuple[str, ...]) -> int:
-        """The steps that selectors took; none where nobody has asked for them."""
+        """Return the steps that selectors took, or 0 if they have not been evaluated."""
         found = self._matches.get(selectors)
         return 0 if found is None else found.steps
 
@@ -264,7 +260,7 @@ class DeviceList:
         return judging.match
 
     def _begin(self, selectors: tuple[str, ...], limit: int | None, turn: Turn | None) -> _Judging:
-        """The devices that pass the selectors before the last, but for those that were judged in an earlier content."""
+        """Start the evaluation of the last selector, with results for unchanged devices taken over from the previous list."""
         judging = _Judging(self, selectors, self.match(selectors[:-1], limit, turn))
         if (then := self._matched_before.get(selectors)) is not None:
             asked = judging.left
@@ -279,7 +275,7 @@ class DeviceList:
         return judging
 
     def view(self, at: int) -> DeviceView:
-        """The device at a position, as selectors see it."""
+        """Return the device at a position in the form that selectors are evaluated on."""
         view = self._views[at]
         if view is None:
             device = self.devices[at]
@@ -288,7 +284,7 @@ class DeviceList:
         return view
 
     def values(self, attribute: str, lists: bool = False) -> dict[Value, int]:
-        """The devices that have the fully qualified attribute, by its value; with `lists`, by each value in it."""
+        """Return the devices with an attribute (qualified name) by value. With `lists`, each element of a list counts as a value."""
         found = self._values.get((attribute, lists))
         if found is None:
             found = self._values[attribute, lists] = {}
@@ -309,7 +305,7 @@ class DeviceList:
     def derived(
         self, expression: str, lists: bool, wanted: int, limit: int | None = None, turn: Turn | None = None
     ) -> Deriving:
-        """The values that an expression has for at least these devices; raises as `match` does."""
+        """Evaluate a derived attribute for at least the devices in `wanted`. Raises as `match` does."""
         deriving = self._derived.get((expression, lists))
         if deriving is None:
             deriving = self._derived[expression, lists] = Deriving(self, expression, lists)
@@ -320,7 +316,7 @@ class DeviceList:
         return deriving
 
     def eligible(self, requests: Requests, fractional: bool) -> Eligible:
-        """The devices that can serve a request for capacity when nobody uses them."""
+        """Return the devices that can serve a request for capacity if nothing of them is in use."""
         found = self._eligible.get((requests, fractional))
         if found is None:
             found = self._eligible[requests, fractional] = Eligible({}, {})
@@ -335,13 +331,13 @@ class DeviceList:
 
     def _consumption(self, at: int, asked: dict[str, str], fractional: bool) -> Consumption | CapacityFault | None:
         device = self.devices[at]
-        plain = not asked and not self.shareable >> at & 1  # nothing is taken of it but the whole
+        plain = not asked and not self.shareable >> at & 1  # such a device is always consumed as a whole
         if plain and not any(capacity.requestPolicy for capacity in device.capacity.values()):
             return {}
         return consumption(device, asked, fractional)
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
-        """The devices without a taint that forbids allocation to someone with these tolerations."""
+        """Return the devices without a taint that forbids allocation with these tolerations."""
         found = self._tolerated.get(tolerations)
         if found is None:
             found = sum(
@@ -352,12 +348,12 @@ class DeviceList:
 
 
 def may_take_long(expression: str) -> bool:
-    """Whether it may take milliseconds to judge a device by a selector; depends on its text alone."""
+    """Return whether evaluating a selector on one device can take milliseconds. Depends on its text only."""
     return len(expression) > QUICK_LENGTH or compile_selector(expression, features=STORED).max_cost > QUICK_COST
 
 
 def _compute(work: _Judging | Deriving, limit: int | None, turn: Turn | None) -> None:
-    """Let a computation go on until it is over or takes more steps than the limit. Raises as `DeviceList.match` does."""
+    """Continue a computation until it is complete or exceeds the limit. Raises as `DeviceList.match` does."""
     if work.is_given_up:
         raise OutOfSteps
     if work.is_elsewhere and turn is not None:
@@ -377,9 +373,9 @@ def _compute(work: _Judging | Deriving, limit: int | None, turn: Turn | None) ->
 
 
 def comparable(attribute: DeviceAttribute, owner: str) -> Value:
-    """A value that equals another exactly where Kubernetes says that two attributes match.
+    """Return a value that equals another one exactly if Kubernetes considers the two attributes to match.
 
-    A kind of value that it cannot compare matches nothing else, so it counts as the owner's own.
+    Kubernetes cannot compare some kinds of values. Such a value matches no other, so the result contains the owner's name.
     """
     for kind in ("string", "int", "bool", "version"):
         value = getattr(attribute, kind)
@@ -389,7 +385,7 @@ def comparable(attribute: DeviceAttribute, owner: str) -> Value:
 
 
 def listed(attribute: DeviceAttribute) -> tuple[Value, ...]:
-    """The values in an attribute that is a list, each as `comparable` gives it; nothing where it is none."""
+    """Return the elements of a list attribute in the form of `comparable`, or nothing if the attribute is no list."""
     for kind, values in (
         ("string", attribute.strings),
         ("int", attribute.ints),
@@ -402,7 +398,7 @@ def listed(attribute: DeviceAttribute) -> tuple[Value, ...]:
 
 
 def drawn_by(device: Device) -> tuple[tuple[str, str, int], ...]:
-    """What a device draws, as (counter set, counter, amount)."""
+    """Return the counters that a device consumes, as (counter set, counter, amount)."""
     return tuple(
         (drawn.counterSet, name, nanos(Quantity.parse(counter.value)))
         for drawn in device.consumesCounters
@@ -411,10 +407,10 @@ def drawn_by(device: Device) -> tuple[tuple[str, str, int], ...]:
 
 
 def content_of(slice_: ResourceSlice) -> DeviceList:
-    """The content of a slice, shared with no other."""
+    """Return a new device list for a slice, not shared with other slices."""
     return DeviceList(slice_.spec.driver, slice_.spec.devices)
 
 
 def key_of(slice_: ResourceSlice) -> bytes:
-    """Equal for two slices exactly when their contents are."""
+    """Return a key that is equal for two slices exactly if their driver and devices are equal."""
     return msgspec.msgpack.encode((slice_.spec.driver, slice_.spec.devices), order="deterministic")

@@ -1,7 +1,7 @@
-"""Attributes that a request computes of devices, one device after the other: what constraints then see of them.
+"""Derived attributes: values that an expression of a request computes for devices, for use in constraints.
 
-An expression is evaluated only on devices that somebody asks about, once each. It may take long, so it can be left to
-another process. Left out: which devices are asked about (`problem`), and the expressions themselves (`dray.cel`).
+An expression is evaluated only on requested devices, once for each. This can take long, so another process can do it. Left
+out: which devices are requested (`problem`), and the expressions themselves (`dray.cel`).
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from dray.cel.derived import DerivedAttribute, DerivedValue, compile_derived
 
 Value = tuple[str, object]
 
-QUICK_LENGTH = 256  # of an expression: to compile it takes 10 ms at most
-QUICK_COST = 4_000  # estimated, of an expression: to evaluate it takes a few milliseconds at most
+QUICK_LENGTH = 256  # characters of an expression that compiles in at most 10 ms
+QUICK_COST = 4_000  # estimated cost of an expression that is evaluated in at most a few milliseconds
 
 
 class DeviceViews(Protocol):
-    """The devices that expressions are about, by position."""
+    """Devices by position, in the form that expressions are evaluated on."""
 
     def view(self, at: int) -> DeviceView:
-        """The device at a position, as expressions see it."""
+        """Return the device at a position."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of devices."""
 
 
 DerivingFound = tuple[int, dict[Value, int], int, dict[int, str], dict[int, int], int]
 
 
 class Deriving(Work):
-    """One expression: the devices of each value found so far, and those on which it fails, with what CEL says.
+    """Results of one expression so far: devices by value, and the messages of CEL for devices on which it fails.
 
-    Where values are lists, a device may have several; where lists are no values, a list is the device's own.
+    If `lists` is set, each element of a list counts as a value of the device. Otherwise a list matches no other device's value.
     """
 
     def __init__(self, devices: DeviceViews, expression: str, lists: bool) -> None:
@@ -51,7 +51,7 @@ class Deriving(Work):
         self.causes: dict[int, str] = {}
 
     def ask(self, wanted: int) -> bool:
-        """Ask for these devices as well; answers whether any of them is to be looked at."""
+        """Request devices. Returns whether any of them has not been evaluated yet."""
         unknown = wanted & ~self.known
         self.left |= unknown
         return bool(unknown)
@@ -62,11 +62,11 @@ class Deriving(Work):
 
     @property
     def is_costly(self) -> bool:
-        """Whether it may take milliseconds to look at a device."""
+        """Whether evaluating the expression on one device can take milliseconds."""
         return len(self._expression) > QUICK_LENGTH or self._attribute.max_cost > QUICK_COST
 
     def price(self, devices: int) -> int:
-        """The steps that devices took which are known."""
+        """Return the steps that the evaluation of some devices took."""
         return devices.bit_count() + sum(steps - 1 for at, steps in self.prices.items() if devices >> at & 1)
 
     @property
@@ -118,4 +118,4 @@ class Deriving(Work):
 
     def accept(self, found: DerivingFound) -> None:
         self.known, self.values, self.errors, self.causes, self.prices, self.steps = found
-        self.left &= ~self.known  # more may have been asked for meanwhile
+        self.left &= ~self.known  # further devices may have been requested meanwhile

@@ -1,7 +1,7 @@
-"""Counts where devices were lost and which requests stand in each other's way.
+"""Explains why no allocation exists: at which filter steps devices were lost, and which requests conflict.
 
-Runs only when somebody asks why, after the search has found nothing, and never takes long: a smallest conflict is looked
-for within a number of steps and left out where that is not enough. Left out: words.
+Runs only on request, after a search without result, and within a number of steps. If the steps are not enough, the smallest
+conflict is missing from the result. Left out: text.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from dray.api.reasons.devices import (
 from dray.api.types.resource import Device
 from dray.cel import Interrupted
 
-LACKING_TOLD = 8  # amounts that a step names; there may be thousands
-DEVICES_ASKED = 512  # devices that are asked what they lack
-WITHHELD_STEPS = 500  # what selectors may take on devices of a pool that cannot be used: nobody has judged them yet
+LACKING_TOLD = 8  # insufficient amounts that one filter step lists; there can be thousands
+DEVICES_ASKED = 512  # devices whose insufficient amounts are compared
+WITHHELD_STEPS = 500  # steps for selectors on devices of an unusable pool, which the search has not evaluated
 PATIENCE = 100_000  # steps after which the search for a smallest conflict ends
-REQUEST_STEPS = 5  # of counting where the devices of one alternative were lost, for a few devices
+REQUEST_STEPS = 5  # steps that explaining one alternative costs, plus one for each DEVICES_IN_STEP devices
 DEVICES_IN_STEP = 8
 
 
@@ -53,7 +53,7 @@ def diagnose(
     claims: Sequence[str],
     meter: StepMeter | None = None,
 ) -> Reasons:
-    """Why the claims of these names cannot be served on the node of the view."""
+    """Return the reasons why claims with these names cannot be served on the node of a view."""
     return _Diagnosis(problem, usage, view, claims, meter or StepMeter(PATIENCE)).reasons()
 
 
@@ -103,7 +103,7 @@ class _Diagnosis:
         return RequestReasons(self.claims[request.claim], request.name, alternatives)
 
     def _suffices(self, shape: PoolShape, requests: Sequence[RequestReasons]) -> bool:
-        """Whether the devices of a pool that cannot be used would serve the first request that lacks some."""
+        """Return whether the devices of an unusable pool would be enough for the first request that lacks devices."""
         number = next((number for number, request in enumerate(requests) if not request.enough), None)
         if number is None:
             return False
@@ -152,7 +152,7 @@ class _Diagnosis:
         return steps
 
     def _lacking(self, takes: Takes, devices: int, asked: Requests = ()) -> tuple[LackingAmount, ...]:
-        """What ran out for those of these devices that lack the least."""
+        """Return the insufficient amounts of those devices that lack the fewest."""
         found = [self._lacked_by(bit, takes, asked) for bit in islice(members(devices), DEVICES_ASKED)]
         return tuple(islice(chain(*sorted(filter(None, found), key=len)), LACKING_TOLD))
 
@@ -170,7 +170,7 @@ class _Diagnosis:
         ]
 
     def _together(self, choice: AlternativeBits, devices: int) -> int:
-        """How many devices are left, or how many of them fit into the counters together where that is too few."""
+        """Return the number of devices, or the number that the counters allow together if that is less than wanted."""
         for few in range(min(choice.wanted, RESULTS_LIMIT), 0, -1):
             demand = DeviceDemand(0, 0, (Option(0, few, devices, (), COUNTERS_ONLY),))
             try:
@@ -182,7 +182,7 @@ class _Diagnosis:
         return devices.bit_count()
 
     def _countable(self, numbers: Iterable[int]) -> list[int]:
-        """The constraints that counting values says something about: not how lists differ from each other."""
+        """Return the constraints that can be explained by counting values, which excludes distinct lists."""
         return [
             number
             for number in numbers
@@ -198,7 +198,7 @@ class _Diagnosis:
         return DeviceStep(StepCode.MATCHING, best, attribute)
 
     def _ignored(self, alternative: Alternative, choice: AlternativeBits, free: int) -> list[DeviceStep]:
-        """Attributes that a request computes are ignored where their gate is off; few devices publish the same."""
+        """Return a filter step for derived attributes that are ignored because their gate is off."""
         if not alternative.ignored:
             return []
         numbers = [n for n in choice.constraints if self.problem.plan.constraints[n].attribute in alternative.ignored]
@@ -211,7 +211,7 @@ class _Diagnosis:
         return self.foresight.room.fitting(choice.takes, free, NOTHING_SPENT)
 
     def _supported(self, matching: int) -> tuple[int, str]:
-        """The devices that need no gate that is off; and the gate, where there are others."""
+        """Return the devices that need no disabled gate, and the disabled gate that the other devices need."""
         layout = self.problem.layout
         for feature, unsupported in (
             ("binding_conditions", layout.binding),
@@ -222,7 +222,7 @@ class _Diagnosis:
         return matching, ""
 
     def _constraint(self, number: int) -> ConstraintReasons | None:
-        """A constraint over several devices that no value can meet, whoever gets them."""
+        """Explain a constraint that no choice of devices can meet, or return None."""
         plan = self.problem.plan
         bound = [
             (request, item)
@@ -300,7 +300,7 @@ class _Diagnosis:
 
 
 def _matching(parts: Iterable[LayoutPart], selectors: tuple[str, ...]) -> int:
-    """How many devices pass the selectors; raises `OutOfSteps` where that takes long to find out."""
+    """Count the devices that match selectors. Raises `OutOfSteps` if that would take long."""
     found = steps = 0
     if any(map(may_take_long, selectors)):
         raise OutOfSteps
@@ -312,7 +312,7 @@ def _matching(parts: Iterable[LayoutPart], selectors: tuple[str, ...]) -> int:
 
 
 def _beyond(id_: str, device: Device, asked: Requests) -> list[LackingAmount]:
-    """What a device does not have to give, even when nobody uses it."""
+    """Return the requested amounts that a device cannot provide even if nothing of it is in use."""
     found = []
     for name, much in asked:
         capacity = device.capacity.get(name)

@@ -1,7 +1,7 @@
-"""What is wrong with the input, kept apart from the names of one node and one claim until somebody asks.
+"""Errors in the input, without the names of a node and a claim.
 
-The same plan serves many claims and many nodes, so a fault remembers numbers; `failed` fills in the names. Left out: why
-devices are merely not enough, which is no error (`diagnosis`).
+One plan serves many claims and many nodes, so a fault contains numbers, and `failed` fills in the names. Left out: shortages
+of devices, which are no errors (`diagnosis`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CODES = {
 
 
 class Fault(NamedTuple):
-    """A problem of claim number `claim` (None: of no claim) with device or pool number so and so."""
+    """A problem, with the numbers of the claim, device and pool that it concerns (None: it concerns none)."""
 
     problem: InputProblem
     claim: int | None = None
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     pool: int | None = None
 
     def failed(self, view: NodeView, claims: Sequence[str]) -> Failed:
-        """The outcome for one node and claims of these names."""
+        """Return the outcome with the names of one node's devices and of claims filled in."""
         names = {}
         if self.claim is not None:
             names["claim"] = claims[self.claim]
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
 
 def selector_fault(claim: int, class_name: str, of_class: int, device: int, cause: FailedSelector) -> Fault:
-    """A selector failed on a device; the first `of_class` selectors are those of the class."""
+    """Return the fault for a selector that failed on a device. The first `of_class` selectors are those of the class."""
     in_class = cause.selector < of_class
     number = cause.selector if in_class else cause.selector - of_class
     own, of_its_class = _CODES[cause.failure]

@@ -1,8 +1,8 @@
-"""Whether anything can still come of a state of the search: an answer, or an error on the way to one.
+"""Decides whether a state of the search can still lead to an event: a complete answer, or an error on the way to one.
 
-Turns what is left of the problem into demands for the oracle. Two cases are approximated, always on the safe side:
-admin access in several claims at once, where a device may serve twice, and errors, for which it is enough that what
-comes before them can be served. Left out: the order of decisions (`search`).
+The undecided part of the problem becomes demands for the oracle. Two cases are approximated so that no event is missed: admin
+access in several claims at once, where a device may serve twice, and errors, for which only what comes before them must be
+servable. Left out: the order of decisions (`search`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ DECIDING = -1
 
 
 class SearchState(NamedTuple):
-    """What has been decided so far. `used` holds devices of any claim, `own` those of the current one.
+    """The decisions so far. `used` contains the devices of all claims, `own` those of the current claim.
 
-    Shareable devices are in neither: what was taken of them is in `spent`.
+    Shareable devices are in neither set; what was taken of them is in `spent`.
     """
 
     item: int
@@ -38,12 +38,12 @@ class SearchState(NamedTuple):
 
 
 def beginning(problem: AllocationProblem) -> SearchState:
-    """Nothing decided yet."""
+    """Return the state in which nothing is decided."""
     return SearchState(0, DECIDING, 0, 0, 0, 0, 0, (0,) * len(problem.rules))
 
 
 def available(choice: AlternativeBits, current_claim: bool, taken: int, state: SearchState) -> int:
-    """The devices not in use for an alternative: admin access only avoids those of its own claim."""
+    """Return the devices that an alternative may take. Admin access excludes only devices of its own claim."""
     if not choice.admin:
         return ~(taken | state.used)
     return ~state.own if current_claim else -1
@@ -53,12 +53,12 @@ Trigger = tuple[Option, tuple[int, ...]]
 
 
 def _failing(choice: AlternativeBits) -> int:
-    """The devices that may end the search with an error of an expression."""
+    """Return the devices on which an expression fails, which ends the search with an error."""
     return choice.errors | choice.underivable & choice.examined
 
 
 def _first_refused(rule: ConstraintBits, pin: int, matching: int) -> int:
-    """The devices up to the first that a rule refuses when all are taken in order; none if it admits them all."""
+    """Take devices in order until a constraint refuses one. Returns the devices up to that one, or an empty set."""
     upto = 0
     for bit in members(matching):
         upto |= bit
@@ -69,7 +69,7 @@ def _first_refused(rule: ConstraintBits, pin: int, matching: int) -> int:
 
 
 class Foresight:
-    """Looks ahead from states of one search."""
+    """Answers whether an event lies ahead of states of one search."""
 
     def __init__(self, problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> None:
         self.problem = problem
@@ -80,12 +80,12 @@ class Foresight:
         self.oracle = Oracle(problem.rules, self.room, meter)
 
     def answer(self, state: SearchState) -> Witness | None:
-        """A way to serve all that is left; empty where there seems to be one that cannot be told."""
+        """Return a way to serve everything undecided, or None. Empty if one may exist but is not known."""
         demands = self._demands(state, len(self.items))
         return None if demands is None else self.serve(demands, state)
 
     def error(self, state: SearchState) -> bool:
-        """Whether an error may come up although not everything can be served."""
+        """Return whether the search can run into an error although not everything can be served."""
         if not self.problem.alarming:
             return False
         if state.choice != DECIDING:
@@ -104,7 +104,7 @@ class Foresight:
         return False
 
     def _triggers(self, number: int, state: SearchState) -> Iterator[Trigger]:
-        """What must be free, and which values chosen, for a request to end the search with an error."""
+        """Yield the devices that must be free, and the chosen values, for a request to end the search with an error."""
         item = self.items[number]
         for place, choice in enumerate(item.choices):
             free = available(choice, item.claim == self.items[state.item].claim, self.taken, state)
@@ -118,9 +118,10 @@ class Foresight:
     def _refusals(
         self, number: int, place: int, rule_number: int, rule: ConstraintBits, visited: int, state: SearchState
     ) -> Iterator[Trigger]:
-        """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose.
+        """Yield the ways in which a constraint can refuse a device that a request for all devices must include.
 
-        A constraint is asked about devices that draw on their counters already; those that cannot are not `visited`.
+        The devices can conflict with each other, or with a value that an earlier request chose. `visited` are the devices whose
+        counters suffice, because counters are checked before constraints.
         """
         matching = self.items[number].choices[place].matching
         pin = state.pins[rule_number]
@@ -140,11 +141,11 @@ class Foresight:
                 yield Option(place, 1, first, (), COUNTERS_ONLY), pins
 
     def _covered_before(self, number: int, rule: int, state: SearchState) -> bool:
-        """Whether a request that is not complete yet, but comes before, can choose devices under a rule."""
+        """Return whether an earlier request that is not complete yet can choose devices under a constraint."""
         return any(rule in choice.constraints for item in self.items[state.item : number] for choice in item.choices)
 
     def _demands(self, state: SearchState, end: int) -> list[DeviceDemand] | None:
-        """What the requests from the current one up to number `end` still ask for."""
+        """Return the demands of the requests from the current one up to number `end`, or None if one cannot be served."""
         demands = []
         for number in range(state.item, end):
             demand = self.demand(number, state)
@@ -154,7 +155,7 @@ class Foresight:
         return demands
 
     def demand(self, number: int, state: SearchState) -> DeviceDemand | None:
-        """What one request still asks for; None where nothing can serve it."""
+        """Return what one request still needs, or None if no alternative is possible."""
         item = self.items[number]
         options = self._options(item, number, state)
         return DeviceDemand(number, item.claim, options) if options else None
@@ -176,7 +177,7 @@ class Foresight:
         return Option(place, wanted, devices, choice.firm, choice.takes)
 
     def serve(self, demands: list[DeviceDemand], state: SearchState) -> Witness | None:
-        """A way to serve these demands beside what is decided already."""
+        """Return a way to serve demands in addition to what is already decided, or None."""
         budgets = dict.fromkeys(self.problem.limited, RESULTS_LIMIT)
         claim = self.items[state.item].claim
         if claim in budgets:
@@ -191,6 +192,6 @@ class Foresight:
         return {} if solved else None
 
     def _is_privileged(self, demand: DeviceDemand) -> bool:
-        """Whether a demand may get a device that serves another claim; of shareable ones everybody may."""
+        """Return whether a demand with admin access may get a device that also serves another claim."""
         choice = self.items[demand.item].choices[0]
         return choice.admin and bool((choice.matching | choice.errors) & ~self.oracle.shareable)

@@ -1,4 +1,4 @@
-"""Identities and switches that everything in the allocator speaks of."""
+"""Limits and feature switches of the allocator."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 import msgspec
 
 RESULTS_LIMIT = 32  # devices that one claim's allocation may list (AllocationResultsMaxSize)
-ALTERNATIVES_LIMIT = 8  # alternatives of one request; the best of them scores this much
+ALTERNATIVES_LIMIT = 8  # alternatives of one request; the first one scores this much
 
 
 class Features(msgspec.Struct, frozen=True, rename="camel"):
-    """What a cluster has switched on; devices and requests that need more are passed over or refused.
+    """The features that are enabled. Devices that need a disabled feature are skipped, requests that need one are refused.
 
-    Each is a feature gate of Kubernetes and has the default that it has there (`GATE_OF`). In JSON they are written as
-    adminAccess, derivedAttributes and so on.
+    Each feature is a feature gate of Kubernetes with the same default (`GATE_OF`). JSON uses adminAccess, derivedAttributes and
+    so on.
     """
 
     admin_access: bool = True
@@ -32,7 +32,7 @@ class Features(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_gates(cls, enabled: Callable[[str], bool]) -> Features:
-        """The features of a cluster whose gates answer `enabled(name)`."""
+        """Return the features that a function from gate names to booleans enables."""
         return cls(**{feature: enabled(gate) for feature, gate in GATE_OF.items()})
 
 

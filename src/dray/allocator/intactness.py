@@ -1,4 +1,7 @@
-"""How much of a node that is unused so far some devices would begin to use. Pure; which node is chosen is the scheduler's."""
+"""The score for packing: the cost of hardware units that are unused so far and that some devices would begin to use.
+
+Left out: the choice of a node, which the scheduler makes.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ if TYPE_CHECKING:
     from dray.allocator.inventory import SliceState
 
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
-NODE, ROOT, DEVICE = 64.0, 8.0, 1.0  # what beginning to use one costs; a node has fewer than eight roots as a rule
+NODE, ROOT, DEVICE = 64.0, 8.0, 1.0  # cost of the first use of a unit; nodes usually have fewer than eight roots
 
 
 def cost_of(slice_states: Iterable[SliceState], chosen: Collection[DeviceId]) -> float:
-    """The cost of the units that the chosen devices begin to use, plus the share of devices that stays free (0 to 1).
+    """Return the cost of the units that the chosen devices begin to use, plus the fraction of devices that stays free.
 
-    Units are the node, its PCIe roots, and physical devices, which partitions share by drawing on one counter set.
+    Units are the node, its PCIe roots, and physical devices. Partitions of one physical device share a counter set.
     """
     used: set[Hashable] = set()
     begun: dict[Hashable, float] = {}
