@@ -1,7 +1,7 @@
-"""The allocator as one pure function: (node, claims, classes, slices, taken, features, steps) to an outcome.
+"""The allocator as one pure function from (node, claims, classes, slices, taken, features, steps) to an outcome.
 
-It begins with nothing at each call; a scheduler that asks again and again keeps an `Index` instead, which ends in the
-same `decide`. Left out: writing the outcome anywhere.
+Each call starts without cached state. A scheduler uses an `Index` instead, which calls the same `decide`. Left out: writing
+the outcome.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def allocate(
     steps: int | None = None,
     shares: Iterable[Share] = (),
 ) -> Outcome:
-    """Serve all claims together on a node.
+    """Allocate devices for all claims together on a node.
 
-    `taken` are the devices in use, as (driver, pool, device), and `shares` those parts of devices that are;
-    `steps` are those that it may take (`dray.allocator.budget`). The answer is the first in the reference's order; the
-    same input always gives the same answer, but for the identities of new shares.
+    `taken` contains the devices in use as (driver, pool, device), and `shares` the parts of shared devices in use. `steps` limits
+    the search (`dray.allocator.budget`). The result is the first solution in Kubernetes' order. Equal input gives equal results,
+    except for the IDs of new shares.
     """
     by_name = {class_.metadata.name: class_ for class_ in classes}
     asked = plan([claim.spec.devices for claim in claims], by_name.get, features)
@@ -66,7 +66,7 @@ def allocate(
 
 
 def used(seen: NodeView, taken: Collection[DeviceId], shares: Iterable[Share]) -> NodeUsage:
-    """What devices and shares in use leave on a node."""
+    """Return what devices and shares in use occupy on a node."""
     layout, held = seen.layout, consumed(shares)
     bits = sum(1 << place for device in taken if (place := seen.places.get(device)) is not None)
     parts = [
@@ -90,7 +90,7 @@ Decision = Solution | Fault | Stuck | None
 
 
 def decide(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> Decision:
-    """The first event of the search, with a short cut for the most common question."""
+    """Return the first event of the search, with a fast path for the most common kind of problem."""
     simple = problem.simple
     if simple is not None:
         free = simple.devices if simple.admin else simple.devices & ~usage.taken
@@ -107,7 +107,7 @@ def decide(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> De
 
 
 class Searching(Work):
-    """The search for the answer to one question. Whoever interrupts it by a return lets it start over."""
+    """The search for one problem. An interrupted search starts from the beginning."""
 
     def __init__(self, problem: AllocationProblem, usage: NodeUsage, limit: int | None) -> None:
         self._problem = problem
@@ -132,7 +132,7 @@ class Searching(Work):
         return self.is_over
 
     def run_quickly(self, steps: int) -> bool:
-        """Go on for a few steps; answers whether it is over."""
+        """Search for a few steps. Returns whether the search is over."""
         meter = StepMeter(steps if self.limit is None else min(steps, self.limit))
         decision = decide(self._problem, self._usage, meter)
         self.steps = meter.steps
@@ -150,7 +150,7 @@ class Searching(Work):
 def conclude(
     decision: Decision, problem: AllocationProblem, usage: NodeUsage, seen: NodeView, names: Sequence[str]
 ) -> Outcome:
-    """Put a decision into the names of one node and its claims."""
+    """Convert a decision to an outcome, with the names of one node and its claims."""
     match decision:
         case Solution(grants):
             try:
@@ -166,7 +166,7 @@ def conclude(
 
 
 def progress(asked: AllocationPlan, item: int, got: int, names: Sequence[str]) -> TimedOut:
-    """How far a search had come when its steps were used up."""
+    """Describe how far a search had come when its steps ran out."""
     request = asked.requests[item]
     return TimedOut(
         TimeoutCode.SEARCH, names[request.claim], request.name, item + 1, requests=len(asked.requests), got=got
@@ -174,6 +174,6 @@ def progress(asked: AllocationPlan, item: int, got: int, names: Sequence[str]) -
 
 
 def claim_name(claim: ResourceClaim) -> str:
-    """A claim as messages name it."""
+    """Return the name of a claim for messages: NAMESPACE/NAME."""
     meta = claim.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

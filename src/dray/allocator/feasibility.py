@@ -1,11 +1,12 @@
-"""Can what is still asked for be served at all? The oracle that lets the search never turn back.
+"""The feasibility oracle: decides whether the remaining demands can be served, so that the search need not backtrack.
 
-With every alternative and every shared value decided, serving demands is a matching. So only these are branched on, the
-one with the fewest possibilities first, after cheap conditions have struck out what cannot be: too few devices, no
-common value, a matching of the least that is asked, a packing of groups into values, more than all counters have. Devices
-that consume counters or capacity are taken one by one where the lowest that fit do not serve everybody. Parts that share
-nothing are solved apart, and states that failed are remembered up to the names of equal values. Packing is NP-hard, hence
-steps are counted. Left out: order; any answer will do here (`search`).
+Once every alternative and every shared attribute value is decided, serving demands is a bipartite matching. The oracle
+therefore branches only on alternatives and values, first on the one with the fewest possibilities. Before that, cheap
+necessary conditions exclude what is impossible: too few devices, no common value, no matching of the minimum demands, no
+packing of groups into values, more consumption than all counters allow. Devices that consume counters or capacity are chosen
+one by one if the lowest fitting devices do not serve all demands. Parts that share nothing are solved separately. Failed
+states are remembered, independent of the names of equal values. Packing is NP-hard, so steps are counted. Left out: the order
+of solutions, which only `search` needs.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from dray.allocator.budget import StepMeter
 from dray.allocator.packing import NOTHING_SPENT, NodeRoom, Spent, Takes
 from dray.allocator.problem import ConstraintBits
 
-DEMAND_STEPS = 3  # of a question to the oracle, for each demand in it
+DEMAND_STEPS = 3  # steps that a question to the oracle costs for each of its demands
 
 
 class Option(NamedTuple):
-    """One alternative of a demand: so many out of these devices, under these constraints.
+    """One alternative of a demand: `wanted` out of `devices`, under the constraints `rules`.
 
-    `takes` is what it consumes of them; None for a demand that only visits devices.
+    `takes` is what it consumes of the devices, or None for a demand that only visits them.
     """
 
     choice: int
@@ -39,7 +40,7 @@ class Option(NamedTuple):
 
 
 class DeviceDemand(NamedTuple):
-    """What is left of a request: one of the options must be served. `claim` matters where results are limited."""
+    """The undecided part of a request: one of the options must be served. `claim` is used for the limit of results."""
 
     item: int
     claim: int
@@ -47,7 +48,7 @@ class DeviceDemand(NamedTuple):
 
 
 class DemandGrant(msgspec.Struct, frozen=True, gc=False):
-    """How a demand can be served."""
+    """The alternative and the devices that serve a demand."""
 
     choice: int
     devices: int
@@ -57,24 +58,24 @@ Witness = dict[int, DemandGrant]
 
 
 class Standing(NamedTuple):
-    """What is decided beside the demands.
+    """The decisions made before the demands.
 
-    `pins` holds, for each rule, the devices that share the value already chosen (0: none chosen yet), or for a rule of
-    distinct values the devices it now excludes. `spent` is what has been consumed.
+    For each constraint, `pins` contains the devices that have the value already chosen (0: none chosen yet), or for distinct
+    values the devices that are excluded now. `spent` is what has been consumed.
     """
 
     pins: Sequence[int]
     spent: Spent = NOTHING_SPENT
 
     def pinned(self, number: int, value: int) -> Standing:
-        """The same with a value chosen for a rule."""
+        """Return a copy in which a value is chosen for a constraint."""
         after = [*self.pins]
         after[number] = value
         return self._replace(pins=after)
 
 
 class Oracle:
-    """Answers whether demands can be served, for one problem. Each question is charged to the meter, which may end it."""
+    """Answers whether demands can be served, for one problem. The meter counts the steps and can end the computation."""
 
     def __init__(self, rules: Sequence[ConstraintBits], room: NodeRoom, meter: StepMeter) -> None:
         self.rules = rules
@@ -87,7 +88,7 @@ class Oracle:
     def solve(
         self, demands: Sequence[DeviceDemand], standing: Standing, budgets: dict[int, int] | None = None
     ) -> Witness | None:
-        """A grant for every demand, or None. `budgets` limits the devices of some claims."""
+        """Return a grant for every demand, or None. `budgets` limits the number of devices of some claims."""
         if len(demands) == 1 and len(demands[0].options) == 1 and not demands[0].options[0].rules:
             option = demands[0].options[0]
             if option.wanted < 2 or not option.devices & self.packed:
@@ -130,7 +131,7 @@ class Oracle:
         return found
 
     def _too_much(self, demands: Sequence[DeviceDemand], undecided: Sequence[DeviceDemand], standing: Standing) -> bool:
-        """Whether demands take more than there is, whichever devices they get."""
+        """Return whether demands exceed counters or capacity whichever devices they get."""
         taking = [demand for demand in demands if all(option.takes is not None for option in demand.options)]
         if self.room.short([_least(demand) for demand in taking], standing.spent):
             return True
@@ -139,14 +140,14 @@ class Oracle:
         return not undecided and len(wishes) == len(options) and self.room.overfull(wishes, standing.spent)
 
     def _exclusive(self, wish: Wish) -> Wish:
-        """What a wish needs of devices that serve nobody else: any share of the others may do."""
+        """Reduce a wish to what it needs of devices that cannot be shared."""
         shared = wish.devices & self.shareable
         if not shared:
             return wish
         return Wish(max(0, wish.wanted - shared.bit_count()), wish.devices ^ shared)
 
     def _greedy(self, demands: Sequence[DeviceDemand], standing: Standing) -> Witness | None:
-        """The lowest devices that fit, demand by demand; None where that does not serve all."""
+        """Give each demand the lowest devices that fit. Returns None if this does not serve all demands."""
         witness: Witness = {}
         used, spent = 0, standing.spent
         for demand in demands:
@@ -165,7 +166,7 @@ class Oracle:
         return witness
 
     def _parts(self, demands: Sequence[DeviceDemand], budgets: Container[int]) -> list[list[DeviceDemand]]:
-        """Demands that share no device, counter, rule or budget, even through others, apart from each other."""
+        """Split demands into parts that share no device, counter, constraint or budget, directly or through others."""
         parts: list[tuple[int, set[int], list[DeviceDemand]]] = []
         for demand in demands:
             devices = self.room.packing.related(_least(demand).devices)
@@ -184,7 +185,7 @@ class Oracle:
             parts = [*apart, (devices, rules, joined)]
         return [sorted(part, key=lambda demand: demand.item) for _, _, part in parts]
 
-    # Narrowing: strike out what cannot be part of any answer.
+    # Narrowing: remove what cannot be part of any solution.
 
     def _narrow(
         self, demands: list[DeviceDemand], pins: Sequence[int], budgets: dict[int, int]
@@ -210,7 +211,7 @@ class Oracle:
                 return demands
 
     def _limits(self, demands: Sequence[DeviceDemand], pins: Sequence[int]) -> dict[int, int] | None:
-        """For every rule in play, the devices that can still take part in an answer."""
+        """Return, for each constraint of the demands, the devices that can still be part of a solution."""
         limits: dict[int, int] = {}
         for number, bound in _by_rule(demands).items():
             rule = self.rules[number]
@@ -226,7 +227,7 @@ class Oracle:
         return limits
 
     def _values(self, number: int, demands: Sequence[DeviceDemand]) -> list[int]:
-        """The values of a rule with which every demand under it could be served, were it alone."""
+        """Return the values of a constraint with which each of the demands could be served if it were the only one."""
         values = list(self.rules[number].values)
         for options in dict.fromkeys(demand.options for demand in demands):
             values = [value for value in values if _servable(options, number, value)]
@@ -235,7 +236,7 @@ class Oracle:
     # Bounds and branching.
 
     def _open_rules(self, demands: Sequence[DeviceDemand], pins: Sequence[int]) -> list[int]:
-        """The rules whose outcome a matching cannot settle: two or more devices depend on a value not yet chosen."""
+        """Return the constraints that a matching cannot decide: several devices depend on a value that is not chosen yet."""
         return [
             number
             for number, bound in _by_rule(demands).items()
@@ -244,7 +245,7 @@ class Oracle:
         ]
 
     def _overpacked(self, demands: Sequence[DeviceDemand], open_rules: Sequence[int], pins: Sequence[int]) -> bool:
-        """Whether groups that must each agree on a value cannot all find room: values have so many places for them."""
+        """Return whether the groups of demands that must agree on a value cannot all be packed into the values."""
         groups: dict[tuple[int, ...], list[_SharedValueDemands]] = {}
         for number in open_rules:
             if not self.rules[number].distinct:
@@ -258,7 +259,7 @@ class Oracle:
         )
 
     def _indistinct(self, demands: Sequence[DeviceDemand], number: int, pins: Sequence[int]) -> bool:
-        """Whether there are too few values for devices that must all differ."""
+        """Return whether there are too few values for devices that must have distinct values."""
         values = [value for value in self.rules[number].values if not value & pins[number]]
         wishes = [
             Wish(
@@ -328,7 +329,7 @@ class Oracle:
     def _branch_on_device(
         self, demands: list[DeviceDemand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
     ) -> Witness | None:
-        """Values that must all differ, and devices that consume: no matching settles that, so try device by device."""
+        """Try devices one by one, for distinct values and for devices that consume something, which no matching decides."""
         demand = min(self._covered(demands, open_rules), key=_difficulty)
         option = demand.options[0]
         tried = 0
@@ -347,7 +348,7 @@ class Oracle:
         return None
 
     def _covered(self, demands: Sequence[DeviceDemand], open_rules: Sequence[int]) -> list[DeviceDemand]:
-        """The demands that a matching cannot settle."""
+        """Return the demands that a matching cannot decide."""
         return [
             demand
             for demand in demands
@@ -355,7 +356,7 @@ class Oracle:
         ]
 
     def _after(self, option: Option, bit: int, standing: Standing) -> Standing:
-        """What is decided once a device is taken."""
+        """Return the decisions after a device is taken."""
         pins = [*standing.pins]
         for number in option.rules:
             if self.rules[number].distinct:
@@ -363,7 +364,7 @@ class Oracle:
         return Standing(pins, self.room.take(option.takes, bit, standing.spent))
 
     def _beside(self, demand: DeviceDemand, bit: int, spent: Spent) -> DeviceDemand:
-        """What is left for a demand when another takes a device."""
+        """Return a demand after another demand has taken a device."""
         gone = bit & ~self.shareable
         options = tuple(
             option._replace(devices=self.room.fitting(option.takes, option.devices & ~gone, spent))
@@ -371,13 +372,13 @@ class Oracle:
         )
         return demand._replace(options=options)
 
-    # Sameness: two states that differ in names only need not both be tried.
+    # Symmetry: of states that differ in names only, one is tried.
 
     def _worth_trying(self, option: Option, demands: Sequence[DeviceDemand], standing: Standing) -> Iterator[int]:
-        """The kinds of the devices of an option, but for those to which another kind is always to be preferred.
+        """Yield sets of equivalent devices of an option, without those that another set dominates.
 
-        That is one which can serve the same demands and draws less: who takes a device of the first kind can take one
-        of the other instead, or change places with the demand that has it.
+        Devices dominate others if they can serve the same demands and consume less. In any solution, a dominated device can be
+        replaced by a dominating one, or exchanged with the demand that has it.
         """
         alike = self.room.alike(option.devices, _takers(demands), standing.spent)
         for role in split(option.devices, self._roles(demands)):
@@ -386,13 +387,13 @@ class Oracle:
                     yield kind
 
     def _roles(self, demands: Sequence[DeviceDemand]) -> list[int]:
-        """The sets that say which demands and which values devices can serve."""
+        """Return the sets of devices that distinguish them by demand and by attribute value."""
         numbers = {number for demand in demands for option in demand.options for number in option.rules}
         sets = dict.fromkeys(option.devices for demand in demands for option in demand.options)
         return [*sets, *(value for number in sorted(numbers) for value in self.rules[number].values)]
 
     def _profile(self, value: int, sets: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """What a value has to offer: how many devices of which kind, apart from the value itself."""
+        """Return how many devices of which kind have a value, without naming the value."""
         offered = value & union(sets)
         return tuple(
             sorted(
@@ -402,7 +403,7 @@ class Oracle:
         )
 
     def _kinds(self, demands: Sequence[DeviceDemand], number: int) -> list[int]:
-        """The sets that tell devices apart in every respect but the value under one rule."""
+        """Return the sets that distinguish devices in every respect except their value under one constraint."""
         own = self.rules[number].values
         sets = dict.fromkeys(option.devices for demand in demands for option in demand.options)
         others = {other for demand in demands for option in demand.options for other in option.rules}
@@ -412,7 +413,7 @@ class Oracle:
         return [*sets, *self.room.kinds(union([*sets]))]
 
     def _key_of_shares(self, demands: Sequence[DeviceDemand], devices: int, standing: Standing) -> object:
-        """Equal for states that differ only in which of the devices with the same left has been given to whom."""
+        """Return a key that is equal for states that differ only by exchanging devices with equal remaining capacity."""
         options = [(demand.item, option) for demand in demands for option in demand.options]
         takers = _takers(demands)
         offers = Counter(
@@ -425,7 +426,7 @@ class Oracle:
     def _key(
         self, demands: Sequence[DeviceDemand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
     ) -> object:
-        """Equal for states that are the same up to renaming the values of one attribute."""
+        """Return a key that is equal for states that differ only in the names of one attribute's values."""
         sets = list(dict.fromkeys(option.devices for demand in demands for option in demand.options))
         shape = tuple(
             (
@@ -459,7 +460,7 @@ def _takers(demands: Sequence[DeviceDemand]) -> list[Takes]:
 
 
 def _difficulty(demand: DeviceDemand) -> tuple[int, int]:
-    """The fewer devices can serve a demand, and the more it takes of them, the earlier it is tried."""
+    """Return the sort key of a demand. Demands with few devices and large consumption come first."""
     option = demand.options[0]
     amounts = option.takes.capacity.get(lowest(option.devices), ()) if option.takes is not None else ()
     return option.devices.bit_count(), -sum(much for _, much in amounts)
@@ -479,7 +480,7 @@ def _alone(demand: DeviceDemand) -> Witness | None:
 
 
 def _by_rule(demands: Sequence[DeviceDemand]) -> dict[int, list[DeviceDemand]]:
-    """For each rule, the demands with an option under it."""
+    """Return, for each constraint, the demands with an option under it."""
     found: dict[int, list[DeviceDemand]] = {}
     for demand in demands:
         for number in dict.fromkeys(number for option in demand.options for number in option.rules):
@@ -488,12 +489,12 @@ def _by_rule(demands: Sequence[DeviceDemand]) -> dict[int, list[DeviceDemand]]:
 
 
 def _bound(demand: DeviceDemand, number: int) -> bool:
-    """Whether a demand is under a rule whichever option it takes."""
+    """Return whether all options of a demand are under a constraint."""
     return all(number in option.rules for option in demand.options)
 
 
 def _servable(options: Sequence[Option], number: int, value: int) -> bool:
-    """Whether one of the options has enough devices when a rule means this value."""
+    """Return whether one of the options has enough devices if a value is chosen for a constraint."""
     for option in options:
         devices = option.devices & value if number in option.rules else option.devices
         if devices.bit_count() >= option.wanted:
@@ -511,7 +512,7 @@ def _within(option: Option, limits: dict[int, int]) -> Option | None:
 
 
 def _committed(demands: Sequence[DeviceDemand], demand: DeviceDemand) -> int:
-    """The least that the other demands of the same claim will use of its budget."""
+    """Return the minimum number of devices that the other demands of the same claim need."""
     return sum(
         min(option.wanted for option in other.options)
         for other in demands
@@ -520,7 +521,7 @@ def _committed(demands: Sequence[DeviceDemand], demand: DeviceDemand) -> int:
 
 
 def _least(demand: DeviceDemand) -> Wish:
-    """What a demand asks for at least, of whatever could serve it."""
+    """Return the smallest number of devices of any option, out of the devices of all options."""
     devices = 0
     for option in demand.options:
         devices |= option.devices
@@ -528,7 +529,7 @@ def _least(demand: DeviceDemand) -> Wish:
 
 
 def _crowded(demands: Sequence[DeviceDemand], group: _SharedValueDemands, value: int) -> bool:
-    """Whether a value has no room for a group beside the demands that can only be served by that value."""
+    """Return whether a value has too few devices for a group and all demands that only this value can serve."""
     need, devices = group.need, group.devices & value
     for demand in demands:
         wish = _least(demand)
@@ -539,7 +540,7 @@ def _crowded(demands: Sequence[DeviceDemand], group: _SharedValueDemands, value:
 
 
 class _SharedValueDemands(NamedTuple):
-    """Demands that must share a value: how many devices they need at least, out of which."""
+    """Demands that must share a value: the minimum number of devices, and the devices that can serve them."""
 
     need: int
     devices: int
@@ -554,7 +555,7 @@ def _group(demands: Sequence[DeviceDemand], number: int) -> _SharedValueDemands:
 
 
 def _disjoint(groups: Sequence[_SharedValueDemands]) -> list[_SharedValueDemands]:
-    """Groups without a demand in common, the larger ones preferred."""
+    """Return groups without common demands, preferring larger groups."""
     kept: list[_SharedValueDemands] = []
     for group in sorted(groups, key=lambda group: -group.need):
         if group.need and not any(group.items & other.items for other in kept):
@@ -563,7 +564,7 @@ def _disjoint(groups: Sequence[_SharedValueDemands]) -> list[_SharedValueDemands
 
 
 def _cannot_pack(values: Sequence[int], groups: Sequence[_SharedValueDemands]) -> bool:
-    """For each size: a value with n usable devices has room for n // size groups of that size or more."""
+    """Return whether groups cannot be packed into values: n devices of a value hold at most n // size groups of a size."""
     for size in sorted({group.need for group in groups}):
         large = [group.devices for group in groups if group.need >= size]
         usable = union(large)

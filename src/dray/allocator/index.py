@@ -1,10 +1,10 @@
-"""The allocator for a scheduler: the same answers as `allocate`, from state that is kept warm.
+"""The allocator for a scheduler: the same answers as `allocate`, computed incrementally from cached state.
 
-Nothing is computed twice. Claims with equal specs share one plan; a plan is matched once for every layout; a decision
-is remembered for what is taken of the devices that matter. Which nodes fit is a bit set for each plan, and a change
-makes only those nodes be looked at again that see it and to which it can matter. Nodes that see the very same devices
-for a plan, as with a network-attached pool, are decided together, and claims that cannot want the same devices apart.
-Not thread-safe. Left out: watching the cluster.
+Nothing is computed twice. Claims with equal specs share one plan. A plan is evaluated once for each layout. A decision is
+cached by which of the relevant devices are in use. The nodes that fit are a bit set for each plan, and a change invalidates
+only nodes that see it and that it can affect. Nodes that see exactly the same devices for a plan, as with a network-attached
+pool, are decided together. Claims that cannot compete for devices are decided separately. Not thread-safe. Left out: watching
+the cluster.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ from dray.api.types.core import Node
 from dray.api.types.resource import Device, DeviceClass, ResourceClaim, ResourceSlice
 from dray.cel import Interrupted
 
-PLANS_KEPT = 256  # different specs in flight at a time; the one not asked about for longest is forgotten first
-DECISIONS_KEPT = 16384  # for one plan; forgotten all at once
-SEARCHES_KEPT = 16384  # for one plan, that are not over: one for each node
-LAYOUTS_KEPT = 64  # for one plan, before those are looked for that no node has any more
-LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
+PLANS_KEPT = 256  # plans in the cache; the least recently used one is evicted
+DECISIONS_KEPT = 16384  # cached decisions of one plan; when full, all are dropped
+SEARCHES_KEPT = 16384  # unfinished searches of one plan
+LAYOUTS_KEPT = 64  # layouts cached for one plan before those that no node has any more are removed
+LOG_KEPT = 8192  # changes in the log before all plans are brought up to date
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING_LEFT_OVER = LeftOver((), False)
-_UNPOSED = Fault(InputProblem(InputCode.UNKNOWN_NODE), 0)  # no problem: nobody has looked yet
+_UNPOSED = Fault(InputProblem(InputCode.UNKNOWN_NODE), 0)  # placeholder for a layout that has not been evaluated
 
-Question = tuple[bytes, ...]  # what claims ask for; the same for claims with equal specs
+Question = tuple[bytes, ...]  # encoded specs of claims
 
 
 class Fits:
-    """Which nodes can serve some claims, as of when it was asked.
+    """The nodes that can serve some claims, at the time of the question. Iterates over the names of the nodes that fit.
 
-    One answer is one object: whoever asks the same again before it changes gets the same. Iterates over the names of
-    the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers: those that fit, those where
-    the input is wrong (ask `Index.allocate` for the error), and those for which the steps were not enough, or which are
-    left over (`Index.left_over`); `beyond` are those of them that were not looked at. `question` is the same for claims
-    that ask for the same.
+    The same question returns the same object until the answer changes. `nodes`, `failing` and `undecided` are bit sets over
+    node numbers: nodes that fit, nodes with invalid input (`Index.allocate` returns the error), and nodes whose steps ran out or
+    whose computation was postponed (`Index.left_over`). `beyond` are undecided nodes that were not examined because the total
+    budget was used up. `question` is equal for claims with equal specs.
     """
 
     def __init__(
@@ -91,12 +90,12 @@ class Fits:
         return self.names(self.nodes)
 
     def without(self, number: int) -> Fits:
-        """The same answer but for one node, which does not fit."""
+        """Return a copy in which one node does not fit."""
         rest = self.nodes & ~(1 << number)
         return Fits(self._inventory, self.question, rest, self.failing, self.undecided, self._score, self.beyond)
 
     def names(self, nodes: int) -> Iterator[str]:
-        """The names of the nodes in a bit set."""
+        """Yield the names of the nodes in a bit set."""
         by_number = self._inventory.by_number
         for number in positions(nodes):
             node_devices = by_number[number]
@@ -104,7 +103,7 @@ class Fits:
                 yield node_devices.node.metadata.name
 
     def score(self, node: str) -> int:
-        """How well the alternatives that a node would give are preferred: eight less the index, summed; 0 if unfit."""
+        """Return the score of the alternatives chosen on a node (8 minus the index, summed), or 0 if it does not fit."""
         number = self._inventory.number(node)
         return 0 if number is None or not self.nodes >> number & 1 else self._score(number)
 
@@ -113,7 +112,7 @@ _SearchKey = tuple[Layout, NodeUsage]
 
 
 class _Verdict(NamedTuple):
-    """What is known of a node: it fits, its input is wrong, or its steps were not enough. None of these: it does not fit."""
+    """Result for a node: it fits, its input is invalid, or its steps ran out. If all are False, it does not fit."""
 
     fits: bool = False
     fails: bool = False
@@ -121,7 +120,7 @@ class _Verdict(NamedTuple):
 
 
 class _NodeGroup:
-    """Nodes to which the same devices matter, and what was decided for them."""
+    """Nodes with the same relevant devices, and the decision for all of them."""
 
     __slots__ = ("key", "layout", "nodes", "score", "search", "size", "steps", "verdict")
 
@@ -130,10 +129,10 @@ class _NodeGroup:
         self.nodes = 0
         self.size = 0
         self.score = 0
-        self.verdict: _Verdict | None = None  # None while it does not hold for all of them
-        self.layout: Layout | None = None  # of one of them, and the search there: what deciding for them took
+        self.verdict: _Verdict | None = None  # None if it is unknown or does not hold for all members
+        self.layout: Layout | None = None  # layout and search key of the member for which the decision was made
         self.search: _SearchKey | None = None
-        self.steps = 0  # that the search took
+        self.steps = 0  # steps of that search
 
     def join(self, number: int) -> None:
         self.nodes |= 1 << number
@@ -146,9 +145,9 @@ class _NodeGroup:
 
 
 class _PlanEntry:
-    """All that is known about one plan, where each node may take `limit` steps.
+    """Cached results of one plan with a budget of `limit` steps for each node.
 
-    On nodes that are `apart`, its claims do not meet and are looked at one by one.
+    On the nodes in `apart`, the claims of the plan cannot compete for devices and are decided one by one.
     """
 
     def __init__(self, question: Question, plan: AllocationPlan, position: int, limit: int | None) -> None:
@@ -158,19 +157,21 @@ class _PlanEntry:
         self.position = position  # in the log of changes
         self.fitting = 0
         self.failing = 0
-        self.out = 0  # nodes that take more steps than they may
+        self.out = 0  # nodes whose steps ran out
         self.stale = -1
         self.charged = (
             0  # steps that deciding for all nodes took, or more: what was found out for nodes that changed counts
         )
         self.apart = 0
-        self.answer: Fits | None = None  # the last one given
-        self.problems: dict[Layout, AllocationProblem | Fault | None] = {}  # None where that takes too many steps
-        self.decisions: dict[_SearchKey, tuple[Decision, int]] = {}  # with the steps that they took
-        self.searches: dict[_SearchKey, Searching] = {}  # those that are not over
-        self.waits: dict[int, Work] = {}  # by node, what it was left over for
-        self.is_hard = False  # a search was not over quickly: with a turn, the next ones are not begun
-        self.content_steps: dict[DeviceList, int] = {}  # that selectors took, by the contents of problems
+        self.answer: Fits | None = None  # the last answer
+        self.problems: dict[
+            Layout, AllocationProblem | Fault | None
+        ] = {}  # None if evaluating the layout exceeds the steps
+        self.decisions: dict[_SearchKey, tuple[Decision, int]] = {}  # with the number of steps
+        self.searches: dict[_SearchKey, Searching] = {}  # unfinished searches
+        self.waits: dict[int, Work] = {}  # node → the work that its decision waits for
+        self.is_hard = False  # a search took long: with a turn, further searches are postponed at once
+        self.content_steps: dict[DeviceList, int] = {}  # device list → steps of the plan's selectors
         self._selectors = {way.selectors for request in plan.requests for way in request.alternatives}
         self.groups: dict[int, _NodeGroup] = {}
         self.by_key: dict[tuple[object, ...], _NodeGroup] = {}
@@ -178,7 +179,7 @@ class _PlanEntry:
         self._room = LAYOUTS_KEPT
 
     def forget_unseen(self, by_number: Iterable[NodeDevices | None]) -> None:
-        """Forget what was found out about layouts that no node has any more, once they may be half of all."""
+        """Remove results for layouts that no node has any more, once the cache has doubled."""
         if len(self.problems) < self._room:
             return
         seen = {
@@ -194,13 +195,13 @@ class _PlanEntry:
         self._room = max(LAYOUTS_KEPT, 2 * len(self.problems))
 
     def keep_search(self, key: _SearchKey, searching: Searching) -> None:
-        """Keep a search that is not over."""
+        """Store an unfinished search."""
         if len(self.searches) >= SEARCHES_KEPT:
             del self.searches[next(iter(self.searches))]
         self.searches[key] = searching
 
     def touches(self, content: DeviceList, turn: Turn | None) -> bool:
-        """Whether any device of a content can matter to the plan."""
+        """Return whether any device of a list can affect the plan."""
         found = self._touches.get(content)
         if found is None:
             matches = (
@@ -212,7 +213,7 @@ class _PlanEntry:
         return found
 
     def regard(self, change: SliceChange) -> None:
-        """Let a change make nodes stale; where anything may have changed, also forget which devices matter there."""
+        """Mark the nodes that a change affects as stale. If any device may have changed, also remove them from their groups."""
         if self.waits:
             for number in [number for number in self.waits if change.nodes >> number & 1]:
                 del self.waits[number]
@@ -221,7 +222,7 @@ class _PlanEntry:
             self.apart &= ~change.nodes
             for number in positions(change.nodes):
                 self._leave_group(number)
-        elif self._touches.get(change.content, True):  # to find it out here could take long
+        elif self._touches.get(change.content, True):  # unknown counts as affected, because finding out can take long
             self.stale |= change.nodes & ~self.apart if self.apart else change.nodes
 
     def _leave_group(self, number: int) -> None:
@@ -232,13 +233,13 @@ class _PlanEntry:
                 del self.by_key[group.key]
 
     def note(self, nodes: int, verdict: _Verdict) -> None:
-        """Note what was decided for some nodes."""
+        """Record the result for some nodes."""
         self.fitting = self.fitting | nodes if verdict.fits else without(self.fitting, nodes)
         self.failing = self.failing | nodes if verdict.fails else without(self.failing, nodes)
         self.out = self.out | nodes if verdict.is_out else without(self.out, nodes)
 
     def keep_problem(self, layout: Layout, problem: AllocationProblem | Fault | None) -> None:
-        """Keep what a layout makes of the plan, and count the steps of it that no other layout took."""
+        """Store the problem for a layout, and charge the steps that no other layout has been charged for."""
         self.problems[layout] = problem
         if problem is None:
             self.charged += self.limit or 0
@@ -251,9 +252,9 @@ class _PlanEntry:
                     self.charged += steps
 
     def bill(self, number: int, layout: Layout) -> Iterator[tuple[object, int]]:
-        """What deciding for a node took, part by part; parts with equal names are shared with other nodes.
+        """Yield the steps of the decision for a node as (key, steps). Parts with equal keys are shared with other nodes.
 
-        Where the node is in no group, `layout` is what it sees.
+        `layout` is used if the node is in no group.
         """
         group = self.groups.get(number)
         if group is not None and group.layout is not None:
@@ -268,19 +269,19 @@ class _PlanEntry:
                 yield part.content, self.content_steps.get(part.content, 0)
 
     def score(self, number: int) -> int:
-        """The preference of a node that was settled."""
+        """Return the score of a decided node."""
         group = self.groups.get(number)
         return 0 if group is None else group.score
 
 
 class Index:
-    """Allocation with memory. Feed it the cluster, ask it what fits and for allocations, tell it what was taken.
+    """An allocator with cached state. It is told about changes of the cluster and asked which nodes fit.
 
-    Order of feeding does not matter. `take` and `release` are idempotent.
+    The order of changes does not matter. `take` and `release` are idempotent.
     """
 
     def __init__(self, features: Features = Features(), *, defers: bool = False) -> None:  # noqa: B008 (frozen)
-        """One that `defers` is to be asked in turns; `left_over` tells what is to be done between them."""
+        """Create an index. If `defers` is set, callers pass turns, and `left_over` returns work to do between them."""
         self.features = features
         self.defers = defers
         self._left_over: dict[Work, None] = {}
@@ -290,26 +291,26 @@ class Index:
         self._entries: dict[tuple[Question, int | None], _PlanEntry] = {}
         self._forgotten = 0  # changes already dropped from the front of the log
 
-    # What the cluster has.
+    # Changes of the cluster.
 
     def upsert_slice(self, slice_: ResourceSlice) -> None:
-        """Add a slice or replace the one of the same name."""
+        """Add or replace a slice."""
         self._inventory.upsert_slice(slice_)
 
     def remove_slice(self, name: str) -> None:
-        """Forget a slice."""
+        """Remove a slice."""
         self._inventory.remove_slice(name)
 
     def upsert_node(self, node: Node) -> None:
-        """Add a node or replace the one of the same name; its labels decide which slices it sees."""
+        """Add or replace a node. Its labels determine which slices it sees."""
         self._inventory.upsert_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Forget a node."""
+        """Remove a node."""
         self._inventory.remove_node(name)
 
     def upsert_class(self, class_: DeviceClass) -> None:
-        """Add a class or replace the one of the same name."""
+        """Add or replace a device class."""
         if self._classes.get(class_.metadata.name) != class_:
             self._classes[class_.metadata.name] = class_
             self._entries.clear()
@@ -318,12 +319,12 @@ class Index:
         return name in self._classes
 
     def remove_class(self, name: str) -> None:
-        """Forget a class."""
+        """Remove a device class."""
         if self._classes.pop(name, None) is not None:
             self._entries.clear()
 
     def take(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
-        """Mark devices and shares as in use; they need not be published yet."""
+        """Mark devices and shares as in use, whether or not they are published."""
         self._inventory.take(devices, shares)
 
     def release(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
@@ -395,9 +396,10 @@ class Index:
     def allocate(
         self, node: str, claims: Sequence[ResourceClaim], steps: int | None = None, turn: Turn | None = None
     ) -> Outcome:
-        """Serve all claims together on a node within so many steps. Takes nothing: call `take` with what is kept.
+        """Allocate devices for all claims together on a node, within `steps` steps.
 
-        With a turn, what takes long is left over, and the answer is `GaveUp` until it is done.
+        Does not mark devices as in use: call `take` with the allocation that is kept. With a turn, long computations are
+        postponed, and the answer is `GaveUp` until they are done.
         """
         number = self._inventory.number(node)
         if number is None:
@@ -424,10 +426,10 @@ class Index:
         among: int | None = None,
         turn: Turn | None = None,
     ) -> Fits:
-        """Which nodes, of the set `among` or of all, can serve all claims together.
+        """Return which nodes, of the set `among` or of all, can serve all claims together.
 
-        Only nodes that changed since the last question are looked at. With a turn, what is not done when it is over is
-        left over; what was found out is kept, and who asks again gets on.
+        Only nodes that have changed since the last question are examined. With a turn, the rest is postponed when the turn is
+        over. Intermediate results are kept, so the next call continues.
         """
         asked = self._inventory.everyone if among is None else self._inventory.everyone & among
         several = len(claims) > 1
@@ -455,7 +457,7 @@ class Index:
     def _refresh(
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], asked: int, budget: Budget, turn: Turn | None
     ) -> int:
-        """Settle the nodes among those asked for that something has happened to. Answers those beyond the budget."""
+        """Decide the stale nodes among those asked for. Returns the nodes that are beyond the budget."""
         self._catch_up(entry)
         everyone = self._inventory.everyone
         entry.fitting &= everyone
@@ -482,10 +484,10 @@ class Index:
     def _settle_some(
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], waiting: int, turn: Turn | None
     ) -> tuple[int, int]:
-        """Look at nodes by number, up to one that is settled together with others, or until the turn is over.
+        """Decide nodes by number, until one is decided together with its group or the turn is over.
 
-        Answers which were looked at, and those of them that are not settled. To change a set of thousands of nodes is
-        to copy it, so that is not done for every node.
+        Returns the examined nodes and those of them that are undecided. Changing a large set copies it, so the sets change once
+        for many nodes.
         """
         unsettled = 0
         for number in positions(waiting):
@@ -499,9 +501,9 @@ class Index:
     def _settle_in_order(
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], asked: int, budget: Budget, turn: Turn | None
     ) -> int:
-        """Settle nodes by number and charge each for what those before it did not pay; answers those beyond the budget.
+        """Decide nodes by number, charging each for steps that no earlier node paid. Returns the nodes beyond the budget.
 
-        A node that is left over hides what those after it would be charged with, so these are looked at in any case.
+        The charges of nodes after a postponed node are unknown, so these nodes are examined in any case.
         """
         charged, paid, is_known = 0, set[object](), True
         fitting = 0
@@ -531,7 +533,7 @@ class Index:
     def _settle_node(
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], number: int, turn: Turn | None
     ) -> tuple[int, bool]:
-        """Decide for a node: the set of nodes of its group where there are others in it, and whether that is done."""
+        """Decide a node. Returns the nodes of its group (0 if it is the only member) and whether the decision is complete."""
         node_devices, nodes = self._inventory.node_devices(number), 0
         if turn is not None:
             if (work := entry.waits.pop(number, None)) is not None and not (work.is_over or work.is_given_up):
@@ -558,13 +560,13 @@ class Index:
             return nodes, False
 
     def _let_wait(self, entry: _PlanEntry, number: int, work: Work) -> tuple[int, bool]:
-        """Leave a node over for some work; no turn goes into it before that is done."""
+        """Postpone a node until some work is done."""
         entry.waits[number] = work
         self._left_over[work] = None
         return 0, False
 
     def _apart(self, parts: Sequence[_PlanEntry], node_devices: NodeDevices, turn: Turn | None) -> bool:
-        """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
+        """Return whether no two claims can compete for devices of a node and none can cause an error there."""
         if any(pool.state is not PoolState.USABLE for pool in node_devices.view.layout.pools):
             return False
         for contents in node_devices.together():
@@ -574,7 +576,7 @@ class Index:
         return all(isinstance(problem, AllocationProblem) and not problem.alarming for problem in problems)
 
     def _settle(self, entry: _PlanEntry, group: _NodeGroup, node_devices: NodeDevices, turn: Turn | None) -> None:
-        """Decide for the nodes of a group, of which `node_devices` is one."""
+        """Decide all nodes of a group. `node_devices` is one of them."""
         decision: Decision | AllocationProblem
         group.layout, group.search, group.steps = node_devices.view.layout, None, 0
         try:
@@ -606,7 +608,7 @@ class Index:
             entry.groups[node_devices.number] = group
         return group
 
-    # Memory.
+    # Caches.
 
     def _entry(self, claims: Sequence[ResourceClaim], limit: int | None) -> _PlanEntry:
         question = tuple([_encode(claim.spec.devices) for claim in claims])
@@ -654,7 +656,7 @@ class Index:
         return searching.decision
 
     def _search(self, entry: _PlanEntry, searching: Searching, turn: Turn | None) -> None:
-        """Go on with a search as far as that is done here."""
+        """Continue a search as far as that is possible in this process now."""
         if searching.is_over or searching.is_given_up or searching.is_elsewhere:
             return
         if turn is None:
@@ -670,15 +672,15 @@ class Index:
             self._is_hurried = True
 
     def left_over(self) -> LeftOver:
-        """What kept questions since the last call from being answered, by an index that defers."""
-        if not self._left_over and not self._is_hurried:  # as nearly always, and asked twice for each pod
+        """Return the work that questions since the last call wait for. Empty unless the index defers."""
+        if not self._left_over and not self._is_hurried:  # the usual case, and called twice for each pod
             return _NOTHING_LEFT_OVER
         found = LeftOver(tuple(self._left_over), self._is_hurried)
         self._left_over, self._is_hurried = {}, False
         return found
 
     def _catch_up(self, entry: _PlanEntry) -> None:
-        """Let a plan take note of what happened; once the log is long, let all of them, and start a new one."""
+        """Apply the log of changes to a plan. If the log is long, apply it to all plans and clear it."""
         log = self._inventory.log
         late = self._entries.values() if len(log) >= LOG_KEPT else (entry,)
         for each in late:

@@ -1,8 +1,8 @@
-"""What a node sees, in the order in which devices are tried: pools by driver and name, slices by name, devices by place.
+"""The devices that a node sees, in the order of the search: pools by driver and name, slices by name, then position.
 
-`Layout` is the shape without names, shared by all nodes with equal hardware; it puts the bit sets of its contents side
-by side. `NodeView` adds the names of one node. A pool that is incomplete or invalid offers no device but is remembered,
-because a request for all devices must not pass it over. Left out: how slices become pools (`pools`).
+`Layout` contains no names and is shared by all nodes with equal hardware. It concatenates the bit sets of its device lists.
+`NodeView` adds the names for one node. An incomplete or invalid pool offers no devices but is part of the layout, because a
+request for all devices fails if there is one. Left out: how slices become pools (`pools`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dray.api.types.resource import Device, DeviceToleration, ResourceSlice
 
 
 class LayoutPart(NamedTuple):
-    """The devices of one slice; those outside `visible` are out of the node's reach."""
+    """The devices of one slice. The node can reach those in `visible`."""
 
     content: DeviceList
     visible: int
 
 
 class ComputedAttribute(NamedTuple):
-    """An attribute that is computed: the devices of each value, and those on which the expression fails."""
+    """Values of a derived attribute: devices by value, and devices on which the expression fails."""
 
     values: dict[Value, int]
     errors: int
@@ -41,18 +41,18 @@ class ComputedAttribute(NamedTuple):
 
 
 class PoolShape(NamedTuple):
-    """A pool without its name. Only a usable one has parts; of another, `withheld` are those that it would have."""
+    """A pool without its name. Only a usable pool has `parts`; those of other pools are in `withheld`."""
 
     state: PoolState
     parts: tuple[LayoutPart, ...] = ()
     counters: tuple[tuple[str, str, int], ...] = ()  # counter set, counter, value
-    binding: bool = False  # whether devices need conditions to come true before a pod is bound
-    gate: str = ""  # without which it cannot be used
+    binding: bool = False  # whether devices have binding conditions
+    gate: str = ""  # feature gate that the pool needs and that is off
     withheld: tuple[LayoutPart, ...] = ()
 
 
 class Layout:
-    """The pools of a node as numbered devices; answers the questions of `DeviceList` for all of them at once."""
+    """The pools of a node as one numbered sequence of devices, with the same questions as `DeviceList`."""
 
     def __init__(self, pools: Sequence[PoolShape], features: Features = Features()) -> None:  # noqa: B008 (frozen)
         self.pools = tuple(pools)
@@ -74,7 +74,7 @@ class Layout:
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
 
     def match(self, selectors: tuple[str, ...], limit: int | None = None, turn: Turn | None = None) -> SelectorMatch:
-        """The devices within reach that pass all selectors; errors count even out of reach, as they come first.
+        """Return the reachable devices that match all selectors. Errors count also on unreachable devices, as in Kubernetes.
 
         Raises as `DeviceList.match` does.
         """
@@ -98,7 +98,7 @@ class Layout:
         return SelectorMatch(devices, errors, causes, steps)
 
     def values(self, attribute: str) -> dict[Value, int]:
-        """The devices that have an attribute, by its value, in the order in which values first appear."""
+        """Return the devices with an attribute by value, in the order in which values first appear."""
         found = self._values.get(attribute)
         if found is None:
             found = self._values[attribute] = {}
@@ -112,7 +112,7 @@ class Layout:
     def derived(
         self, expression: str, wanted: int, limit: int | None = None, turn: Turn | None = None
     ) -> ComputedAttribute:
-        """What an expression makes of these devices. Raises as `DeviceList.match` does."""
+        """Evaluate a derived attribute for the devices in `wanted`. Raises as `DeviceList.match` does."""
         steps = 0
         values: dict[Value, int] = {}
         errors = 0
@@ -132,7 +132,7 @@ class Layout:
         return ComputedAttribute(values, errors, causes, steps)
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
-        """The devices whose taints the tolerations cover."""
+        """Return the devices without a taint that forbids allocation with these tolerations."""
         found = self._tolerated.get(tolerations)
         if found is None:
             found = sum(part.content.tolerated(tolerations) << offset for offset, part in self.parts)
@@ -140,40 +140,40 @@ class Layout:
         return found
 
     def device(self, at: int) -> Device:
-        """Device number `at`."""
+        """Return device number `at`."""
         offset, part = self.parts[bisect_right(self.offsets, at) - 1]
         return part.content.devices[at - offset]
 
     @cached_property
     def counting(self) -> int:
-        """The devices that draw from counters which they share with others."""
+        """The devices that consume shared counters."""
         return sum(part.content.counting << offset for offset, part in self.parts)
 
     @cached_property
     def binding(self) -> int:
-        """The devices that need conditions to come true before a pod may be bound."""
+        """The devices with binding conditions."""
         return sum(part.content.binding << offset for offset, part in self.parts)
 
     @cached_property
     def shareable(self) -> int:
-        """The devices of which several claims may have shares."""
+        """The devices of which several claims can have shares."""
         if not self.features.consumable_capacity:
             return 0
         return sum(part.content.shareable << offset for offset, part in self.parts)
 
     @cached_property
     def packing(self) -> Packing:
-        """What devices consume."""
+        """The counters and capacities that devices consume."""
         return Packing(self.pools, self.shareable, self.features)
 
     def eligible(self, requests: Requests) -> int:
-        """The devices that can serve a request for capacity when nobody uses them."""
+        """Return the devices that can serve a request for capacity if nothing of them is in use."""
         if not self.features.consumable_capacity:
             return -1
         return sum(1 << offset + at for offset, part in self.parts for at in self._eligible(part, requests).consumed)
 
     def capacity_faults(self, requests: Requests) -> dict[int, CapacityFault]:
-        """The devices, by number, on which a request for capacity is an error."""
+        """Return the errors that a request for capacity causes, by device number."""
         if not self.features.consumable_capacity:
             return {}
         return {
@@ -183,7 +183,7 @@ class Layout:
         }
 
     def takes(self, requests: Requests) -> Takes:
-        """What an alternative takes of each shareable device when it asks for these capacities."""
+        """Return what a request for capacity takes of each shareable device."""
         capacities = self.packing.capacities
         found: dict[int, Amounts] = {}
         for offset, part in self.parts:
@@ -194,7 +194,7 @@ class Layout:
         return Takes(found)
 
     def consumed(self, at: int, requests: Requests) -> Consumption:
-        """What a request takes of the capacity of device number `at`, which is shareable and eligible."""
+        """Return the capacity that a request consumes of device number `at`, which must be shareable and eligible."""
         offset, part = self.parts[bisect_right(self.offsets, at) - 1]
         return self._eligible(part, requests).consumed[at - offset]
 
@@ -203,7 +203,7 @@ class Layout:
 
 
 class NodeView:
-    """One node's layout with the names that go into results and messages."""
+    """The layout of one node, with the names for results and messages."""
 
     def __init__(
         self,
@@ -217,17 +217,17 @@ class NodeView:
         self.layout = layout
         self.pools = tuple(pools)
         self.slices = tuple(slices)  # one for each part of the layout
-        self.elsewhere = tuple(elsewhere)  # for each pool, slices out of reach that draw on its counters
+        self.elsewhere = tuple(elsewhere)  # for each pool, unreachable slices whose devices consume its counters
 
     def id_of(self, at: int) -> DeviceId:
-        """The identity of device number `at`."""
+        """Return the driver, pool and name of device number `at`."""
         part = bisect_right(self.layout.offsets, at) - 1
         spec = self.slices[part].spec
         return DeviceId(spec.driver, spec.pool.name, spec.devices[at - self.layout.offsets[part]].name)
 
     @cached_property
     def devices(self) -> tuple[DeviceId, ...]:
-        """The identity of every numbered device."""
+        """Driver, pool and name of every device, by number."""
         return tuple(self.id_of(at) for at in range(self.layout.size))
 
     @cached_property
@@ -236,5 +236,5 @@ class NodeView:
         return {device: at for at, device in enumerate(self.devices)}
 
     def slice_of(self, at: int) -> ResourceSlice:
-        """The slice that holds device number `at`."""
+        """Return the slice that contains device number `at`."""
         return self.slices[bisect_right(self.layout.offsets, at) - 1]

@@ -1,7 +1,7 @@
-"""What comes out of an allocation: one of four outcomes.
+"""The four possible outcomes of an allocation: Allocated, Unallocatable, Failed and GaveUp.
 
-Allocated, Unallocatable, Failed and GaveUp are the only answers. Each says enough for a scheduler to act and for a
-person to understand. Left out: how they are found (`search`) and worded for people (`dray.api.reasons.wording`).
+Each contains what a scheduler needs to act and what an explanation needs. Left out: the search (`search`) and the text for
+people (`dray.api.reasons.wording`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dray.api.types.resource import AllocationResult, ResourceClaim
 
 
 class Allocated(msgspec.Struct, frozen=True):
-    """Every claim got its devices.
+    """Every claim has its devices.
 
-    `results` has one AllocationResult a claim as a JSON tree, ready to be written to `status.allocation`; `taken` tells
-    for each claim which devices and shares it now takes; `alternatives` gives, for each claim and each of its requests,
-    the index of the alternative that was chosen (None: the request has none).
+    `results` contains an AllocationResult for each claim, as a JSON tree for `status.allocation`. `taken` contains the devices
+    and shares that each claim takes. `alternatives` contains, for each claim and request, the index of the chosen alternative
+    (None: the request has no alternatives).
     """
 
     results: tuple[dict[str, Any], ...]
@@ -32,43 +32,43 @@ class Allocated(msgspec.Struct, frozen=True):
 
     @property
     def devices(self) -> tuple[tuple[DeviceId, ...], ...]:
-        """For each claim, the devices that are now in use, whole or in part."""
+        """The devices that each claim takes, whole or in part."""
         return tuple(taken.touched for taken in self.taken)
 
     def allocations(self, claims: Sequence[ResourceClaim]) -> dict[str, AllocationResult]:
-        """What the claims that were asked for get, by name."""
+        """Return the allocations by name of claim. `claims` must be the claims of the question."""
         pairs = zip(claims, self.results, strict=True)
         return {claim.metadata.name: msgspec.convert(result, AllocationResult) for claim, result in pairs}
 
     @property
     def score(self) -> int:
-        """The preference that KEP-4816 gives this answer: eight less the index, over all requests with alternatives."""
+        """The score of KEP-4816: 8 minus the index of the alternative, summed over all requests with alternatives."""
         return score(self.alternatives)
 
 
 class Unallocatable(msgspec.Struct, frozen=True, eq=False):
-    """There is no way to serve all claims on this node. The reasons are worked out when asked for."""
+    """The node cannot serve all claims. The reasons are computed on request."""
 
     diagnose: Callable[[StepMeter | None], Reasons]
 
     def explain(self, meter: StepMeter | None = None) -> Reasons:
-        """Why. What takes more steps than the meter's limit is left out."""
+        """Return the reasons. Those that take more steps than the meter allows are missing."""
         return self.diagnose(meter)
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The input is wrong."""
+    """The input is invalid."""
 
     problem: InputProblem
 
     @property
     def node_only(self) -> bool:
-        """Whether another node may still do."""
+        """Whether the problem concerns this node only, so that another node can serve the claims."""
         return self.problem.node_only
 
 
 class GaveUp(msgspec.Struct, frozen=True):
-    """The steps that it may take were not enough; `progress` says how far the search had come."""
+    """The steps ran out. `progress` says how far the search had come."""
 
     progress: TimedOut
 
@@ -77,5 +77,5 @@ Outcome = Allocated | Unallocatable | Failed | GaveUp
 
 
 def score(alternatives: tuple[tuple[int | None, ...], ...]) -> int:
-    """Eight less the index of the chosen alternative, summed over all requests that have alternatives."""
+    """Return 8 minus the index of the chosen alternative, summed over all requests with alternatives."""
     return sum(ALTERNATIVES_LIMIT - index for claim in alternatives for index in claim if index is not None)

@@ -1,7 +1,7 @@
-"""What claims ask for, read once: requests with their alternatives, constraints, and what is wrong with them.
+"""The requests, alternatives and constraints of claims in the form that the allocator uses, with errors in them.
 
-A plan depends on the specs of the claims, the classes and the features, and on nothing that changes as devices come and
-go; claims made from one template share it. Left out: which devices match (`problem`).
+A plan depends on the specs of the claims, the classes and the features, but not on devices. Claims from one template share a
+plan. Left out: which devices match (`problem`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Spec = ExactDeviceRequest | DeviceSubRequest
 
 
 class Alternative(NamedTuple):
-    """One way to serve a request. `name` is for results, `label` for messages; class selectors come first."""
+    """One alternative of a request. `name` is used in results, `label` in messages. Selectors of the class come first."""
 
     name: str
     label: str
@@ -40,13 +40,13 @@ class Alternative(NamedTuple):
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
     capacity: Requests
-    derived: Mapping[str, str]  # attributes that are computed, with their expressions
-    ignored: frozenset[str]  # attributes that would be computed if their gate were on
+    derived: Mapping[str, str]  # derived attribute → expression
+    ignored: frozenset[str]  # derived attributes that are ignored because the gate is off
     fault: Fault | None
 
 
 class PlannedRequest(NamedTuple):
-    """A request of claim number `claim`. One that is not `prioritized` has exactly one alternative."""
+    """A request of claim number `claim`. Without `prioritized`, it has exactly one alternative."""
 
     claim: int
     name: str
@@ -56,7 +56,7 @@ class PlannedRequest(NamedTuple):
 
 
 class Constraint(NamedTuple):
-    """Devices of the named requests (of all, if none is named) agree in an attribute, or all differ in it."""
+    """The devices of `requests` (of all requests, if empty) must have equal or distinct values of an attribute."""
 
     claim: int
     attribute: str
@@ -65,14 +65,14 @@ class Constraint(NamedTuple):
     fault: Fault | None
 
     def covers(self, request: PlannedRequest, alternative: Alternative) -> bool:
-        """A request is covered by its name, and one of its alternatives also by its own."""
+        """Return whether the constraint applies to an alternative, named by its request or by its own name."""
         if request.claim != self.claim:
             return False
         return not self.requests or request.name in self.requests or alternative.name in self.requests
 
 
 class AllocationPlan(NamedTuple):
-    """Everything that some claims ask for, in order."""
+    """All requests and constraints of some claims, in order."""
 
     claims: tuple[DeviceClaim, ...]
     classes: Mapping[str, DeviceClass]
@@ -83,7 +83,7 @@ class AllocationPlan(NamedTuple):
 def plan(
     claims: Sequence[DeviceClaim], classes: Callable[[str], DeviceClass | None], features: Features
 ) -> AllocationPlan:
-    """Read the claims. What is wrong is noted where it stands, since errors come up in the order of the claims."""
+    """Create the plan of some claims. Errors are stored where they occur, because the search meets them in that order."""
     reader = _ClaimReader(classes, features)
     requests = [
         reader.request(number, request) for number, claim in enumerate(claims) for request in claim.requests or ()

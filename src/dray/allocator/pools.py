@@ -1,8 +1,8 @@
-"""From slices to pools as one node sees them.
+"""Builds the pools that one node sees from slices.
 
-Only slices that reach the node take part, and of those only the newest generation; one that a newer generation is
-replacing is ignored. Whether the slices make a pool that can be used is asked of `dray.api.pools`. Left out: which
-devices match a request; and keeping slices up to date (`index`).
+Only slices that are visible to the node count, and of those only the newest generation. A generation that is being replaced
+is ignored. `dray.api.pools` decides whether a pool is complete and valid. Left out: which devices match a request, and keeping
+slices up to date (`index`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ LayoutOf = Callable[[tuple[PoolShape, ...]], Layout]
 
 
 class PoolOnNode(NamedTuple):
-    """A pool as one node sees it; the slices belong to the parts of the shape.
+    """A pool as one node sees it, with one slice for each part of the shape.
 
-    Devices in the slices `elsewhere` are out of reach, but those in use draw on the same counters.
+    The node cannot reach the devices in the slices `elsewhere`, but they consume the same counters.
     """
 
     name: PoolName
@@ -44,7 +44,7 @@ def view(
     layout_of: LayoutOf,
     features: Features,
 ) -> NodeView:
-    """Everything that the node can see, in order; pools with devices that bind late come last."""
+    """Return all pools that a node sees, in the order of the search. Pools with binding conditions come last."""
     gathered = (gather(name, pools[name], node, content_of, features) for name in sorted(pools))
     found = sorted((pool for pool in gathered if pool is not None), key=lambda pool: pool.shape.binding)
     return NodeView(
@@ -59,7 +59,7 @@ def view(
 def gather(
     name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_of: ContentOf, features: Features
 ) -> PoolOnNode | None:
-    """One pool as the node sees it; None where no current slice of it reaches the node."""
+    """Return one pool as a node sees it, or None if no current slice of it is visible to the node."""
     reaching = newest(slice_ for slice_ in slices if _understood(slice_, features) and _reaches(slice_, node))
     if not reaching:
         return None
@@ -84,7 +84,7 @@ def gather(
 
 
 def _is_grouped(slice_: ResourceSlice) -> bool:
-    """Whether a slice says which of its devices go together; whoever cannot read that leaves the slice out."""
+    """Return whether devices of a slice have compatibility groups."""
     return any(drawn.compatibilityGroups for device in slice_.spec.devices for drawn in device.consumesCounters)
 
 
@@ -94,7 +94,7 @@ def _understood(slice_: ResourceSlice, features: Features) -> bool:
 
 
 def _counters(slices: Sequence[ResourceSlice]) -> tuple[tuple[str, str, int], ...]:
-    """The counters of a pool, as (counter set, counter, value)."""
+    """Return the counters of a pool, as (counter set, counter, value)."""
     return tuple(
         sorted(
             (set_.name, name, nanos(Quantity.parse(counter.value)))
@@ -115,7 +115,7 @@ def _reaches(slice_: ResourceSlice, node: Node) -> bool:
 
 
 def reaches(place: ResourceSliceSpec | Device, node: Node) -> bool:
-    """Whether what a slice or a device says about nodes includes this one."""
+    """Return whether the node selection of a slice or device includes a node."""
     if place.nodeName:
         return place.nodeName == node.metadata.name
     if place.allNodes:

@@ -1,11 +1,11 @@
-"""The first answer in the reference's order, found without trying everything before it.
+"""Finds the first solution in Kubernetes' order, without trying everything that comes before it.
 
-Decisions are made in order: for every request an alternative, then its devices from low to high. At each, the first
-option is taken for which the oracle still sees an event ahead. An event is a complete answer or an error: a selector
-that fails on a free device, or a constraint that forbids a device which "all" must include. Whatever the oracle rules
-out holds no event, so the first event met is the one that a plain depth-first search would meet. Where the oracle is
-only a necessary condition (admin access across claims, errors), the search turns back as that one would.
-Left out: what the decisions mean for claims (`result`).
+Decisions are made in order: for every request an alternative, then its devices in ascending order. Each decision takes the
+first option for which the oracle says that an event is still possible. An event is a complete solution or an error: a selector
+that fails on a free device, or a constraint that refuses a device which a request for all devices must include. Options that
+the oracle excludes contain no event, so the first event is the same that a plain depth-first search would meet. Where the
+oracle is only a necessary condition (admin access across claims, errors), the search backtracks like a plain one. Left out:
+writing decisions into claims (`result`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dray.cel import Interrupted
 
 
 class Solution(msgspec.Struct, frozen=True, gc=False):
-    """For each request the alternative and its devices."""
+    """The chosen alternative and devices of each request."""
 
     grants: tuple[DemandGrant, ...]
 
 
 class Stuck(NamedTuple):
-    """The search was ended before it was over; the deepest point reached."""
+    """The search was interrupted. Contains the deepest point that it reached."""
 
     item: int
     got: int
@@ -45,14 +45,14 @@ class _Event(Exception):
 
 
 class _Step(NamedTuple):
-    """A state, and the grants that led there; the last is the one of the current request."""
+    """A state and the grants that lead to it. The last grant is that of the current request."""
 
     state: SearchState
     done: tuple[DemandGrant, ...]
 
 
 class _Frame:
-    """A decision: its options in order, an answer known to exist below it, and what failed so far."""
+    """A decision on the search stack: its remaining options, a solution known to exist below it, and what has failed."""
 
     __slots__ = ("all_exceeded", "bit", "doomed", "failed", "options", "step", "witness")
 
@@ -71,7 +71,7 @@ class _Frame:
 
 
 def search(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> Solution | Fault | Stuck | None:
-    """The first event; None where there is none; `Stuck` where the meter ended it."""
+    """Return the first event, None if there is none, or `Stuck` if the meter ended the search."""
     walk = _SearchWalk(problem, usage, meter)
     try:
         return walk.run()
@@ -111,7 +111,7 @@ class _SearchWalk:
             step = next(stack[-1].options, None)
 
     def _enter(self, step: _Step, parent: _Frame | None) -> _Frame | None:
-        """A frame for a state below which an event may lie."""
+        """Return a frame for a state, or None if no event is possible below it."""
         state = step.state
         self.deepest = max(self.deepest, Stuck(state.item, state.got))
         if state in self.hopeless:
@@ -128,10 +128,10 @@ class _SearchWalk:
         return frame
 
     def _doomed(self, state: SearchState) -> bool:
-        """Whether a claim will ask for too many results whichever alternatives it takes from here.
+        """Return whether a claim exceeds the limit of results with any remaining alternatives.
 
-        Only errors can lie below. Which of them is met depends on where the reference notices that it is asking for
-        too much and gives up devices untried, so everything is tried below as it does.
+        Only errors are possible below. Which error Kubernetes meets depends on where it notices the excess, so below such a
+        state the search tries everything in the same way.
         """
         if not self.problem.alarming:
             return False
@@ -142,7 +142,7 @@ class _SearchWalk:
         return state.listed + wanted + self.least_after[state.item] > RESULTS_LIMIT
 
     def _leave(self, stack: list[_Frame]) -> None:
-        """Take back a decision. One that fails for asking too many results takes those of its claim along."""
+        """Remove a failed decision. If it failed because of the limit of results, also remove those of the same claim."""
         frame = stack.pop()
         if not frame.doomed:
             self.hopeless.add(frame.step.state)
@@ -161,7 +161,7 @@ class _SearchWalk:
         return self.items[frame.step.state.item].claim
 
     def _fail(self, frame: _Frame) -> None:
-        """An option failed, not for its size; a device speaks for all that differ from it in name only."""
+        """Record that an option failed, not because of the limit of results. Equivalent devices need not be tried either."""
         frame.all_exceeded = False
         if not frame.deciding and not frame.doomed:
             used = frame.step.state.used
@@ -181,7 +181,7 @@ class _SearchWalk:
             self.kinds = split((1 << self.problem.layout.size) - 1, sets)
         return next(kind for kind in self.kinds if kind & bit)
 
-    # Options of a decision, in the reference's order. An error is raised when its turn comes.
+    # Options of a decision, in Kubernetes' order. An error is raised when the search reaches it.
 
     def _alternatives(self, frame: _Frame) -> Iterator[_Step]:
         step = frame.step
@@ -202,7 +202,7 @@ class _SearchWalk:
                 yield self._next_item(begun)
 
     def _take_all(self, step: _Step, choice: AlternativeBits) -> _Step | None:
-        """Every matching device, or none; a constraint that forbids one is an error."""
+        """Take every matching device. Returns None if one is not free; a constraint that refuses one is an error."""
         if not choice.matching:
             return None
         taken = step
@@ -240,16 +240,16 @@ class _SearchWalk:
             yield after if after.state.got < choice.wanted else self._next_item(after)
 
     def _allowed(self, choice: AlternativeBits, state: SearchState) -> int:
-        """The devices that the constraints let in beside those chosen already."""
+        """Return the devices that the constraints accept in addition to the chosen ones."""
         allowed = -1
         for number, rule in zip(choice.constraints, choice.rules, strict=True):
             allowed &= rule.admitted(state.pins[number])
         return allowed
 
     def _underivable(self, choice: AlternativeBits, state: SearchState, free: int) -> int:
-        """The devices that come as far as a constraint whose attribute cannot be computed for them.
+        """Return the devices for which a constraint's derived attribute cannot be computed and that all earlier constraints accept.
 
-        That they are the first to do so is for the caller to see; the constraints before must let them in.
+        The caller decides whether such a device is the first one that the search visits.
         """
         if not choice.underivable:
             return 0
@@ -301,7 +301,7 @@ class _SearchWalk:
 
 
 def _least_after(problem: AllocationProblem) -> list[int]:
-    """For each request, the least that the later requests of its claim ask for."""
+    """Return, for each request, the minimum number of devices that later requests of the same claim need."""
     after = [0] * len(problem.items)
     for number in range(len(problem.items) - 2, -1, -1):
         following = problem.items[number + 1]
@@ -311,7 +311,7 @@ def _least_after(problem: AllocationProblem) -> list[int]:
 
 
 def _inherit(parent: _Frame, step: _Step) -> Witness | None:
-    """The answer known to the decision before, where this option is part of it."""
+    """Return the solution known to the parent decision if this option is part of it, else None."""
     if not parent.witness:
         return None
     item = parent.step.state.item

@@ -1,4 +1,4 @@
-"""Which taints keep a device from being allocated. Left out: where taints come from; callers merge DeviceTaintRules."""
+"""Decides which taints prevent the allocation of a device. Callers add the taints of DeviceTaintRules to devices before."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dray.api.selectors import tolerates_device
 from dray.api.types.resource import DeviceTaint, DeviceToleration
 
-FORBIDDING = frozenset({"NoSchedule", "NoExecute"})  # any other effect, None included, only informs
+FORBIDDING = frozenset({"NoSchedule", "NoExecute"})  # other effects, such as None, only inform
 
 
 def intolerable(taints: Iterable[DeviceTaint], tolerations: Iterable[DeviceToleration]) -> list[DeviceTaint]:
-    """The taints that forbid allocation in spite of the tolerations."""
+    """Return the taints that forbid allocation and are not tolerated."""
     tolerations = tuple(tolerations)
     return [
         taint

@@ -1,7 +1,7 @@
-"""Work that an index leaves to others: computations that may take long, which do not need the index to go on.
+"""Long computations that an index postpones, in a form that another process can run.
 
-An index that defers does what is quick, and leaves the rest as work. Whoever asked may let another process run it, and
-asks again afterwards. Left out: the computations themselves (`content`, `search`), processes.
+An index that defers computes what is quick and returns the rest as work. The caller can run the work in another process and
+ask again afterwards. Left out: the computations themselves (`content`, `search`), and processes.
 """
 
 from __future__ import annotations
@@ -12,53 +12,53 @@ from dray.cel import Interrupt, Interrupted
 
 
 class Work:
-    """A computation on data that nobody changes; it can be pickled, run in another process, and told what was found.
+    """A computation on immutable data. It can be pickled, run in another process, and given the result.
 
-    While it `is_elsewhere`, the index does not look at it: set this before, and reset it after what was found is accepted.
-    It counts its `steps`, and ends once they are more than its `limit`. What it finds depends on neither where it runs
-    nor how often it is interrupted.
+    While `is_elsewhere` is set, the index ignores it: the caller sets it before sending the work away and resets it after
+    `accept`. The computation counts its `steps` and ends once they exceed `limit`. The result does not depend on where it runs or
+    how often it is interrupted.
     """
 
     is_elsewhere = False
-    is_given_up = False  # it cannot be computed, so it counts as out of steps
+    is_given_up = False  # the worker process failed to compute it, so it counts as out of steps
     steps = 0
     limit: int | None = None
 
     @property
     def is_out(self) -> bool:
-        """Whether it takes more steps than it may."""
+        """Whether the steps exceed the limit."""
         return self.limit is not None and self.steps > self.limit
 
     @property
     def is_over(self) -> bool:
-        """Whether all was found out that is asked for, or it is out of steps."""
+        """Whether the computation is complete or out of steps."""
         raise NotImplementedError
 
     @property
     def size(self) -> int:
-        """How many devices are written down with it."""
+        """Number of devices that are pickled with the work."""
         raise NotImplementedError
 
     def run(self, interrupt: Interrupt) -> bool:
-        """Go on until done or out of steps, or until told to stop; answers whether it is over."""
+        """Continue until complete, out of steps, or interrupted. Returns whether the computation is over."""
         raise NotImplementedError
 
     def compute(self, interrupt: Interrupt) -> Any:
-        """Go on in a copy, in another process. Returns what was found, which the original accepts."""
+        """Continue in another process, on a copy. Returns the result for `accept` of the original."""
         self.run(interrupt)
         return self.found()
 
     def found(self) -> Any:
-        """What was found so far."""
+        """Return the results so far."""
         raise NotImplementedError
 
     def accept(self, found: Any) -> None:
-        """Take what was found elsewhere."""
+        """Take over results that another process computed."""
         raise NotImplementedError
 
 
 class LeftOver(NamedTuple):
-    """What questions were left unanswered for: this work; and, where `is_hurried`, also a turn to look at every node."""
+    """What unanswered questions wait for: some work, and if `is_hurried` is set, another turn to examine nodes."""
 
     works: tuple[Work, ...]
     is_hurried: bool
@@ -69,7 +69,7 @@ class LeftOver(NamedTuple):
 
 
 class Deferred(Interrupted):
-    """There is no answer before this work is done."""
+    """Raised when a question cannot be answered before some work is done."""
 
     def __init__(self, work: Work) -> None:
         super().__init__()
