@@ -362,13 +362,13 @@ class Index:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The names of all nodes."""
+        """Names of all nodes."""
         return tuple(
             node_devices.node.metadata.name for node_devices in self._inventory.by_number if node_devices is not None
         )
 
     def number(self, node: str) -> int:
-        """The number under which a known node appears in bit sets; it keeps it until it is removed."""
+        """Return the bit position of a node in sets of nodes. Raises KeyError if there is no such node."""
         number = self._inventory.number(node)
         if number is None:
             raise KeyError(node)
@@ -388,10 +388,10 @@ class Index:
         return node_devices.view.layout, node_devices.usage()
 
     def cost_of(self, node: str, devices: Collection[DeviceId]) -> float:
-        """How much of a node that is unused so far these devices would begin to use (`intactness.cost_of`)."""
+        """Return the cost of unused hardware units of a node that these devices would begin to use (`intactness`)."""
         return cost_of(self._inventory.node_devices(self.number(node)).slice_states, devices)
 
-    # What can be had.
+    # Questions.
 
     def allocate(
         self, node: str, claims: Sequence[ResourceClaim], steps: int | None = None, turn: Turn | None = None

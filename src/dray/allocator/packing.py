@@ -1,9 +1,9 @@
-"""What devices consume, as numbers: counters that devices of a pool share, and capacity that shares of a device take.
+"""Counters and capacities as numbered resources: how much devices consume, and how much is left.
 
-Both are resources with so much left. A device that consumes counters draws on them once, however many shares it has; a
-share takes capacity of its device each time. `Packing` is the part that all nodes with equal hardware have in common,
-`NodeUsage` what others hold of it, and `NodeRoom` answers which devices still fit as a search goes on. Left out: the order in
-which devices are tried (`search`), and what a request takes of a capacity (`capacity`).
+Devices of a pool share counters, and shares of one device share its capacity. A device consumes counters once, however many
+shares of it are in use; each share consumes capacity. `Packing` contains what all nodes with equal hardware have in common,
+`NodeUsage` what is in use on a node, and `NodeRoom` says during a search which devices still fit. Left out: the order in which
+devices are tried (`search`), and how much capacity a request consumes (`capacity`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from dray.allocator.layout import PoolShape
 
 Amounts = tuple[tuple[int, int], ...]
-"""Pairs of a resource's number and how much of it."""
+"""Pairs of a resource's number and an amount."""
 
-_SETS_KEPT = 4096  # of devices, of which the least that they draw is known
-_WEIGHT = 1 << 40  # what a whole counter weighs: devices that draw on different counters are compared by their shares
+_SETS_KEPT = 4096  # size of the cache of `least_drawn`
+_WEIGHT = 1 << 40  # weight of a whole counter, so that different counters are compared by fractions
 
 
 class NodeUsage(msgspec.Struct, frozen=True, gc=False):
-    """What is in use on a node: whole devices, devices with shares, what is left of each resource, groups in common."""
+    """What is in use on a node: whole devices, devices with shares, the rest of each resource, compatibility groups."""
 
     taken: int = 0
     shared: int = 0
@@ -42,7 +42,7 @@ class NodeUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Packing:
-    """The resources of a layout. Numbers of resources are positions in `totals`: counters first, then capacities."""
+    """The resources of a layout. A resource's number is its position in `totals`: counters first, then capacities."""
 
     def __init__(self, pools: Sequence[PoolShape], shareable: int, features: Features) -> None:
         self.shareable = shareable
@@ -52,12 +52,12 @@ class Packing:
         self.counters: dict[tuple[int, str, str], int] = {}
         self.capacities: dict[tuple[int, str], int] = {}
         self.draws: dict[int, Amounts] = {}
-        self._pools: list[tuple[range, int]] = []  # the counters of a pool, and the devices that draw on them
+        self._pools: list[tuple[range, int]] = []  # the counters of each pool, and the devices that consume them
         if features.partitionable_devices:
             self._number_counters(pools)
         self._number_capacities(pools)
         self.size = len(self.totals)
-        self.counted = sum(self.draws)  # every device is a bit of its own
+        self.counted = sum(self.draws)  # the sum of distinct bits is their union
         self.packed = self.counted | shareable
         self._thresholds = [self._threshold(number) for number in range(len(self.counters))]
         self.measures = self._measures()
@@ -66,7 +66,7 @@ class Packing:
         self._cheaper: dict[int, int] = {}
 
     def room(self, usage: NodeUsage) -> NodeRoom:
-        """The room that a usage leaves; one that was just asked for is at hand."""
+        """Return the room that is left on a node. The last result is cached."""
         if self._room is None or self._room[0] is not usage:
             self._room = usage, NodeRoom(self, usage)
         return self._room[1]
@@ -90,7 +90,7 @@ class Packing:
                 self._pools.append((range(first, len(self.totals)), devices))
 
     def _amounts(self, pool: int, drawn: Iterable[tuple[str, str, int]]) -> Amounts:
-        """What a device of pool number `pool` draws; counters that the pool does not have are no counters."""
+        """Return the amounts that a device of pool number `pool` consumes. Counters that the pool lacks are ignored."""
         named = ((self.counters.get((pool, set_, name)), much) for set_, name, much in drawn)
         return tuple((number, much) for number, much in named if number is not None)
 
@@ -106,7 +106,7 @@ class Packing:
                 offset += len(part.content.devices)
 
     def _threshold(self, resource: int) -> tuple[list[int], list[int]]:
-        """Amounts that devices draw of a counter, ascending, and for each the devices that draw as much or more."""
+        """Return the amounts that devices consume of a counter, ascending, and for each the devices that consume at least that."""
         drawing: dict[int, int] = {}
         for bit, amounts in self.draws.items():
             for number, much in amounts:
@@ -120,7 +120,10 @@ class Packing:
         return ordered, sets[::-1]
 
     def _measures(self) -> list[tuple[dict[int, int], dict[int, int]]]:
-        """Ways to add up counters: by name, and all of them by weight; as (of each counter, of each device)."""
+        """Return weights that sum up counters: by counter name, and of all counters by fraction.
+
+        Each entry consists of the weights of counters and the resulting weights of devices.
+        """
         names = {name for _, _, name in self.counters}
         found = []
         for wanted in [*sorted(names), None]:
@@ -138,14 +141,14 @@ class Packing:
 
     @cached_property
     def by_name(self) -> list[list[int]]:
-        """The counters of each name, in all sets."""
+        """The numbers of the counters in all sets, grouped by counter name."""
         found: dict[str, list[int]] = {}
         for (_, _, name), number in self.counters.items():
             found.setdefault(name, []).append(number)
         return [*found.values()]
 
     def least_drawn(self, devices: int) -> tuple[int, ...]:
-        """For each name of counters, the least that one of these devices draws from a single one."""
+        """Return, for each counter name, the minimum that one of these devices consumes of a single counter."""
         known = self._least.get(devices)
         if known is None:
             if len(self._least) >= _SETS_KEPT:
@@ -158,9 +161,9 @@ class Packing:
         return known
 
     def cheaper(self, bit: int) -> int:
-        """The devices that draw less than a device in some counter and more in none, and go with the same others.
+        """Return the devices that consume less of some counter than a device, more of none, and have the same groups.
 
-        Only devices that serve one claim at a time are compared.
+        Only devices that cannot be shared are compared.
         """
         known = self._cheaper.get(bit)
         if known is None:
@@ -176,20 +179,20 @@ class Packing:
         return known
 
     def name_of(self, resource: int) -> tuple[str, str]:
-        """The counter set and the counter of a resource, or no set and the capacity."""
+        """Return the counter set and counter name of a resource, or an empty string and the name of the capacity."""
         for (_, set_, name), number in self.counters.items():
             if number == resource:
                 return set_, name
         return next(("", name) for (_, name), number in self.capacities.items() if number == resource)
 
     def too_large(self, resource: int, left: int) -> int:
-        """The devices that draw more of a counter than is left."""
+        """Return the devices that consume more of a counter than is left."""
         amounts, sets = self._thresholds[resource]
         at = bisect_right(amounts, left)
         return sets[at] if at < len(sets) else 0
 
     def drawing(self, resource: int, devices: int) -> tuple[int, int]:
-        """Those of the devices that draw on a counter, and the least that one of them draws."""
+        """Return those of the devices that consume a counter, and the minimum that one of them consumes."""
         amounts, sets = self._thresholds[resource]
         at = bisect_right(amounts, 0)
         found = sets[at] & devices if at < len(sets) else 0
@@ -200,14 +203,14 @@ class Packing:
         return found, amounts[at]
 
     def related(self, devices: int) -> int:
-        """The devices, and those that draw on counters of the same pool."""
+        """Return the devices and all devices that consume counters of the same pools."""
         for _, drawing in self._pools:
             if devices & drawing:
                 devices |= drawing
         return devices
 
     def blocked(self, left: Sequence[int]) -> int:
-        """The devices whose counters are not enough; all of a pool of which a counter is overdrawn."""
+        """Return the devices whose counters are insufficient. An overdrawn counter blocks all devices of its pool."""
         found = 0
         for counters, devices in self._pools:
             for number in counters:
@@ -217,9 +220,10 @@ class Packing:
     def usage(
         self, taken: int, shares: Iterable[tuple[int, Mapping[str, int]]], elsewhere: Iterable[tuple[int, Device]]
     ) -> NodeUsage:
-        """What is left when these devices and shares are in use, and others of a pool draw on counters from elsewhere.
+        """Return the usage of a node from devices and shares in use.
 
-        A share of a device that cannot be shared (any more) takes all of it.
+        `elsewhere` are devices in use that the node cannot reach but that consume counters of its pools. A share of a device that
+        cannot be shared (any more) counts as the whole device.
         """
         left = list(self.totals)
         shared = 0
@@ -255,9 +259,9 @@ def _draw(left: list[int], amounts: Amounts) -> None:
 
 
 class Spent(NamedTuple):
-    """What a search has decided to consume: amounts by resource, in order, and devices of which it takes shares.
+    """What a search has decided to consume: amounts ordered by resource, and the devices of which it takes shares.
 
-    `groups` are those in common on the counter sets that it draws on.
+    `groups` contains the common compatibility groups of the counter sets that it consumes.
     """
 
     amounts: Amounts = ()
@@ -269,7 +273,7 @@ NOTHING_SPENT = Spent()
 
 
 class NodeRoom:
-    """What is left on one node, before and during a search."""
+    """What is left of each resource on one node, before and during a search."""
 
     def __init__(self, packing: Packing, usage: NodeUsage) -> None:
         self.packing = packing
@@ -281,7 +285,7 @@ class NodeRoom:
         self._fullness: dict[Takes, int] = {}
 
     def fitting(self, takes: Takes | None, devices: int, spent: Spent) -> int:
-        """Those of the devices that still fit, each by itself."""
+        """Return those of the devices that still fit, each considered alone."""
         packing = self.packing
         if takes is None or not devices & packing.packed:
             return devices
@@ -299,11 +303,11 @@ class NodeRoom:
         return devices
 
     def incompatible(self, devices: int) -> int:
-        """Those of the devices that have no group in common with devices in use."""
+        """Return those of the devices that have no compatibility group in common with devices in use."""
         return devices & self.packing.compatibility.excluded(self._groups) & ~self.shared
 
     def _full(self, takes: Takes) -> int:
-        """The devices that have too little capacity left before the search begins."""
+        """Return the devices with too little capacity left before the search begins."""
         found = self._fullness.get(takes)
         if found is None:
             found = 0
@@ -314,7 +318,7 @@ class NodeRoom:
         return found
 
     def _exhausted(self, takes: Takes, spent: Spent) -> int:
-        """The devices of which the search itself has taken shares, and that have too little left for one more."""
+        """Return the devices of which the search has taken shares and that have too little left for one more."""
         gone = dict(spent.amounts)
         found = 0
         for bit in members(spent.shared):
@@ -324,7 +328,7 @@ class NodeRoom:
         return found
 
     def take(self, takes: Takes | None, bit: int, spent: Spent) -> Spent:
-        """What is spent after one more device is taken."""
+        """Return what is spent after taking one more device."""
         packing = self.packing
         if takes is None or not bit & packing.packed:
             return spent
@@ -344,12 +348,12 @@ class NodeRoom:
         return Spent(amounts, spent.shared | bit & packing.shareable, groups)
 
     def short(self, wishes: Sequence[tuple[int, int]], spent: Spent) -> bool:
-        """Whether so many out of these devices, for each wish, draw more than all counters together have left."""
+        """Return whether the wishes (count, devices) need more than all counters together have left."""
         gone = dict(spent.amounts)
         alone = [(wanted, devices) for wanted, devices in wishes if not devices & self.packing.shareable]
         if self._overcrowded(sum(wanted for wanted, _ in alone), union(devices for _, devices in alone), gone):
             return True
-        once = self.packing.counted & ~self.packing.shareable  # these draw each time that they are taken
+        once = self.packing.counted & ~self.packing.shareable  # devices that consume counters each time they are taken
         counted = [(wanted, devices) for wanted, devices in wishes if not devices & ~once]
         if not counted:
             return False
@@ -365,7 +369,10 @@ class NodeRoom:
         return False
 
     def _crowded(self, wishes: Sequence[tuple[int, int]], gone: Mapping[int, int]) -> bool:
-        """Whether more devices are wanted that draw so much or more than sets have places for: 7 has one place for 4s."""
+        """Return whether more devices with at least some consumption are wanted than counters have places of that size.
+
+        For example, a counter with 7 left has one place for devices that consume 4.
+        """
         drawn = [(wanted, self.packing.least_drawn(devices)) for wanted, devices in wishes]
         for place, numbers in enumerate(self.packing.by_name):
             for size in {least[place] for _, least in drawn} - {0}:
@@ -375,10 +382,10 @@ class NodeRoom:
         return False
 
     def _overcrowded(self, wanted: int, devices: int, gone: Mapping[int, int]) -> bool:
-        """Whether so many of these devices cannot draw at once, whichever they are.
+        """Return whether no `wanted` of the devices can be used at once because of their counters.
 
-        Each device is counted with one of its counters, and each counter with its places for the smallest of its devices;
-        counters with few places for many devices come first.
+        Each device is attributed to one of its counters. A counter has places for as many of its smallest devices as it can
+        serve. Counters with few places for many devices are considered first.
         """
         offers = []
         for number in range(len(self.packing.counters)):
@@ -396,14 +403,14 @@ class NodeRoom:
         return wanted > devices.bit_count()
 
     def _reach(self, sets: Iterable[int]) -> set[int]:
-        """The counters that any of the devices draws on."""
+        """Return the counters that any of the devices consumes."""
         devices = 0
         for each in sets:
             devices |= each
         return {number for bit in members(devices) for number, _ in self.packing.draws[bit]}
 
     def alike(self, devices: int, takers: Sequence[Takes], spent: Spent) -> list[int]:
-        """As `kinds`, with shareable devices together that have the same left and give the same to all takers."""
+        """Group devices as `kinds` does, but group shareable devices with the same offer for all takers."""
         found: dict[object, int] = {}
         for bit in members(devices & self.packing.packed):
             key = self.offer(bit, takers, spent) if bit & self.packing.shareable else self.packing.draws[bit]
@@ -413,7 +420,7 @@ class NodeRoom:
         return [*found.values()]
 
     def offer(self, bit: int, takers: Sequence[Takes], spent: Spent) -> object:
-        """What a shareable device has for each taker: what it takes, and what is left of that; and what it draws."""
+        """Return what a shareable device offers: the counters it would consume, and for each taker the amounts and the rest."""
         gone = dict(spent.amounts)
         active = bit & (self.shared | spent.shared)
         return (
@@ -425,9 +432,9 @@ class NodeRoom:
         )
 
     def overfull(self, wishes: Sequence[tuple[int, int, Takes]], spent: Spent) -> bool:
-        """Whether so many shares, for each wish, take more than devices can give when each is filled as far as can be.
+        """Return whether the shares that wishes need exceed a capacity even if each device is filled optimally.
 
-        Looks at one capacity at a time, where all devices have it.
+        Considers one capacity at a time, and only capacities that all devices have.
         """
         takers = [takes for wanted, _, takes in wishes for _ in range(wanted)]
         devices = 0
@@ -446,7 +453,7 @@ class NodeRoom:
         return False
 
     def kinds(self, devices: int) -> list[int]:
-        """The packed ones of the devices, in sets that consume the same of the same; shareable ones stand alone."""
+        """Group devices with counters by equal consumption. Each shareable device is a group of its own."""
         found: dict[object, int] = {}
         for bit in members(devices & self.packing.packed):
             key: object = bit
@@ -457,7 +464,7 @@ class NodeRoom:
 
 
 class Takes:
-    """What one alternative takes of each shareable device. Every alternative has its own."""
+    """What one alternative takes of each shareable device. Compared by identity."""
 
     __slots__ = ("capacity",)
 
@@ -469,28 +476,28 @@ COUNTERS_ONLY = Takes({})
 
 
 def _smallest(takes: Takes, devices: int, numbers: Collection[int]) -> int:
-    """The least that is taken of one of these resources, on whichever of the devices."""
+    """Return the minimum that is taken of one of these resources on any of the devices."""
     return min(
         (much for bit in takes.capacity if bit & devices for number, much in takes.capacity[bit] if number in numbers),
         default=0,
     )
 
 
-_FINEST = 4096  # steps of a capacity up to which sums are told one by one
+_FINEST = 4096  # a capacity with more units than this is not computed exactly
 
 
 def _fillable(sizes: Sequence[int], lefts: Sequence[int]) -> int:
-    """The most that things of these sizes can fill of these rooms, were each room alone with all of them."""
+    """Return an upper bound of what items of these sizes can fill of these rooms, with all items available to each room."""
     unit = gcd(*sizes) or 1
     most = max(lefts, default=0)
     if most // unit > _FINEST:
         return sum(left for left in lefts if left > 0)
-    sums = 1  # bit n: some of the sizes add up to n units
+    sums = 1  # bit n is set if some of the sizes add up to n units
     for size in sizes:
         sums |= sums << size // unit
     return sum(((sums & (1 << left // unit + 1) - 1).bit_length() - 1) * unit for left in lefts if left > 0)
 
 
 def _least(wanted: int, devices: int, weights: Mapping[int, int]) -> int:
-    """The least that so many of the devices weigh together."""
+    """Return the minimum total weight of `wanted` of the devices."""
     return sum(sorted(weights.get(bit, 0) for bit in members(devices))[:wanted])

@@ -1,8 +1,8 @@
-"""A plan on a layout: which devices may serve which request. All that does not depend on what is taken.
+"""A plan applied to a layout: which devices can serve which request, independent of which devices are in use.
 
-Reading a plan against a layout runs the selectors and the checks that Kubernetes makes before it searches; the first
-thing wrong ends it. The rest is an `AllocationProblem` of bit sets, kept for as long as plan and layout live. Left out: which
-devices are free, and the search itself.
+Applying a plan runs the selectors and the checks that Kubernetes makes before its search; the first error ends it. The result
+is an `AllocationProblem` of bit sets, which is cached as long as plan and layout exist. Left out: which devices are free, and
+the search itself.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _POOL_CODES = {PoolState.INCOMPLETE: InputCode.POOL_INCOMPLETE, PoolState.INVALI
 class AlternativeBits(NamedTuple):
     """An alternative as bit sets.
 
-    `matching` pass the selectors, `usable` may in addition be used, `devices` also have the capacity, `errors` make a
-    selector or a request for capacity fail. `constraints` are the numbers of those that cover the alternative, `rules` what each of them says to
-    it, and `firm` the numbers of those that are not loose. With `every`, all matching devices are asked for. `takes` is
-    what it consumes.
+    `matching` devices match the selectors; `usable` devices are also tolerated and supported; `devices` also have the requested
+    capacity. `errors` are devices on which a selector or a request for capacity fails. `constraints` are the numbers of the
+    constraints on the alternative, `rules` the constraints in its view, and `firm` the numbers of those that are not loose. With
+    `every`, the request is for all matching devices. `takes` is what the alternative consumes.
     """
 
     wanted: int
@@ -48,12 +48,12 @@ class AlternativeBits(NamedTuple):
 
     @property
     def examined(self) -> int:
-        """The devices that constraints are asked about; of all devices, capacity is looked at last."""
+        """The devices on which constraints are checked. For "all devices", capacity is checked after constraints."""
         return self.usable if self.every else self.devices
 
     @property
     def underivable(self) -> int:
-        """The devices for which an attribute that a constraint looks at cannot be computed."""
+        """The devices for which the derived attribute of a constraint cannot be computed."""
         return union([rule.errors for rule in self.rules])
 
 
@@ -65,11 +65,11 @@ class Item(NamedTuple):
 
 
 class ConstraintBits(NamedTuple):
-    """A constraint as bit sets: the devices that have the attribute, split by its value.
+    """A constraint as bit sets: the devices that have the attribute, by value.
 
-    Where devices have several values at once, the rule is `loose`: sets overlap, devices match that have a value in
-    common with all others, and differ that have none in common with any. Only the search itself knows such rules.
-    For `errors`, the attribute cannot be computed.
+    If devices have several values at once (lists), the constraint is `loose`: the sets overlap, devices match if all of them
+    have a value in common, and they are distinct if no two have one in common. Only the search handles loose constraints, not
+    the oracle. `errors` are devices for which the attribute cannot be computed.
     """
 
     distinct: bool
@@ -80,15 +80,15 @@ class ConstraintBits(NamedTuple):
     names: tuple[Value, ...] = ()  # of the values
 
     def peers(self, bit: int) -> int:
-        """The devices with the same value as a device that has one."""
+        """Return the devices with the same value as a device."""
         return next(value for value in self.values if value & bit)
 
     def elements(self, bit: int) -> int:
-        """The values of a device, as a set over their numbers."""
+        """Return the values of a device as a set of value numbers."""
         return sum(1 << number for number, value in enumerate(self.values) if value & bit)
 
     def admitted(self, pin: int) -> int:
-        """The devices that the rule lets in after `pin`: see `Standing.pins`, or the values in question where loose."""
+        """Return the devices that the constraint accepts after `pin` (see `Standing.pins`; value numbers if loose)."""
         if self.loose and pin:
             having = 0
             for number in positions(pin):
@@ -97,7 +97,7 @@ class ConstraintBits(NamedTuple):
         return self.holders & ~pin if self.distinct else pin or self.holders
 
     def pinned(self, pin: int, bit: int) -> int:
-        """What is pinned once a device is let in."""
+        """Return the pin after a device is taken."""
         if self.loose:
             own = self.elements(bit)
             return pin | own if self.distinct or not pin else pin & own
@@ -105,7 +105,7 @@ class ConstraintBits(NamedTuple):
 
 
 class AllocationProblem:
-    """What has to be decided, with everything known beforehand. Its parts are public to the search."""
+    """The input of the search: requests and constraints as bit sets, and facts derived from them."""
 
     def __init__(
         self,
@@ -116,8 +116,8 @@ class AllocationProblem:
         steps: int = 0,
         derived_steps: int = 0,
     ) -> None:
-        self.steps = steps  # that it took to pose it
-        self.derived_steps = derived_steps  # those of them that went into attributes that requests compute
+        self.steps = steps  # steps for selectors and derived attributes
+        self.derived_steps = derived_steps  # the part of them for derived attributes
         self.plan = plan
         self.layout = layout
         self.items = items
@@ -131,11 +131,11 @@ class AllocationProblem:
 
     @property
     def alarming(self) -> bool:
-        """Whether the search can end with an error."""
+        """Whether the search can end with an error instead of a solution."""
         return self.erring or self.refusing
 
     def _most(self) -> dict[int, int]:
-        """The most that each claim can ask for; alternatives that are too large by themselves are never taken."""
+        """Return the maximum number of devices that each claim can get. Too large alternatives are never chosen."""
         most: dict[int, int] = {}
         for item in self.items:
             wanted = [choice.wanted for choice in item.choices if choice.wanted <= RESULTS_LIMIT]
@@ -144,7 +144,7 @@ class AllocationProblem:
 
     @cached_property
     def simple(self) -> AlternativeBits | None:
-        """The only choice there is, where nothing but free devices can matter."""
+        """The only alternative, if the answer depends on nothing but which devices are free; else None."""
         if len(self.items) != 1 or len(self.items[0].choices) != 1:
             return None
         choice = self.items[0].choices[0]
@@ -154,7 +154,7 @@ class AllocationProblem:
 
     @cached_property
     def relevant(self) -> int:
-        """The devices whose being taken or not can change the answer."""
+        """The devices whose use can change the answer."""
         found = 0
         for item in self.items:
             for choice in item.choices:
@@ -169,9 +169,9 @@ def pose(
     limit: int | None = None,
     turn: Turn | None = None,
 ) -> AllocationProblem | Fault:
-    """Check the plan against the layout in the reference's order; answers the problem, or the first thing wrong.
+    """Apply a plan to a layout, with checks in Kubernetes' order. Returns the problem or the first error.
 
-    Raises `OutOfSteps` where selectors take more steps than the limit; with a turn, as `DeviceList.match` does.
+    Raises `OutOfSteps` if selectors take more steps than the limit, and with a turn as `DeviceList.match` does.
     """
     reader = _Poser(plan, layout, features, limit, turn)
     items: list[Item] = []
@@ -196,12 +196,14 @@ def _too_many(claim: int, items: list[Item]) -> Fault | None:
     least = sum(min(choice.wanted for choice in item.choices) for item in items)
     if least <= RESULTS_LIMIT:
         return None
-    counted = any(choice.every for item in items for choice in item.choices)  # how many there are depends on the node
+    counted = any(
+        choice.every for item in items for choice in item.choices
+    )  # the number of all devices depends on the node
     return Fault(InputProblem(InputCode.TOO_MANY_DEVICES, number=least, limit=RESULTS_LIMIT, node_only=counted), claim)
 
 
 class _Lens(NamedTuple):
-    """How some alternatives see an attribute: for these devices, these values."""
+    """The values of an attribute for some alternatives. Alternatives with different derived attributes differ in them."""
 
     devices: int
     values: dict[Value, int]
@@ -209,10 +211,10 @@ class _Lens(NamedTuple):
 
 
 def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> ConstraintBits:
-    """What a constraint says to alternatives with a lens (to all, where it is None).
+    """Return a constraint as seen by the alternatives with lens `own`, or by all alternatives if it is None.
 
-    A device that is seen through two lenses may have different values in them. Then only numbers of values, which are
-    the same in all lenses, tell what has been chosen, as with lists.
+    A device can have different values in two lenses. In that case only the numbers of values, which are equal in all lenses,
+    identify what has been chosen, as for lists.
     """
     everybody: dict[Value, int] = {}
     for lens in lenses:
@@ -237,7 +239,7 @@ class _Poser:
         self._turn = turn
         self._matched: set[tuple[str, ...]] = set()
         self.derived_steps = 0
-        self.steps = 0  # that selectors and expressions took, each counted once
+        self.steps = 0  # steps of selectors and expressions, each counted once
 
     @property
     def _left(self) -> int | None:
@@ -252,7 +254,7 @@ class _Poser:
         return match
 
     def ruled(self, items: Sequence[Item]) -> tuple[tuple[Item, ...], tuple[ConstraintBits, ...]]:
-        """The items with what constraints say to their choices, and what they say to all."""
+        """Return the items with the constraints of their alternatives filled in, and all constraints."""
         lenses = [self._lenses(number, items) for number in range(len(self.plan.constraints))]
         rules = tuple(
             _rule(constraint.distinct, [*seen.values()])
@@ -290,7 +292,7 @@ class _Poser:
         return choice._replace(rules=said, firm=firm)
 
     def _lenses(self, number: int, items: Sequence[Item]) -> dict[str, _Lens]:
-        """How alternatives under a constraint see its attribute: by expression, empty where a driver publishes it."""
+        """Return the values of a constraint's attribute by the expression that derives it (empty: published by the driver)."""
         attribute = self.plan.constraints[number].attribute
         devices: dict[str, int] = {}
         for item, request in zip(items, self.plan.requests, strict=True):
@@ -354,7 +356,7 @@ class _Poser:
         )
 
     def _incomplete(self, request: PlannedRequest, alternative: Alternative, errors: int) -> Fault | None:
-        """Why "all devices" cannot be counted: a pool in doubt, or a device that is an error, whichever comes first."""
+        """Return why "all devices" cannot be counted: an unusable pool or a device with an error, whichever comes first."""
         broken = position(lowest(errors)) if errors else self.layout.size
         for number, (pool, end) in enumerate(zip(self.layout.pools, self.layout.ends, strict=True)):
             if pool.state is not PoolState.USABLE:
@@ -368,7 +370,7 @@ class _Poser:
 
 
 def cause_of(problem: AllocationProblem, item: int, choice: int, bit: int) -> Fault:
-    """The error that visiting a device for an alternative brings up."""
+    """Return the error that the search meets on a device in `errors`."""
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
     return _fault_of(problem.layout, request.claim, alternative, position(bit))
@@ -383,7 +385,7 @@ def _fault_of(layout: Layout, claim: int, alternative: Alternative, at: int) -> 
 
 
 def derivation_of(problem: AllocationProblem, item: int, choice: int, number: int, bit: int) -> Fault:
-    """The error that a device brings up for which the attribute of a constraint cannot be computed."""
+    """Return the error for a device for which the derived attribute of a constraint cannot be computed."""
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
     attribute = problem.plan.constraints[number].attribute
@@ -394,7 +396,7 @@ def derivation_of(problem: AllocationProblem, item: int, choice: int, number: in
 
 
 def refusal_of(problem: AllocationProblem, item: int, choice: int, bit: int) -> Fault:
-    """The error that a device which must be taken, but violates a constraint, brings up."""
+    """Return the error for a device that a request for all devices must include but a constraint refuses."""
     request = problem.plan.requests[item]
     label = request.alternatives[choice].label
     refused = InputProblem(InputCode.CONSTRAINT_REFUSED, request=label, node_only=True)

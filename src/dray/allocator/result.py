@@ -1,6 +1,6 @@
-"""From decisions to what is written into claims: devices, configuration with its source, and the nodes that may use it.
+"""Creates allocation results from the decisions of the search: devices, configuration, and node selectors.
 
-A result is a JSON tree, because whoever allocates writes it. Left out: which devices (`search`).
+Results are JSON trees, ready to be written into claims. Left out: the choice of devices (`search`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Placed = tuple[Alternative, int, DeviceId]
 
 
 class UnsupportedTerms(ValueError):
-    """A slice selects nodes in a way that an allocation cannot repeat: with more than one term."""
+    """The node selector of a slice has several terms, which the node selector of an allocation cannot express."""
 
     def __init__(self, terms: int) -> None:
         super().__init__(terms)
@@ -34,7 +34,7 @@ class UnsupportedTerms(ValueError):
 
 
 def allocated(plan: AllocationPlan, view: NodeView, grants: Sequence[DemandGrant]) -> Allocated:
-    """The outcome for one node, claim by claim."""
+    """Return the outcome for one node, with a result for each claim."""
     by_claim: list[list[Chosen]] = [[] for _ in plan.claims]
     for request, grant in zip(plan.requests, grants, strict=True):
         by_claim[request.claim].append((request, request.alternatives[grant.choice], grant))
@@ -51,7 +51,7 @@ def allocated(plan: AllocationPlan, view: NodeView, grants: Sequence[DemandGrant
 
 
 def _taken(result: Tree, placed: Sequence[Placed], shareable: int) -> Taken:
-    """What a result takes: `dray.api.allocations` reads the same from a claim."""
+    """Return what a result takes, the same as `dray.api.allocations` reads from a claim."""
     if not shareable:
         return Taken(tuple([device for alternative, _, device in placed if not alternative.admin]))
     devices, shares = [], []
@@ -64,7 +64,7 @@ def _taken(result: Tree, placed: Sequence[Placed], shareable: int) -> Taken:
 
 
 def _tree(wire: object) -> Any:
-    """A wire object as plain JSON, lists included."""
+    """Convert a wire object to plain JSON values."""
     return msgspec.json.decode(msgspec.json.encode(wire))
 
 
@@ -119,7 +119,7 @@ def _device(alternative: Alternative, at: int, device: DeviceId, view: NodeView)
 
 
 def _class_config(plan: AllocationPlan, chosen: Iterable[Chosen]) -> list[Tree]:
-    """Each class once, with the requests that use it."""
+    """Return the configuration of each class once, with the requests that use the class."""
     by_class: dict[str, list[str]] = {}
     for _, alternative, _ in chosen:
         if plan.classes[alternative.class_name].spec.config:
@@ -132,7 +132,7 @@ def _class_config(plan: AllocationPlan, chosen: Iterable[Chosen]) -> list[Tree]:
 
 
 def _claim_config(plan: AllocationPlan, claim: int, chosen: Iterable[Chosen]) -> list[Tree]:
-    """What the claim says for all, for a request, or for an alternative that was chosen."""
+    """Return the configuration of the claim that applies to all requests or to chosen ones."""
     if not plan.claims[claim].config:
         return []
     names = {name for request, alternative, _ in chosen for name in (request.name, alternative.name)}
@@ -144,7 +144,7 @@ def _claim_config(plan: AllocationPlan, claim: int, chosen: Iterable[Chosen]) ->
 
 
 def _node_selector(view: NodeView, placed: Iterable[Placed]) -> Tree | None:
-    """One node for a device that is local to it; else what all devices ask of a node; None for any node."""
+    """Return the node selector of an allocation: one node, the combined selectors of all devices, or None for any node."""
     fields: list[Tree] = []
     expressions: list[Tree] = []
     seen = set()

@@ -1,7 +1,7 @@
-"""Checks an allocation against what claims ask for and the cluster has, knowing nothing of how it was found.
+"""Checks an allocation against its claims and the published devices, independently of how it was found.
 
-Meant for tests, for doubting drivers and schedulers, and for recorded clusters. Every rule is looked at directly on the
-wire objects, device by device. Left out: whether a better or an earlier allocation exists.
+Intended for tests, for checking other schedulers, and for recorded clusters. Every rule is checked directly on the wire
+objects, device by device. Left out: whether a better or an earlier allocation exists.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def verify(
     features: Features = Features(),  # noqa: B008 (frozen)
     shares: Iterable[Share] = (),
 ) -> list[str]:
-    """What is wrong with the results, one AllocationResult tree a claim; nothing for a sound allocation."""
+    """Return what is wrong with results, given as one AllocationResult tree for each claim. Empty for a valid allocation."""
     if len(results) != len(claims):
         return [f"{len(results)} results for {len(claims)} claims"]
     slices = tuple(slices)
@@ -98,7 +98,7 @@ class _AllocationChecker:
             for device in slice_.spec.devices
             if not slice_.spec.perDeviceNodeSelection or reaches(device, node)
         }
-        self.used: set[DeviceId] = set()  # by the claims checked before
+        self.used: set[DeviceId] = set()  # devices of the claims checked so far
 
     def check(self, claim: ResourceClaim, result: AllocationResult) -> Iterator[str]:
         entries = result.devices.results
@@ -239,7 +239,7 @@ class _AllocationChecker:
             yield f"constraint #{number}: devices agree in {attribute}"
 
     def _derivation(self, claim: ResourceClaim, entry: DeviceRequestAllocationResult, attribute: str) -> str | None:
-        """The expression by which the request of an entry computes an attribute; None where it does not."""
+        """Return the expression with which the request of an entry derives an attribute, or None."""
         name = entry.request.partition("/")[0]
         request = next((one for one in claim.spec.devices.requests or () if one.name == name), None)
         spec = self._spec(request, entry.request) if request is not None else None
@@ -296,9 +296,9 @@ def overcommitted(
     shares: Sequence[Share],
     features: Features,
 ) -> list[str]:
-    """What new results, together with what is in use, take beyond what counters and capacities have.
+    """Return which counters and capacities new results exceed, together with what is in use.
 
-    Admin access counts here as in Kubernetes: it takes part while devices are chosen.
+    Devices with admin access count as well, as they do in Kubernetes while devices are chosen.
     """
     entries = [entry for result in results for entry in result.devices.results]
     new = {DeviceId(entry.driver, entry.pool, entry.device) for entry in entries}
@@ -310,7 +310,7 @@ def overcommitted(
     held = consumed((*shares, *own))
     before = {*taken, *(share.device for share in shares)}
     drawn: dict[tuple[str, ...], Quantity] = {}
-    fresh: set[tuple[str, ...]] = set()  # the counters that new devices draw on
+    fresh: set[tuple[str, ...]] = set()  # counters that new devices consume
     complaints = []
     for slice_ in slices:
         pool = (slice_.spec.driver, slice_.spec.pool.name)
