@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from dray.api.constraints import checked
 from dray.api.paths import Path
+from dray.api.schema import CORE
 from dray.api.types.core import Volume
-from dray.api.validation.volumes import volumes
 from tests.api.asking import faults
 
 
@@ -81,6 +82,6 @@ from tests.api.asking import faults
 )
 def test_sources(source: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     volume = msgspec.convert({"name": "v", **source}, Volume)
-    errors = list(volumes((volume,), Path("v")))
-    found = [(field.removeprefix("v[0]").removeprefix("."), reason) for field, reason in faults(errors)]
+    errors = checked(f"{CORE}Volume", volume, Path("v"))
+    found = [(field.removeprefix("v").removeprefix("."), reason) for field, reason in faults(errors)]
     assert found == expected

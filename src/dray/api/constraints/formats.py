@@ -142,6 +142,31 @@ def preemption_policy(text: str, path: Path) -> Iterator[FieldError]:
         yield unsupported(path, text, PREEMPTION_POLICIES)
 
 
+def without_backsteps(text: str, path: Path) -> Iterator[FieldError]:
+    if ".." in text.split("/"):
+        yield invalid(path, text, "must not contain '..'")
+
+
+def descending(text: str, path: Path) -> Iterator[FieldError]:
+    """A path that stays below the directory it starts from."""
+    if text.startswith("/"):
+        yield invalid(path, text, "must be a relative path")
+    yield from without_backsteps(text, path)
+
+
+def volume_path(text: str, path: Path) -> Iterator[FieldError]:
+    """A descending path beside the names that begin with two dots, which a node keeps for itself."""
+    yield from descending(text, path)
+    if text.startswith("..") and not text.startswith("../"):
+        yield invalid(path, text, "must not start with '..'")
+
+
+def positive(text: str, path: Path) -> Iterator[FieldError]:
+    """A quantity above zero."""
+    if Quantity.parse(text).sign <= 0:
+        yield invalid(path, text, "must be positive")
+
+
 def amount(text: str, path: Path) -> Iterator[FieldError]:
     """A quantity that is not negative."""
     if Quantity.parse(text).sign < 0:
@@ -161,8 +186,11 @@ FORMATS: Mapping[str, Format] = {
     "provisioner": provisioner,
     "subdomain-or-all": _named(lambda text: () if text == "*" else names.subdomain(text)),
     "wildcard-subdomain": wildcard_subdomain,
+    "no-backsteps": without_backsteps,
+    "volume-path": volume_path,
     "condition-reason": condition_reason,
     "preemption-policy": preemption_policy,
+    "positive": positive,
     "config-key": _named(names.config_key),
     "env-name": _named(names.env_name),
     "label": _named(names.label),

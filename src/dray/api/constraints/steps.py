@@ -131,6 +131,9 @@ class _StepCompiler:
         if step.has("new"):
             self._line(depth, "if o is None:")
             depth += 1
+        for name in filter(None, [step.value("with")]):
+            self._line(depth, f"if {' or '.join(map(self._is_given, name.split('|')))}:")
+            depth += 1
         for tag in step.tags:
             if tag.name in ("when", "unless"):
                 field, _, values = tag.value.partition(":")
@@ -140,6 +143,11 @@ class _StepCompiler:
                 )
                 depth += 1
         return depth
+
+    def _is_given(self, name: str) -> str:
+        """An expression that tells whether a field of the message is set."""
+        field = schema.message(self._message).fields[name]
+        return f"v.{attribute(name)}{' is not None' if field.pointer else ''}"
 
     def _updates(self, depth: int, step: ConstraintStep, old: str, path: str) -> None:
         """Write what only an update can break."""

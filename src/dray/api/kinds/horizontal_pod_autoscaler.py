@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.cells import NONE, UNSET
 from dray.api.columns import AGE, NAME, number, text
 from dray.api.conversion import WorkloadLookup
-from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.kind import ALL, STATUS, Resource
 from dray.api.trees import fill, lend, tree_of
 from dray.api.types import autoscaling
 from dray.api.wire import Tree, Wire
@@ -98,7 +98,6 @@ KIND = Resource(
     ),
     generation=("spec",),
     status_writes_metadata=True,
-    rules=KindRules("autoscaling.check_autoscaler", subresources={"status": "autoscaling.update_autoscaler_status"}),
     defaults={"spec.minReplicas": 1},
     more_defaults=_defaults,
     to_stored={"v1": _to_stored},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import STATUS, KindRules, Resource
+from dray.api.kind import STATUS, Resource
 from dray.api.kinds.persistent_volume_claim import access_modes, phase
 from dray.api.trees import add_finalizer
 from dray.api.types import core
@@ -44,7 +44,6 @@ KIND = Resource(
         wide("VolumeMode", "spec.volumeMode", UNSET),
     ),
     status_writes_metadata=True,
-    rules=KindRules("storage.create_volume", "storage.update_volume"),
     defaults={
         "spec.persistentVolumeReclaimPolicy": "Retain",
         "spec.volumeMode": "Filesystem",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text, wide
-from dray.api.kind import STATUS, KindRules, Resource
+from dray.api.kind import STATUS, Resource
 from dray.api.trees import add_finalizer
 from dray.api.types import core
 from dray.api.wire import Tree
@@ -62,9 +62,6 @@ KIND = Resource(
         wide("VolumeMode", "spec.volumeMode", UNSET),
     ),
     status_writes_metadata=True,
-    rules=KindRules(
-        "storage.create_claim", "storage.update_claim", subresources={"status": "storage.update_claim_status"}
-    ),
     defaults={"spec.volumeMode": "Filesystem", "status.phase": "Pending"},
     on_create=_create,
     is_returned_when_deleted=True,

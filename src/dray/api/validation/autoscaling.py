@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dray.api import names
 from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required, unsupported
-from dray.api.paths import SPEC, STATUS, Path
-from dray.api.quantity import Quantity
+from dray.api.paths import Path
 from dray.api.types import autoscaling
-from dray.api.validation.containers import resource_name
-from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, required_name
+from dray.api.validation.lists import Errors
 
 _V2 = "io.k8s.api.autoscaling.v2."
 _METRICS = {
@@ -26,43 +20,29 @@ _SOURCES = ("object", "external", "pods", "resource", "containerResource")  # th
 _TARGETS = ("AverageValue", "Utilization", "Value")
 
 
-def update_autoscaler_status(
-    autoscaler: autoscaling.HorizontalPodAutoscaler, old: autoscaling.HorizontalPodAutoscaler, context: Context
-) -> Errors:
-    yield from checked(f"{_V2}HorizontalPodAutoscalerStatus", autoscaler.status, STATUS)
-
-
-def check_autoscaler(autoscaler: autoscaling.HorizontalPodAutoscaler, context: Context) -> Errors:
-    spec = autoscaler.spec
+def bounds(spec: autoscaling.HorizontalPodAutoscalerSpec, path: Path) -> Errors:
     if spec.minReplicas is not None and spec.maxReplicas < spec.minReplicas:
-        yield invalid(SPEC / "maxReplicas", spec.maxReplicas, "must be greater than or equal to `minReplicas`")
-    yield from _reference(spec.scaleTargetRef, SPEC / "scaleTargetRef")
-    yield from _api_version(spec.scaleTargetRef.apiVersion, SPEC / "scaleTargetRef" / "apiVersion")
-    yield from each(spec.metrics, SPEC / "metrics", _metric)
-    if spec.behavior is not None:
-        yield from checked(f"{_V2}HorizontalPodAutoscalerBehavior", spec.behavior, SPEC / "behavior")
+        yield invalid(path / "maxReplicas", spec.maxReplicas, "must be greater than or equal to `minReplicas`")
 
 
-def _reference(reference: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
-    for field in ("kind", "name"):
-        yield from named(getattr(reference, field), path / field, names.path_segment)
-
-
-def _api_version(text: str, path: Path) -> Errors:
+def api_version(target: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
+    text, path = target.apiVersion, path / "apiVersion"
     if text.count("/") > 1:
         yield invalid(path, text, f"unexpected GroupVersion string: {text}")
     elif "/" not in text and text != "v1":
         yield invalid(path, text, "apiVersion must specify API group")
 
 
-def _metric(metric: autoscaling.MetricSpec, path: Path) -> Errors:
+def metric_of_kind(metric: autoscaling.MetricSpec, path: Path) -> Errors:
     if not metric.type:
         yield required(path / "type", "must specify a metric source type")
     if metric.type not in _METRICS:
         yield unsupported(path / "type", metric.type, sorted(_METRICS))
     chosen = [field for field in _SOURCES if getattr(metric, field) is not None]
     if chosen:
-        yield from _source(getattr(metric, chosen[0]), chosen[0], path / chosen[0])
+        source = getattr(metric, chosen[0])
+        yield from checked(f"{_V2}{type(source).__name__}", source, path / chosen[0])
+        yield from _targets(source.target, chosen[0], path / chosen[0] / "target")
     wanted = _METRICS.get(metric.type, "")
     if not wanted:  # told twice, as Kubernetes does
         yield unsupported(path / "type", metric.type, sorted(_METRICS))
@@ -73,33 +53,11 @@ def _metric(metric: autoscaling.MetricSpec, path: Path) -> Errors:
             yield forbidden(path / field, "must populate the given metric source only")
 
 
-def _source(source: Any, kind: str, path: Path) -> Errors:
-    if kind == "object":
-        yield from _reference(source.describedObject, path / "describedObject")
-    if kind in ("resource", "containerResource") and not source.name:
-        yield required(path / "name", "must specify a resource name")
-    if kind == "containerResource":
-        if source.name:
-            yield from resource_name(source.name, path / "name")
-        yield from required_name(source.container, path / "container", names.label, "must specify a container")
-    if kind in ("object", "pods", "external"):
-        name, here = source.metric.name, path / "metric" / "name"
-        yield from required_name(name, here, names.path_segment, "must specify a metric name")
-    yield from _target(source.target, path / "target")
-    yield from _targets(source.target, kind, path / "target")
-
-
-def _target(target: autoscaling.MetricTarget, path: Path) -> Errors:
+def target_type(target: autoscaling.MetricTarget, path: Path) -> Errors:
     if not target.type:
         yield required(path / "type", "must specify a metric target type")
     if target.type not in _TARGETS:
         yield invalid(path / "type", target.type, "must be either Utilization, Value, or AverageValue")
-    for field in ("value", "averageValue"):
-        amount = getattr(target, field)
-        if amount is not None and Quantity.parse(amount).sign <= 0:
-            yield invalid(path / field, amount, "must be positive")
-    if target.averageUtilization is not None and target.averageUtilization < 1:
-        yield invalid(path / "averageUtilization", target.averageUtilization, "must be greater than 0")
 
 
 def _targets(target: autoscaling.MetricTarget, kind: str, path: Path) -> Errors:

@@ -7,21 +7,20 @@ as they come, since nothing in this project acts on them.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from typing import NamedTuple
 
 from dray.api import names
 from dray.api.constraints import checked
+from dray.api.constraints.formats import descending
 from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, too_many, unsupported
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.schema import CORE
 from dray.api.types import core
-from dray.api.validation.downward import ENV_FIELDS, container_resource, pod_field
-from dray.api.validation.filepaths import descending
-from dray.api.validation.lists import Errors, each, named, required_name, required_one_of
-from dray.api.validation.probes import PROBES, handler, probe
-from dray.api.validation.security import container_security, propagation
+from dray.api.validation.lists import Errors, named, required_one_of
+from dray.api.validation.probes import PROBES
+from dray.api.validation.security import propagation
 
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _RESTART_RULES_MOST = 20  # Kubernetes' number
@@ -42,29 +41,12 @@ _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
-def container(
-    value: core.Container | core.EphemeralContainer,
-    path: Path,
-    claims: Mapping[str, core.PodResourceClaim],
-    volumes: Mapping[str, core.Volume],
-    host_network: bool,
-) -> Errors:
-    yield from checked(f"{CORE}{type(value).__name__}", value, path)
-    yield from _ports(value.ports, path / "ports", host_network)
-    yield from each(value.env, path / "env", _env)
-    yield from _mounts(value, path, volumes)
-    yield from required_one_of(value.imagePullPolicy, PULL_POLICIES, path / "imagePullPolicy")
-    yield from resources(value.resources, path / "resources", claims)
-    for name in PROBES:
-        asked = getattr(value, name)
-        if asked is not None:
-            yield from probe(asked, path / name, name)
-    for name in ("postStart", "preStop"):
-        hook = getattr(value.lifecycle, name) if value.lifecycle is not None else None
-        if hook is not None:
-            yield from handler(hook, path / "lifecycle" / name)
-    if value.securityContext is not None:
-        yield from container_security(value.securityContext, path / "securityContext")
+class PodParts(NamedTuple):
+    """What the containers of a pod refer to."""
+
+    claims: Mapping[str, core.PodResourceClaim]
+    volumes: Mapping[str, core.Volume]
+    host_network: bool
 
 
 def init_container(value: core.Container, path: Path) -> Errors:
@@ -102,9 +84,9 @@ def restarts(value: core.Container, path: Path) -> Errors:
         yield from checked(f"{CORE}ContainerRestartRule", rule, path / "restartPolicyRules" / index)
 
 
-def _ports(ports: tuple[core.ContainerPort, ...], path: Path, host_network: bool) -> Errors:
+def ports(items: tuple[core.ContainerPort, ...], _: object, path: Path, parts: PodParts) -> Errors:
     seen: set[str] = set()
-    for index, port in enumerate(ports):
+    for index, port in enumerate(items):
         here = path / index
         if port.name:
             yield from named(port.name, here / "name", names.port_name)
@@ -117,19 +99,16 @@ def _ports(ports: tuple[core.ContainerPort, ...], path: Path, host_network: bool
             yield from named(port.containerPort, here / "containerPort", names.port_number)
         if port.hostPort:
             yield from named(port.hostPort, here / "hostPort", names.port_number)
-        if host_network and port.hostPort != port.containerPort:
+        if parts.host_network and port.hostPort != port.containerPort:
             text = "must match `containerPort` when `hostNetwork` is true"
             yield invalid(here / "hostPort", port.hostPort, text)
-        yield from required_one_of(port.protocol, PROTOCOLS, here / "protocol")
+        if port.protocol not in PROTOCOLS:
+            yield from required_one_of(port.protocol, PROTOCOLS, here / "protocol")
 
 
-def _env(variable: core.EnvVar, path: Path) -> Errors:
-    yield from required_name(variable.name, path / "name", names.env_name)
-    source = variable.valueFrom
-    if source is None:
-        return
+def env_source(variable: core.EnvVar, path: Path) -> Errors:
+    source, here = variable.valueFrom, path / "valueFrom"
     chosen = [name for name in _ENV_SOURCES if getattr(source, name) is not None]
-    here = path / "valueFrom"
     if not chosen:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         yield invalid(here, "", text)
@@ -137,23 +116,15 @@ def _env(variable: core.EnvVar, path: Path) -> Errors:
         yield invalid(here, "", "may not be specified when `value` is not empty")
     elif len(chosen) > 1:
         yield invalid(here, "", "may not have more than one field specified at a time")
-    if source.fieldRef is not None:
-        yield from pod_field(source.fieldRef, here / "fieldRef", ENV_FIELDS)
-    if source.resourceFieldRef is not None:
-        yield from container_resource(source.resourceFieldRef, here / "resourceFieldRef", volume=False)
-    for name in ("configMapKeyRef", "secretKeyRef"):
-        reference = getattr(source, name)
-        if reference is not None:
-            yield from checked(f"{CORE}{name[0].upper()}{name[1:-3]}Selector", reference, here / name)
 
 
-def _mounts(value: core.Container | core.EphemeralContainer, path: Path, volumes: Mapping[str, core.Volume]) -> Errors:
+def mounts(value: core.Container | core.EphemeralContainer, _: object, path: Path, parts: PodParts) -> Errors:
     seen: set[str] = set()
     for index, mount in enumerate(value.volumeMounts):
         here = path / "volumeMounts" / index
         if not mount.name:
             yield required(here / "name")
-        if mount.name not in volumes or not mount.name:
+        if mount.name not in parts.volumes or not mount.name:
             yield not_found_value(here / "name", mount.name)
         if not mount.mountPath:
             yield required(here / "mountPath")
@@ -163,12 +134,13 @@ def _mounts(value: core.Container | core.EphemeralContainer, path: Path, volumes
         if mount.subPath and mount.subPathExpr:
             yield invalid(here / "subPathExpr", mount.subPathExpr, "subPathExpr and subPath are mutually exclusive")
         for name in ("subPath", "subPathExpr"):
-            yield from descending(getattr(mount, name), here / name)
+            if below := getattr(mount, name):
+                yield from descending(below, here / name)
         if mount.mountPropagation is not None:
             yield from propagation(mount.mountPropagation, value.securityContext, here / "mountPropagation")
 
 
-def resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:
+def resources(value: core.ResourceRequirements, _: object, path: Path, parts: PodParts) -> Errors:
     for name, amount in value.limits.items():
         yield from resource(name, amount, path / "limits" % name)
     for name, amount in value.requests.items():
@@ -182,7 +154,8 @@ def resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str,
             yield invalid(path / "requests", amount, f"must be equal to {name} limit of {limit}")
         elif Quantity.parse(amount) > Quantity.parse(limit):
             yield invalid(path / "requests", amount, f"must be less than or equal to {name} limit of {limit}")
-    yield from _container_claims(value.claims, path / "claims", claims)
+    if value.claims:
+        yield from _container_claims(value.claims, path / "claims", parts.claims)
 
 
 def resource(name: str, amount: str, path: Path) -> Errors:

@@ -7,7 +7,6 @@ import re
 from dray.api.errors import invalid, required, unsupported
 from dray.api.paths import Path
 from dray.api.types import core
-from dray.api.validation.filepaths import file_mode, unreserved
 from dray.api.validation.lists import Errors
 
 _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['[^']*'\]")
@@ -53,10 +52,15 @@ def container_resource(reference: core.ResourceFieldSelector, path: Path, volume
         yield unsupported(path / "resource", reference.resource, RESOURCES)
 
 
-def file(item: core.DownwardAPIVolumeFile, path: Path) -> Errors:
-    if not item.path:
-        yield required(path / "path")
-    yield from unreserved(item.path, path / "path")
+def env_field(reference: core.ObjectFieldSelector, path: Path) -> Errors:
+    return pod_field(reference, path, ENV_FIELDS)
+
+
+def env_resource(reference: core.ResourceFieldSelector, path: Path) -> Errors:
+    return container_resource(reference, path, volume=False)
+
+
+def file_source(item: core.DownwardAPIVolumeFile, path: Path) -> Errors:
     if item.fieldRef is not None:
         yield from pod_field(item.fieldRef, path / "fieldRef", VOLUME_FIELDS)
         if item.resourceFieldRef is not None:
@@ -65,4 +69,3 @@ def file(item: core.DownwardAPIVolumeFile, path: Path) -> Errors:
         yield from container_resource(item.resourceFieldRef, path / "resourceFieldRef", volume=True)
     else:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
-    yield from file_mode(item.mode, path / "mode")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import duplicate, invalid, required, too_many, unsupported, wrong
 from dray.api.paths import Path
 from dray.api.types import batch
-from dray.api.validation.lists import Errors, each, named
+from dray.api.validation.lists import Errors, each
 
 _RULES_MAX = 20
 _PATTERNS_MAX = 20
 _EXIT_CODES_MAX = 255
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
-_STATUSES = ("False", "True", "Unknown")
 
 
 def failure_policy(spec: batch.JobSpec, path: Path) -> Errors:
@@ -36,7 +35,7 @@ def failure_policy(spec: batch.JobSpec, path: Path) -> Errors:
         patterns = item.onPodConditions
         if len(patterns) > _PATTERNS_MAX:
             yield too_many(here / "onPodConditions", len(patterns), _PATTERNS_MAX)
-        yield from each(patterns, here / "onPodConditions", _pattern)
+        yield from each(patterns, here / "onPodConditions", pattern)
         if item.onExitCodes is not None and patterns:
             yield wrong(here, "specifying both OnExitCodes and OnPodConditions is not supported")
         elif item.onExitCodes is None and not patterns:
@@ -74,6 +73,5 @@ def _exit_codes(item: batch.PodFailurePolicyOnExitCodesRequirement, path: Path, 
         yield invalid(here, list(values), "must be ordered")
 
 
-def _pattern(item: batch.PodFailurePolicyOnPodConditionsPattern, path: Path) -> Errors:
-    yield from named(item.type, path / "type", names.qualified_name)
-    yield from _choice(item.status, _STATUSES, path / "status")
+def pattern(item: batch.PodFailurePolicyOnPodConditionsPattern, path: Path) -> Errors:
+    yield from checked("io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", item, path)

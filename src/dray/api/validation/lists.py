@@ -89,11 +89,6 @@ def at_least(value: int | None, minimum: int, path: Path) -> Errors:
         yield invalid(path, value, f"must be greater than or equal to {minimum}")
 
 
-def at_most(value: int | None, maximum: int, path: Path) -> Errors:
-    if value is not None and value > maximum:
-        yield invalid(path, value, f"must be less than or equal to {maximum}")
-
-
 def unchanged(new: object, old: object, path: Path, shown: object = None) -> Errors:
     if new != old:
         yield invalid(path, shown, IMMUTABLE)

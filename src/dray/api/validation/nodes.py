@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dray.api import names
-from dray.api.errors import forbidden, invalid, required
+from dray.api.constraints import checked
+from dray.api.errors import FieldError, forbidden, invalid, required
 from dray.api.paths import Path
+from dray.api.schema import CORE
 from dray.api.types import core
-from dray.api.validation.lists import Errors, each, named
+from dray.api.validation.lists import Errors, named
 
 _SETS = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")
@@ -14,21 +16,11 @@ _ORDER = ("Gt", "Lt")
 _FIELDS = ("metadata.name",)
 
 
-def node_selector(selector: core.NodeSelector, path: Path) -> Errors:
-    terms = path / "nodeSelectorTerms"
-    if not selector.nodeSelectorTerms:
-        yield required(terms, "must have at least one node selector term")
-    yield from each(selector.nodeSelectorTerms, terms, node_selector_term)
+def node_selector(selector: core.NodeSelector, path: Path) -> list[FieldError]:
+    return checked(f"{CORE}NodeSelector", selector, path)
 
 
-def node_selector_term(term: core.NodeSelectorTerm, path: Path) -> Errors:
-    if term.matchExpressions:
-        yield from each(term.matchExpressions, path / "matchExpressions", _expression)
-    if term.matchFields:
-        yield from each(term.matchFields, path / "matchFields", _field)
-
-
-def _expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
+def expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
     operator, values = requirement.operator, requirement.values
     if operator in _SETS:
         if not values:
@@ -46,7 +38,7 @@ def _expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors
         yield from named(value, path / "values" / index, names.label_value)
 
 
-def _field(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
+def field(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
     if requirement.operator in _SETS:
         if len(requirement.values) != 1:
             text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"

@@ -10,8 +10,7 @@ from dray.api.errors import FieldError, duplicate, forbidden, invalid, required,
 from dray.api.paths import Path
 from dray.api.schema import CORE
 from dray.api.types import core, meta
-from dray.api.validation.lists import Errors, each, named, required_name
-from dray.api.validation.nodes import node_selector, node_selector_term
+from dray.api.validation.lists import Errors, named
 
 MOST_NEIGHBOUR_RULES = 100  # of a pod; the scheduler compares each with every pod that is placed
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -34,43 +33,13 @@ def operator(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
         yield invalid(path / "operator", item.operator, "not a valid selector operator")
 
 
-def affinity(value: core.Affinity, path: Path) -> Errors:
-    if value.nodeAffinity is not None:
-        here = path / "nodeAffinity"
-        wanted = value.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
-        if wanted is not None:
-            yield from node_selector(wanted, here / "requiredDuringSchedulingIgnoredDuringExecution")
-        field = "preferredDuringSchedulingIgnoredDuringExecution"
-        for index, term in enumerate(value.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution):
-            yield from _weight(term.weight, here / field / index / "weight")
-            yield from node_selector_term(term.preference, here / field / index / "preference")
-    for name in ("podAffinity", "podAntiAffinity"):
-        rules = getattr(value, name)
-        if rules is not None:
-            yield from _pod_affinity(rules, path / name)
+def neighbours(spec: core.PodSpec, path: Path) -> Errors:
+    """Spreading, and how much a pod says about other pods."""
+    spread = list(_spread_constraints(spec.topologySpreadConstraints, path / "topologySpreadConstraints"))
+    yield from spread or _neighbour_rules(spec, path)
 
 
-def _pod_affinity(rules: core.PodAffinity | core.PodAntiAffinity, path: Path) -> Errors:
-    yield from each(
-        rules.requiredDuringSchedulingIgnoredDuringExecution,
-        path / "requiredDuringSchedulingIgnoredDuringExecution",
-        _affinity_term,
-    )
-    for index, term in enumerate(rules.preferredDuringSchedulingIgnoredDuringExecution):
-        here = path / "preferredDuringSchedulingIgnoredDuringExecution" / index
-        yield from _weight(term.weight, here / "weight")
-        yield from _affinity_term(term.podAffinityTerm, here / "podAffinityTerm")
-
-
-def _affinity_term(term: core.PodAffinityTerm, path: Path) -> Errors:
-    yield from label_selector(term.labelSelector, path / "labelSelector")
-    yield from label_selector(term.namespaceSelector, path / "namespaceSelector")
-    for index, name in enumerate(term.namespaces):
-        yield from named(name, path / "namespaces" / index, names.label)
-    yield from required_name(term.topologyKey, path / "topologyKey", names.qualified_name, "can not be empty")
-
-
-def neighbour_rules(spec: core.PodSpec, path: Path) -> Errors:
+def _neighbour_rules(spec: core.PodSpec, path: Path) -> Errors:
     """How much a pod says about other pods."""
     terms: list[core.PodAffinityTerm | core.TopologySpreadConstraint] = [*spec.topologySpreadConstraints]
     for rules in (spec.affinity.podAffinity, spec.affinity.podAntiAffinity) if spec.affinity else ():
@@ -86,11 +55,6 @@ def _conditions(term: core.PodAffinityTerm | core.TopologySpreadConstraint) -> i
     selectors = [term.labelSelector, getattr(term, "namespaceSelector", None)]
     said = sum(len(found.matchLabels) + len(found.matchExpressions) for found in selectors if found is not None)
     return max(1, said + len(term.matchLabelKeys) + len(getattr(term, "mismatchLabelKeys", ())))
-
-
-def _weight(weight: int, path: Path) -> Errors:
-    if not 1 <= weight <= 100:
-        yield invalid(path, weight, "must be in the range 1-100")
 
 
 def toleration(item: core.Toleration, path: Path) -> Errors:
@@ -110,14 +74,9 @@ def toleration(item: core.Toleration, path: Path) -> Errors:
         yield unsupported(path / "effect", item.effect, TAINT_EFFECTS)
 
 
-def spread_constraint(item: core.TopologySpreadConstraint, path: Path) -> Errors:
-    yield from checked(f"{CORE}TopologySpreadConstraint", item, path)
-    yield from label_selector(item.labelSelector, path / "labelSelector")
-
-
-def spread_constraints(items: Sequence[core.TopologySpreadConstraint], path: Path) -> Errors:
+def _spread_constraints(items: Sequence[core.TopologySpreadConstraint], path: Path) -> Errors:
     keys = [(item.topologyKey, item.whenUnsatisfiable) for item in items]
     for index, item in enumerate(items):
-        yield from spread_constraint(item, path / index)
+        yield from checked(f"{CORE}TopologySpreadConstraint", item, path / index)
         if keys[index] in keys[index + 1 :]:
             yield duplicate(path / index / "{topologyKey, whenUnsatisfiable}", f"{{{', '.join(keys[index])}}}")

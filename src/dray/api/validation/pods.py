@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from dray.api import names
 from dray.api.constraints import checked
-from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
 from dray.api.paths import SPEC, STATUS, Path
 from dray.api.schema import CORE
 from dray.api.types import core, meta
-from dray.api.validation.containers import container, ephemeral_container, init_container, resources, restarts
+from dray.api.validation.containers import PodParts, ephemeral_container, init_container, resources, restarts
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
-from dray.api.validation.metadata import check_labels, template_metadata
-from dray.api.validation.placement import affinity, neighbour_rules, spread_constraints, toleration
-from dray.api.validation.volumes import volumes
+from dray.api.validation.metadata import template_metadata
+from dray.api.validation.placement import toleration
 
 POD_RESOURCES = ("cpu", "memory")
 MIRROR = "kubernetes.io/config.mirror"  # the annotation of pods that a node reports rather than is given
+_CONTAINERS = {
+    "containers": f"{CORE}Container",
+    "initContainers": f"{CORE}Container",
+    "ephemeralContainers": f"{CORE}EphemeralContainer",
+}
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NEGATIVE = "must be a non-negative integer"
 _LONGEST_DEADLINE = 2**31 - 1
@@ -52,48 +54,35 @@ def check_pod_template(template: core.PodTemplate, context: Context) -> Errors:
 # The spec
 
 
-def pod_spec(spec: core.PodSpec, path: Path, more_volumes: tuple[core.Volume, ...] = ()) -> Errors:
-    yield from volumes(spec.volumes, path / "volumes")
-    yield from _resource_claims(spec, path / "resourceClaims")
-    yield from _containers(spec, path, more_volumes)
-    yield from _choices(spec, path)
-    yield from check_labels(spec.nodeSelector, path / "nodeSelector")
-    if spec.affinity is not None:
-        yield from affinity(spec.affinity, path / "affinity")
-    yield from each(spec.tolerations, path / "tolerations", toleration)
-    spread = list(spread_constraints(spec.topologySpreadConstraints, path / "topologySpreadConstraints"))
-    yield from spread or neighbour_rules(spec, path)
-    yield from _gates(spec.schedulingGates, path / "schedulingGates")
-    yield from _group(spec, path)
-
-
-def _containers(spec: core.PodSpec, path: Path, more_volumes: tuple[core.Volume, ...]) -> Errors:
+def pod_spec(spec: core.PodSpec, path: Path, more_volumes: tuple[core.Volume, ...] = ()) -> list[FieldError]:
     claims = {claim.name: claim for claim in spec.resourceClaims}
-    mountable = {volume.name: volume for volume in (*spec.volumes, *more_volumes)}
+    volumes = {volume.name: volume for volume in (*spec.volumes, *more_volumes)}
+    return checked(f"{CORE}PodSpec", spec, path, context=PodParts(claims, volumes, spec.hostNetwork))
+
+
+def containers(spec: core.PodSpec, _: object, path: Path, parts: PodParts) -> Errors:
     if not spec.containers:
         yield required(path / "containers")
     seen: set[str] = set()
-    lasting = {item.name for item in (*spec.containers, *spec.initContainers)}
-    for field in ("containers", "initContainers", "ephemeralContainers"):
+    for field, message in _CONTAINERS.items():
+        is_ephemeral = field == "ephemeralContainers"
+        lent = parts._replace(host_network=False) if is_ephemeral else parts
         for index, item in enumerate(getattr(spec, field)):
             here = path / field / index
-            yield from container(item, here, claims, mountable, spec.hostNetwork and field != "ephemeralContainers")
+            yield from checked(message, item, here, context=lent)
             if field == "initContainers":
                 yield from init_container(item, here)
-            elif field == "ephemeralContainers":
+            if is_ephemeral:
+                lasting = {item.name for item in (*spec.containers, *spec.initContainers)}
                 yield from ephemeral_container(item, here, lasting)
-            if field != "ephemeralContainers":
+            elif item.restartPolicy is not None or item.restartPolicyRules:
                 yield from restarts(item, here)
             if item.name in seen:
                 yield duplicate(here / "name", item.name)
             seen.add(item.name)
-    if spec.resources is not None:
-        yield from _pod_resources(spec.resources, path / "resources", claims)
-    if spec.securityContext is not None:
-        yield from checked(f"{CORE}PodSecurityContext", spec.securityContext, path / "securityContext")
 
 
-def _pod_resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:
+def pod_resources(value: core.ResourceRequirements, _: object, path: Path, parts: PodParts) -> Errors:
     """What the containers of a pod have together: time and memory, but no claims."""
     if value.claims:
         yield forbidden(path / "claims", "claims may not be set for Resources at pod-level")
@@ -101,16 +90,10 @@ def _pod_resources(value: core.ResourceRequirements, path: Path, claims: Mapping
         for name in getattr(value, field):
             if name not in POD_RESOURCES and not name.startswith("hugepages-"):
                 yield unsupported(path / field % name, name, (*POD_RESOURCES, "hugepages-"))
-    yield from resources(value, path, claims)
+    yield from resources(value, None, path, parts)
 
 
-def _choices(spec: core.PodSpec, path: Path) -> Errors:
-    yield from checked(f"{CORE}PodSpec", spec, path)
-    for index, gate in enumerate(spec.readinessGates):
-        yield from named(gate.conditionType, path / "readinessGates" / index / "conditionType", names.qualified_name)
-
-
-def _gates(items: tuple[core.PodSchedulingGate, ...], path: Path) -> Errors:
+def scheduling_gates(items: tuple[core.PodSchedulingGate, ...], path: Path) -> Errors:
     seen: set[str] = set()
     for index, gate in enumerate(items):
         yield from named(gate.name, path / index, names.qualified_name)
@@ -119,7 +102,7 @@ def _gates(items: tuple[core.PodSchedulingGate, ...], path: Path) -> Errors:
         seen.add(gate.name)
 
 
-def _group(spec: core.PodSpec, path: Path) -> Errors:
+def group(spec: core.PodSpec, path: Path) -> Errors:
     """The group that a pod belongs to, in today's words or in the older ones."""
     if spec.schedulingGroup is not None:
         here = path / "schedulingGroup" / "podGroupName"
@@ -136,10 +119,10 @@ def _group(spec: core.PodSpec, path: Path) -> Errors:
             yield invalid(path / "workloadRef" / "podGroupName", spec.workloadRef.podGroupName, text)
 
 
-def _resource_claims(spec: core.PodSpec, path: Path) -> Errors:
+def resource_claims(spec: core.PodSpec, path: Path) -> Errors:
     seen: set[str] = set()
     for index, claim in enumerate(spec.resourceClaims):
-        here = path / index
+        here = path / "resourceClaims" / index
         if not claim.name:
             yield required(here / "name")
         elif claim.name in seen:

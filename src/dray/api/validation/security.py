@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, unsupported
 from dray.api.paths import Path
-from dray.api.schema import CORE
 from dray.api.types import core
 from dray.api.validation.lists import Errors
 
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 
 
-def container_security(context: core.SecurityContext, path: Path) -> Errors:
-    yield from checked(f"{CORE}SecurityContext", context, path)
+def escalation(context: core.SecurityContext, path: Path) -> Errors:
     if context.allowPrivilegeEscalation is False:
         if context.privileged:
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,19 +10,13 @@ from msgspec.structs import replace
 from dray.api import names
 from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required, unsupported
-from dray.api.paths import SPEC, STATUS, Path
+from dray.api.paths import SPEC, Path
 from dray.api.quantity import Quantity
 from dray.api.schema import CORE
 from dray.api.types import core
-from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, one_of, required_name, unchanged
-from dray.api.validation.nodes import node_selector
-from dray.api.validation.placement import label_selector
-from dray.api.validation.volumes import host_path
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_VOLUME_MODES = ("Block", "Filesystem")
-_RECLAIM = ("Delete", "Recycle", "Retain")
 _NOT_SOURCES = (
     "accessModes",
     "capacity",
@@ -40,44 +34,29 @@ _SOURCES = tuple(name for name in core.PersistentVolumeSpec.__struct_fields__ if
 # PersistentVolume
 
 
-def create_volume(volume: core.PersistentVolume, context: Context) -> Errors:
-    spec, path = volume.spec, SPEC
-    if not spec.accessModes:
-        yield required(path / "accessModes")
-    yield from _access_modes(spec.accessModes, path / "accessModes")
+def capacity(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
+    here = path / "capacity"
     if not spec.capacity:
-        yield required(path / "capacity")
+        yield required(here)
     if set(spec.capacity) != {"storage"}:
-        yield unsupported(path / "capacity", dict(spec.capacity) or None, ("storage",))
+        yield unsupported(here, dict(spec.capacity) or None, ("storage",))
     for name, amount in spec.capacity.items():
-        yield from _quantity(amount, path / "capacity" % name)
-        yield from _positive(amount, path / "capacity" % name)
-    if spec.persistentVolumeReclaimPolicy not in ("", *_RECLAIM):
-        yield unsupported(path / "persistentVolumeReclaimPolicy", spec.persistentVolumeReclaimPolicy, _RECLAIM)
-    if spec.nodeAffinity is not None:
-        if spec.nodeAffinity.required is None:
-            yield required(path / "nodeAffinity" / "required", "must specify required node constraints")
-        else:
-            yield from node_selector(spec.nodeAffinity.required, path / "nodeAffinity" / "required")
-    yield from _volume_source(spec, path)
-    yield from _class_and_mode(spec.storageClassName, spec.volumeMode, path)
-    if spec.volumeAttributesClassName is not None:
-        yield from _attributes_class(spec, path)
+        yield from _quantity(amount, here % name)
+        yield from _positive(amount, here % name)
 
 
-def update_volume(volume: core.PersistentVolume, old: core.PersistentVolume, context: Context) -> Errors:
-    yield from create_volume(volume, context)
+def same_volume(now: core.PersistentVolumeSpec, before: core.PersistentVolumeSpec, path: Path) -> Errors:
     for name in _SOURCES:
-        if getattr(volume.spec, name) != getattr(old.spec, name):
+        if getattr(now, name) != getattr(before, name):
             text = "spec.persistentvolumesource is immutable after creation"
-            yield forbidden(SPEC / "persistentvolumesource", f"{text}: {name} has changed")
+            yield forbidden(path / "persistentvolumesource", f"{text}: {name} has changed")
             break
-    mode, affinity = volume.spec.volumeMode, volume.spec.nodeAffinity
-    yield from unchanged(mode, old.spec.volumeMode, Path("volumeMode"), mode)  # without `spec`, as Kubernetes has it
-    if old.spec.nodeAffinity is not None:
-        yield from unchanged(affinity, old.spec.nodeAffinity, Path("nodeAffinity"), affinity)
-    if old.spec.volumeAttributesClassName is not None and volume.spec.volumeAttributesClassName is None:
-        yield forbidden(SPEC / "volumeAttributesClassName", "update from non-nil value to nil is forbidden")
+    # The next two are named without `spec`, as Kubernetes has it.
+    yield from unchanged(now.volumeMode, before.volumeMode, Path("volumeMode"), now.volumeMode)
+    if before.nodeAffinity is not None:
+        yield from unchanged(now.nodeAffinity, before.nodeAffinity, Path("nodeAffinity"), now.nodeAffinity)
+    if before.volumeAttributesClassName is not None and now.volumeAttributesClassName is None:
+        yield forbidden(path / "volumeAttributesClassName", "update from non-nil value to nil is forbidden")
 
 
 def inline_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
@@ -90,30 +69,30 @@ def inline_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
         yield required(path / "csi", "has to be specified in the context of inline volumes")
     if not spec.accessModes:
         yield required(path / "accessModes")
-    yield from _access_modes(spec.accessModes, path / "accessModes")
+    yield from access_modes(spec.accessModes, path / "accessModes")
     if spec.persistentVolumeReclaimPolicy not in ("", "Retain"):
         yield forbidden(path / "persistentVolumeReclaimPolicy", "may only be Retain in the context of inline volumes")
-    yield from _volume_source(spec, path)
+    yield from volume_source(spec, path)
     if spec.volumeMode not in (None, "Filesystem"):
         text = "may not specify volumeMode other than Filesystem in the context of inline volumes"
         yield forbidden(path / "volumeMode", text)
 
 
-def _attributes_class(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
+def attributes_class(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
     given, here = spec.volumeAttributesClassName or "", path / "volumeAttributesClassName"
     yield from required_name(given, here, names.subdomain, "an empty string is disallowed")
     if spec.csi is None:
         yield required(path / "csi", "has to be specified when using volumeAttributesClassName")
 
 
-def _volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
+def volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
     chosen = [name for name in _SOURCES if getattr(spec, name) is not None]
     if not chosen:
         yield required(path, "must specify a volume type")
     for name in chosen[1:]:
         yield forbidden(path / name, "may not specify more than 1 volume type")
     if spec.hostPath is not None:
-        yield from host_path(spec.hostPath, path / "hostPath")
+        yield from checked(f"{CORE}HostPathVolumeSource", spec.hostPath, path / "hostPath")
         if spec.hostPath.path == "/" and spec.persistentVolumeReclaimPolicy == "Recycle":
             text = "may not be 'recycle' for a hostPath mount of '/'"
             yield forbidden(path / "persistentVolumeReclaimPolicy", text)
@@ -126,17 +105,11 @@ def _volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
         yield from checked(f"{CORE}CSIPersistentVolumeSource", spec.csi, path / "csi")
 
 
-def _access_modes(modes: Sequence[str], path: Path) -> Errors:
+def access_modes(modes: Sequence[str], path: Path) -> Errors:
     for mode in modes:
         yield from one_of(mode, ACCESS_MODES, path)
     if "ReadWriteOncePod" in modes and len({*modes} & {*ACCESS_MODES}) > 1:
         yield forbidden(path, "may not use ReadWriteOncePod with other access modes")
-
-
-def _class_and_mode(class_name: str | None, mode: str | None, path: Path) -> Errors:
-    if class_name:
-        yield from named(class_name, path / "storageClassName", names.subdomain)
-    yield from one_of(mode, _VOLUME_MODES, path / "volumeMode")
 
 
 def _positive(amount: str, path: Path) -> Errors:
@@ -147,38 +120,30 @@ def _positive(amount: str, path: Path) -> Errors:
 # PersistentVolumeClaim
 
 
-def create_claim(claim: core.PersistentVolumeClaim, context: Context) -> Errors:
-    spec, path = claim.spec, SPEC
-    if not spec.accessModes:
-        yield required(path / "accessModes", "at least 1 access mode is required")
-    yield from label_selector(spec.selector, path / "selector")
-    yield from _access_modes(spec.accessModes, path / "accessModes")
-    amount = spec.resources.requests.get("storage")
+def claimed(resources: core.VolumeResourceRequirements, path: Path) -> Errors:
+    amount = resources.requests.get("storage")
     if amount is None:
-        yield required(path / "resources" % "storage")
+        yield required(path % "storage")
     else:
-        yield from _positive(amount, path / "resources" % "storage")
-    yield from _class_and_mode(spec.storageClassName, spec.volumeMode, path)
+        yield from _positive(amount, path % "storage")
+
+
+def data_sources(spec: core.PersistentVolumeClaimSpec, path: Path) -> Errors:
     source, reference = spec.dataSource, spec.dataSourceRef
-    for given, here in ((source, path / "dataSource"), (reference, path / "dataSourceRef")):
-        if given is not None:
-            yield from _data_source(given, here)
-    if reference is not None and reference.namespace:
+    assert reference is not None  # only asked where there is one
+    if reference.namespace:
         yield from named(reference.namespace, path / "dataSourceRef" / "namespace", names.label)
         if source is not None:
             text = "may not be specified when dataSourceRef.namespace is specified"
             yield invalid(path, str(path / "dataSource"), text)
-    elif source is not None and reference is not None:
+    elif source is not None:
         same = (source.apiGroup, source.kind, source.name) == (reference.apiGroup, reference.kind, reference.name)
         if not same:
             yield invalid(path, str(path / "dataSource"), "must match dataSourceRef")
-    if spec.volumeAttributesClassName:
-        yield from named(spec.volumeAttributesClassName, path / "volumeAttributesClassName", names.subdomain)
 
 
-def update_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, context: Context) -> Errors:
+def same_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, _: Path | None) -> Errors:
     """A bound claim may only grow; one that is not may be given its volume, and get a class."""
-    yield from create_claim(claim, context)
     before, now = old.spec, claim.spec
     given: Any = {"volumeName": now.volumeName} if not before.volumeName else {}
     if before.storageClassName is None:
@@ -199,9 +164,9 @@ def update_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeCl
         yield forbidden(SPEC / "volumeAttributesClassName", f"update from non-nil value to {instead} is forbidden")
 
 
-def update_claim_status(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, context: Context) -> Errors:
-    for name, amount in claim.status.capacity.items():
-        yield from _quantity(amount, STATUS / "capacity" % name)
+def quantities(amounts: Mapping[str, str], path: Path) -> Errors:
+    for name, amount in amounts.items():
+        yield from _quantity(amount, path % name)
 
 
 def _quantity(amount: str, path: Path) -> Errors:
@@ -219,7 +184,7 @@ def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) 
         yield forbidden(SPEC / "resources" / "requests" / "storage", "field can not be less than status.capacity")
 
 
-def _data_source(source: core.TypedLocalObjectReference | core.TypedObjectReference, path: Path) -> Errors:
+def data_source(source: core.TypedLocalObjectReference | core.TypedObjectReference, path: Path) -> Errors:
     for name in ("name", "kind"):
         if not getattr(source, name):
             yield required(path / name)
