@@ -50,6 +50,7 @@ class ComponentOptions:
     kube_api_qps: float | None = None
     kube_api_burst: int | None = None
     lease: LeaseSettings | None = None
+    read_only: bool = False  # whether the client sends no write
 
 
 def on_signals() -> asyncio.Event:
@@ -101,7 +102,7 @@ async def _run(
 
     stopping = on_signals()
     readiness = Readiness()
-    async with Http(config) as client:
+    async with Http(config, read_only=options.read_only) as client:
         try:
             port = await serve_metrics(options.port, options.bind_address, readiness)
         except OSError as error:

@@ -69,7 +69,13 @@ def lease_of(name: str, args: argparse.Namespace, **durations: float) -> LeaseSe
 
 
 def run_part(
-    name: str, args: argparse.Namespace, run: Run, probe: Probe | None = None, *, lease: LeaseSettings | None = None
+    name: str,
+    args: argparse.Namespace,
+    run: Run,
+    probe: Probe | None = None,
+    *,
+    lease: LeaseSettings | None = None,
+    read_only: bool = False,
 ) -> int:
     """Run one part against the API server until a signal; returns the exit status."""
     from dray.api.gates import GateError
@@ -86,6 +92,7 @@ def run_part(
         args.kube_api_qps,
         args.kube_api_burst,
         lease,
+        read_only,
     )
     try:
         run_component(name, options, run, probe or lists_pods)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import Subparsers, fail
+from dray.cli import Subparsers, _shadow, fail
 from dray.cli._component import add_options, lease_of, run_part
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("scheduler", help="run the scheduler alone")
     parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
     add_options(parser, port=10259)
+    _shadow.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -35,10 +36,15 @@ def run(args: argparse.Namespace) -> int:
     for warning in configuration.warnings:
         print(f"dray scheduler: {args.config}: {warning}", file=sys.stderr)
 
+    if wrong := _shadow.misused(args):
+        return fail("scheduler", wrong, 2)
     try:
         lease = _take_over(configuration, args)
     except ValueError as error:
         return fail("scheduler", f"{args.config}: leaderElection: {error}")
+
+    if args.shadow:
+        return _shadow.run_shadow(args, configuration)
 
     async def work(client: Client, gates: FeatureGates, readiness: Readiness) -> None:
         from dray.scheduler import Scheduler

@@ -21,7 +21,7 @@ import aiohttp
 import msgspec
 
 from dray.api.calls import Patch, PatchKind
-from dray.api.errors import Expired, NotFound, ServiceUnavailable
+from dray.api.errors import Expired, MethodNotAllowed, NotFound, ServiceUnavailable
 from dray.api.pace import Pace
 from dray.api.resources import Resource
 from dray.api.types.core import Pod
@@ -57,10 +57,13 @@ Fence = Callable[[], None]
 
 
 class Http:
-    """A `Client` for one server and user. `fence` is asked before each attempt to write."""
+    """A `Client` for one server and user. `fence` is asked before each attempt to write; `read_only` sends no write at all."""
 
-    def __init__(self, config: Config, *, clock: Clock | None = None, fence: Fence | None = None) -> None:
+    def __init__(
+        self, config: Config, *, clock: Clock | None = None, fence: Fence | None = None, read_only: bool = False
+    ) -> None:
         self.config = config
+        self._read_only = read_only
         self.fence = fence
         self._clock = clock or SystemClock()
         self._pace = Pace(config.qps, max(config.burst, 1)) if config.qps > 0 else None
@@ -317,6 +320,8 @@ class Http:
         timeout: aiohttp.ClientTimeout = _TIMEOUT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send; a connection that fails, now or while the answer is read, becomes ServiceUnavailable."""
+        if self._read_only and method != "GET":
+            raise MethodNotAllowed(f"not sent: {method} {path}, this client only reads")
         headers = (
             [("Authorization", authorization)] if (authorization := await self.config.credentials.header()) else []
         )

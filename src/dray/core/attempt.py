@@ -347,15 +347,22 @@ class Placement:
         room = {SchedulingRule.NODE_RESOURCES_FIT} if attempt.lacking else set()  # a pod that leaves may help
         return Refused(why, judgement.rules | room, is_late)
 
-    def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
+    def score_rules(self, attempt: Attempt) -> list[tuple[Score, float]]:
+        """The scores that compare nodes for the pod of an attempt, with their weights."""
         weights = attempt.profile.weights
         rules: list[tuple[Score, float]] = [(rule, weights.get(rule.name, 0)) for rule in self._scores]
         if weight := weights.get(DEVICE_PACKING, 0):
             rules.append((DevicePacking(partial(self._packing_cost, attempt)), weight))
         preference = self._preference(attempt)
         if preference is not None and weights.get(BetterAlternatives.name, 0):
-            compared = self._preferred(attempt, nodes, preference)
             rules.append((BetterAlternatives(preference), weights[BetterAlternatives.name]))
+        return rules
+
+    def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
+        rules = self.score_rules(attempt)
+        preference = self._preference(attempt)
+        if preference is not None and attempt.profile.weights.get(BetterAlternatives.name, 0):
+            compared = self._preferred(attempt, nodes, preference)
         else:
             compared = self._sample(nodes, self._most(attempt))
         return compared[0] if len(compared) == 1 else best(attempt.candidate, compared, rules, attempt.preferred)

@@ -152,6 +152,12 @@ def owner_of(pod: Pod) -> str:
     return next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), "")
 
 
+def weighted(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]]) -> dict[str, Scores]:
+    """What each score that has something to say gives to the nodes, times its weight, by name."""
+    said = ((rule.name, weight, rule.scores(candidate, nodes)) for rule, weight in rules if weight)
+    return {name: [weight * score for score in scores] for name, weight, scores in said if scores is not None}
+
+
 def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]], preferred: str = "") -> NodeInfo:
     """The node with the highest weighted sum; of equals the one that is preferred by name, or the first."""
     said = [(scores, weight) for rule, weight in rules if weight and (scores := rule.scores(candidate, nodes))]

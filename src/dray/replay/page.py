@@ -6,7 +6,7 @@ pointer is shown by the browser (`title`). Left out: counting (`measures`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from dray.replay.measures import Point
@@ -48,6 +48,11 @@ def page_of(report: SimulationReport) -> str:
     """The page, whole."""
     title = f"dray replay: {report.source}"
     body = [f"<h1>{escape(title)}</h1>", *_summary(report), *_plots(report), *_waiting(report), *_comparison(report)]
+    return document(title, body)
+
+
+def document(title: str, body: Iterable[str]) -> str:
+    """A whole page with this content."""
     return _HEAD.format(title=escape(title), style=_STYLE) + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
 
 

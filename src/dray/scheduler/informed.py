@@ -19,15 +19,18 @@ SPECIAL_BY_POD = "extended resource claims by pod"
 class InformedObjects:
     """Implements `dray.core.objects.ObjectLookup`."""
 
-    def __init__(self, informers: SharedInformers, *, groups: bool, workloads: bool = False) -> None:
-        """`groups`: claims may be those of PodGroups; `workloads`: PodGroups exist."""
+    def __init__(
+        self, informers: SharedInformers, *, groups: bool, workloads: bool = False, budgets: bool = True
+    ) -> None:
+        """`groups`: claims may be those of PodGroups; `workloads`: PodGroups exist; `budgets`: pods may be preempted."""
         self._consumers = consumers = ClaimConsumers(informers, groups=groups)
         known = consumers if groups or not workloads else ClaimConsumers(informers, groups=True)
         self._namespaces = informers.informer(Namespace)
         self._claims = informers.informer(ResourceClaim)
         self._claims.add_index(SPECIAL_BY_POD, _owner_of_special)
-        self._budgets = informers.informer(PodDisruptionBudget)
-        self._budgets.add_index(BUDGETS_BY_NAMESPACE, lambda budget: [budget.metadata.namespace])
+        self._budgets = informers.informer(PodDisruptionBudget) if budgets else None
+        if self._budgets is not None:
+            self._budgets.add_index(BUDGETS_BY_NAMESPACE, lambda budget: [budget.metadata.namespace])
         # Asked for every pod, so without a call in between.
         self.claim = self._claims.get
         self.uses, self.consumers, self.is_in_use = consumers.uses, consumers.of, consumers.is_in_use
@@ -41,7 +44,7 @@ class InformedObjects:
         return namespace.metadata.labels if namespace is not None else {}
 
     def disruption_budgets(self, namespace: str) -> Iterable[PodDisruptionBudget]:
-        return self._budgets.by_index(BUDGETS_BY_NAMESPACE, namespace)
+        return self._budgets.by_index(BUDGETS_BY_NAMESPACE, namespace) if self._budgets is not None else ()
 
 
 def _owner_of_special(claim: ResourceClaim) -> list[str]:

@@ -57,6 +57,16 @@ GROUP_PREEMPTION_ATTEMPTS = Counter(
     "scheduler_workload_preemption_attempts", "Searches for pods whose end makes room for a group"
 )
 
+SHADOW_PODS = CountFamily("dray_shadow_pods", "Pods of another scheduler that were compared, by result", ["result"])
+SHADOW_OUR_SECONDS = Histogram(
+    "dray_shadow_decision_seconds", "Time of deciding about a pod in shadow mode", buckets=_FAST
+)
+SHADOW_THEIR_SECONDS = Histogram(
+    "dray_shadow_other_scheduler_seconds",
+    "Time from a pod's creation until the other scheduler bound it or gave it up",
+    buckets=(0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600),
+)
+
 BINDING_LABELS = ["profile", "driver", "status"]
 BINDINGS = Counter(
     "scheduler_dra_bindingconditions_allocations",

@@ -1,0 +1,111 @@
+"""`dray scheduler --shadow`: compares with the cluster's scheduler and writes nothing to the cluster.
+
+The client refuses every request that is no GET before it is sent. There is no lease, and there are no events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from contextlib import AsyncExitStack, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.cli import fail, problem
+from dray.cli._component import run_part
+from dray.cli._output import data
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.api.types.core import Pod
+    from dray.client.http import Http
+    from dray.client.readiness import Readiness
+    from dray.core.configuration import Configuration
+    from dray.recordings.following import Write
+    from dray.recordings.recording import Recording
+    from dray.scheduler.shadow import ShadowReport
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("shadow mode")
+    group.add_argument(
+        "--shadow",
+        action="store_true",
+        help="compare with the cluster's scheduler instead of scheduling; writes nothing",
+    )
+    group.add_argument("--seconds", type=float, metavar="N", help="end by itself after so long, and report")
+    group.add_argument(
+        "--scheduler-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compare only pods with this schedulerName; may be given more than once",
+    )
+    group.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page, too")
+    group.add_argument("--record", metavar="FILE", help="record what happens meanwhile, for `dray replay`")
+    group.add_argument("-o", "--output", choices=("text", "json"), default="text", help="of the report (%(default)s)")
+
+
+def misused(args: argparse.Namespace) -> str:
+    """What is wrong with the options of shadow mode; empty when nothing is."""
+    if not args.shadow and (args.seconds is not None or args.scheduler_name or args.html or args.record):
+        return "--seconds, --scheduler-name, --html and --record need --shadow"
+    if args.seconds is not None and not args.seconds > 0:
+        return f"--seconds: expected a number above 0, got {args.seconds:g}"
+    return ""
+
+
+def run_shadow(args: argparse.Namespace, configuration: Configuration) -> int:
+    """Compare until a signal, or for a while, then report."""
+    reports: list[ShadowReport] = []
+
+    async def work(client: Http, gates: FeatureGates, readiness: Readiness) -> None:
+        from dray.scheduler.shadow import ShadowScheduler
+
+        names = frozenset(args.scheduler_name)
+
+        def follows(pod: Pod) -> bool:
+            return not names or pod.spec.schedulerName in names
+
+        shadow = ShadowScheduler(client, gates, configuration, follows=follows, readiness=readiness)
+        async with AsyncExitStack() as stack:
+            if args.record:
+                await _record(stack, client, args.record)
+            try:
+                await shadow.run(args.seconds)
+            finally:
+                reports.append(shadow.report(client.config.server))
+
+    with redirect_stdout(sys.stderr if args.output == "json" else sys.stdout):  # stdout is for the report alone
+        status = run_part("scheduler", args, work, read_only=True)
+    try:
+        for report in reports:
+            _tell(args, report)
+    except OSError as error:
+        return fail("scheduler", problem(error))
+    return status
+
+
+async def _record(stack: AsyncExitStack, client: Http, path: str) -> None:
+    """Follow the cluster into a file until the stack is closed."""
+    from dray.api.times import timestamp
+    from dray.recordings.following import Follower
+    from dray.recordings.history import HistoryFile
+
+    def begin(recording: Recording) -> Write:
+        file = HistoryFile(path, recording)
+        stack.callback(file.close)
+        return file.write
+
+    follower = Follower(client, time.monotonic)
+    await stack.enter_async_context(follower.following())
+    follower.begin(timestamp(time.time()), client.config.server, begin)
+
+
+def _tell(args: argparse.Namespace, report: ShadowReport) -> None:
+    from dray.replay.shadow_report import page_of, text_of, tree_of
+
+    print(data(tree_of(report), "json") if args.output == "json" else text_of(report), flush=True)
+    if args.html:
+        args.html.write_text(page_of(report), encoding="utf-8")

@@ -1,0 +1,271 @@
+"""Shadow mode: decides about every pod that another scheduler decides about, and compares. Writes nothing.
+
+A pod that got a node is decided about once more on the same picture of the cluster: in a trial, without its node, and
+without the devices of its claims. So every comparison has the other scheduler's earlier decisions in it, and one difference
+does not lead to the next. A pod that the other scheduler gave up on is decided about as it waits. Left out: preemption and
+gangs, which take several decisions, and the report (`dray.replay.shadow_report`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import Sharing
+from dray.api.reasons import wording
+from dray.api.types.core import Namespace, Node, Pod
+from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup
+from dray.client import Client, Deltas, SharedInformers
+from dray.client.readiness import Readiness
+from dray.core.attempt import Promise, Refused
+from dray.core.choices import NodeComparison, ScoreOfBoth, compare_nodes
+from dray.core.configuration import Configuration
+from dray.core.core import SchedulerCore
+from dray.scheduler.informed import InformedObjects
+from dray.scheduler.metrics import SHADOW_OUR_SECONDS, SHADOW_PODS, SHADOW_THEIR_SECONDS
+
+log = logging.getLogger(__name__)
+
+MOST_KEPT = 10_000  # pods whose comparison is kept for the report; all are counted
+PROVISIONAL = frozenset({PodGroup})  # kinds without which most pods can be judged all the same
+
+
+class ShadowResult(StrEnum):
+    """What the comparison of one pod came to."""
+
+    SAME = "same"  # node
+    TIE = "tie"  # another node, which is as good
+    DIFFERENT = "different"  # a node that dray finds better
+    REFUSED = "refused"  # a rule of dray refuses the node that the other scheduler chose
+    ONLY_THEIRS = "only_theirs"  # dray finds no node
+    ONLY_OURS = "only_ours"  # the other scheduler gave up, and dray finds a node
+
+
+class ShadowedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod, as both schedulers decided about it."""
+
+    pod: str  # NAMESPACE/NAME
+    result: ShadowResult
+    ours: str = ""  # dray's node
+    theirs: str = ""
+    our_seconds: float = 0.0  # of deciding
+    their_seconds: float | None = None  # from when the pod was seen until it was bound or given up; None if not known
+    scores: tuple[ScoreOfBoth, ...] = ()
+    decisive: str = ""  # the score that speaks most for dray's node
+    why: str = ""  # the rule that refuses, or why the other scheduler gave up
+
+
+class ShadowReport(msgspec.Struct, frozen=True):
+    """What a shadow has seen so far."""
+
+    server: str
+    seconds: float
+    results: dict[str, int]
+    pods: tuple[ShadowedPod, ...]  # those that differ, the oldest first
+    our_seconds: tuple[float, ...]  # of all decisions that were compared
+    their_seconds: tuple[float, ...]
+
+
+class ShadowScheduler:
+    """Follows a cluster and compares decisions; `follows` says which pods count."""
+
+    def __init__(
+        self,
+        client: Client,
+        gates: FeatureGates,
+        configuration: Configuration | None = None,
+        *,
+        follows: Callable[[Pod], bool] = lambda pod: True,
+        readiness: Readiness | None = None,
+    ) -> None:
+        self._informers = informers = SharedInformers(client)
+        self._follows = follows
+        self._readiness = readiness or Readiness()
+        self._readiness.check("shadow", self.problems)
+        sharing, has_groups = Sharing.of(gates), gates.served("GenericWorkload")
+        objects = InformedObjects(informers, groups=sharing.groups, workloads=has_groups, budgets=False)
+        objects.extended_resource_claim = lambda pod: None  # type: ignore[method-assign]  # it came from the other one
+        self._core = SchedulerCore(
+            objects, gates, (configuration or Configuration()).profiles, time.time, fallback=True
+        )
+        self._core.preempts = False
+        self._seen: dict[str, float] = {}  # when pods without a node were seen first, by uid
+        self._gave_up: dict[str, str] = {}  # why the other scheduler gave up on a pod, as looked at last
+        self._results: Tally[str] = Tally()
+        self._kept: dict[str, ShadowedPod] = {}  # the latest comparison of pods that differ, by uid
+        self._our_seconds: list[float] = []
+        self._their_seconds: list[float] = []
+        self._began: float | None = None
+        self._listen(gates, sharing, has_groups)
+
+    def problems(self) -> list[str]:
+        """The permissions without which nothing can be compared, as the server has refused them."""
+        return [refusal for type_, refusal in self._informers.denied.items() if type_ not in PROVISIONAL]
+
+    async def run(self, seconds: float | None = None) -> None:
+        """Compare until cancelled, or for so many seconds after everything is known."""
+        try:
+            await self._informers.start()
+            await self._informers.settled()
+            await self._informers.synced(without=PROVISIONAL & self._informers.denied.keys())
+            self._began = time.monotonic()
+            self._readiness.start()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await asyncio.Event().wait()
+        finally:
+            await self._informers.stop()
+
+    def report(self, server: str = "") -> ShadowReport:
+        """What was found so far."""
+        seconds = time.monotonic() - self._began if self._began is not None else 0.0
+        results = {result.value: self._results[result] for result in ShadowResult}
+        times = tuple(self._our_seconds), tuple(self._their_seconds)
+        return ShadowReport(server, seconds, results, tuple(self._kept.values()), *times)
+
+    # -- what happens
+
+    def _listen(self, gates: FeatureGates, sharing: Sharing, has_groups: bool) -> None:
+        kinds: list[type[Any]] = [Namespace, Node]
+        if gates.enabled("DynamicResourceAllocation"):
+            kinds += [ResourceClaim, DeviceClass, ResourceSlice]
+        if sharing.groups or has_groups:
+            kinds.append(PodGroup)
+        if gates.enabled("DRADeviceTaints"):
+            kinds.append(DeviceTaintRule)
+        for kind in kinds:
+            self._informers.informer(kind).add_handler(self._on_changes)
+        self._informers.informer(Pod).add_handler(self._on_pods)
+
+    def _on_changes(self, deltas: Sequence[tuple[Any, Any]]) -> None:
+        self._core.now = time.monotonic()
+        for old, new in deltas:
+            self._core.apply(old, new)
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        self._core.now = now = time.monotonic()
+        for old, new in deltas:
+            self._core.apply(old, new)
+            if new is None:
+                self._forget(old)
+            elif self._follows(new):
+                self._look(new, now)
+
+    def _forget(self, pod: Pod | None) -> None:
+        if pod is not None:
+            self._seen.pop(pod.metadata.uid, None)
+            self._gave_up.pop(pod.metadata.uid, None)
+
+    def _look(self, pod: Pod, now: float) -> None:
+        uid = pod.metadata.uid
+        if pod.spec.nodeName:
+            if (seen := self._seen.pop(uid, None)) is not None:
+                self._compare(pod, now - seen if self._began is not None and seen >= self._began else None)
+            self._gave_up.pop(uid, None)
+            return
+        seen = self._seen.setdefault(uid, now)
+        why = next((one.message for one in pod.status.conditions if _is_refusal(one.type, one.status, one.reason)), "")
+        if why and self._gave_up.get(uid) != why:
+            self._gave_up[uid] = why
+            self._consider(pod, why, now - seen)
+
+    # -- decisions
+
+    def _compare(self, pod: Pod, their_seconds: float | None) -> None:
+        """Decide about a pod that was just bound, on the picture of the cluster without it."""
+        free = replace(pod, spec=replace(pod.spec, nodeName=""))
+        ours, comparison, why = "", NodeComparison(), ""
+        with self._core.state.trial() as trial:
+            try:
+                trial.take_off(pod)
+            except ValueError:
+                return  # it has ended meanwhile
+            mark, began = trial.mark(), time.perf_counter()
+            decision = self._core.decide(self._core.trial_attempt(free))
+            seconds = time.perf_counter() - began
+            if isinstance(decision, Promise):
+                ours = decision.node
+                trial.rewind(mark)
+                if ours != pod.spec.nodeName:
+                    comparison = self._scores(free, ours, pod.spec.nodeName)
+            elif isinstance(decision, Refused):
+                why = wording.unschedulable(decision.why)
+        theirs = pod.spec.nodeName
+        result = _result(ours, theirs, comparison)
+        if comparison.refused is not None:
+            why = wording.node_reason(comparison.refused)
+        decisive = comparison.decisive.score if comparison.decisive is not None else ""
+        times: dict[str, Any] = {"our_seconds": seconds, "their_seconds": their_seconds}
+        self._count(pod, _made(pod, result, ours, theirs, comparison.scores, decisive, why, times))
+
+    def _scores(self, pod: Pod, ours: str, theirs: str) -> NodeComparison:
+        state = self._core.state
+        return compare_nodes(state.placement, state.table, self._core.trial_attempt(pod), ours, theirs)
+
+    def _consider(self, pod: Pod, why: str, their_seconds: float) -> None:
+        """Decide about a pod that the other scheduler gave up on."""
+        with self._core.state.trial():
+            began = time.perf_counter()
+            decision = self._core.decide(self._core.trial_attempt(pod))
+            seconds = time.perf_counter() - began
+        if isinstance(decision, Promise):
+            times: dict[str, Any] = {"our_seconds": seconds, "their_seconds": their_seconds}
+            found = _made(pod, ShadowResult.ONLY_OURS, decision.node, "", (), "", why, times)
+            if pod.metadata.uid not in self._kept:
+                self._count(pod, found)
+
+    def _count(self, pod: Pod, found: ShadowedPod) -> None:
+        self._results[found.result] += 1
+        SHADOW_PODS.of(found.result.value).add()
+        SHADOW_OUR_SECONDS.observe(found.our_seconds)
+        self._our_seconds.append(found.our_seconds)
+        if found.their_seconds is not None:
+            SHADOW_THEIR_SECONDS.observe(found.their_seconds)
+            self._their_seconds.append(found.their_seconds)
+        del self._our_seconds[:-MOST_KEPT], self._their_seconds[:-MOST_KEPT]
+        if found.result is ShadowResult.SAME:
+            return
+        log.info("pod %s: %s, dray %s, there %s", found.pod, found.result, found.ours or "-", found.theirs or "-")
+        if len(self._kept) < MOST_KEPT and pod.metadata.uid not in self._kept:
+            self._kept[pod.metadata.uid] = found
+
+
+def _made(
+    pod: Pod,
+    result: ShadowResult,
+    ours: str,
+    theirs: str,
+    scores: tuple[ScoreOfBoth, ...],
+    decisive: str,
+    why: str,
+    times: dict[str, Any],
+) -> ShadowedPod:
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    return ShadowedPod(
+        pod=name, result=result, ours=ours, theirs=theirs, scores=scores, decisive=decisive, why=why, **times
+    )
+
+
+def _result(ours: str, theirs: str, comparison: NodeComparison) -> ShadowResult:
+    if not ours:
+        return ShadowResult.ONLY_THEIRS
+    if ours == theirs:
+        return ShadowResult.SAME
+    if comparison.refused is not None:
+        return ShadowResult.REFUSED
+    return ShadowResult.TIE if comparison.is_tie else ShadowResult.DIFFERENT
+
+
+def _is_refusal(type_: str, status: str, reason: str) -> bool:
+    return type_ == "PodScheduled" and status == "False" and reason == "Unschedulable"
