@@ -61,6 +61,19 @@ def _add_example(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--devices-file", type=Path, metavar="FILE", help="names of the GPUs, read again and again: edit to change them"
     )
+    parser.add_argument(
+        "--unhealthy-file",
+        type=Path,
+        metavar="FILE",
+        help="names of GPUs that are reported as unhealthy; may be edited",
+    )
+    parser.add_argument(
+        "--taint-unhealthy",
+        choices=("None", "NoSchedule", "NoExecute"),
+        default="",
+        metavar="EFFECT",
+        help="taint devices that are unhealthy: None, NoSchedule or NoExecute",
+    )
     parser.add_argument("--instance", default="", metavar="UID", help="sockets of its own, for a rolling update")
     parser.add_argument(
         "--healthcheck-port", type=int, metavar="PORT", help="answer gRPC health probes there, 0 for any port"
@@ -110,6 +123,7 @@ async def _example(args: argparse.Namespace) -> None:
             cdi_dir=args.cdi_dir,
             instance=args.instance,
             withdraw=args.withdraw,
+            taint_unhealthy=args.taint_unhealthy,
         )
         async with runner, _healthcheck(args, runner):
             where = f", node {args.node}" if args.node else ""
@@ -138,7 +152,7 @@ def _driver(args: argparse.Namespace) -> Driver:
             return PartitionDriver(args.node, args.devices)
         case "nic":
             return BandwidthDriver(args.node, args.devices)
-    return GpuDriver(args.node, args.devices, args.devices_file)
+    return GpuDriver(args.node, args.devices, args.devices_file, args.unhealthy_file)
 
 
 @asynccontextmanager

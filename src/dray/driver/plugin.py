@@ -36,11 +36,13 @@ Context: TypeAlias = Any  # grpc.aio.ServicerContext; grpc has no types
 class DriverPlugin:
     """The servers of one instance of a driver. DRA is there before the registration that tells of it."""
 
-    def __init__(self, driver: Driver, preparation: Preparation, sockets: Sockets) -> None:
+    def __init__(
+        self, driver: Driver, preparation: Preparation, sockets: Sockets, health_seconds: float = _HEALTH_SECONDS
+    ) -> None:
         self._driver = driver
         self._preparation = preparation
         self._sockets = sockets
-        self._health = _Health(driver) if isinstance(driver, HealthReporter) else None
+        self._health = _Health(driver, health_seconds) if isinstance(driver, HealthReporter) else None
         self._plugin = SocketServer(sockets.plugin, self._add_plugin)
         self._registration = SocketServer(
             sockets.registration, lambda server: add_service(server, registration_pb2, self)
@@ -124,8 +126,9 @@ class _Dra:
 class _Health:
     """Streams the health of all devices to whoever watches, at intervals."""
 
-    def __init__(self, driver: HealthReporter) -> None:
+    def __init__(self, driver: HealthReporter, seconds: float) -> None:
         self._driver = driver
+        self._seconds = seconds
         self._closed = asyncio.Event()
 
     async def NodeWatchResources(
@@ -138,7 +141,7 @@ class _Health:
                 log.exception("the health of devices cannot be told")
                 await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
             try:
-                await asyncio.wait_for(self._closed.wait(), _HEALTH_SECONDS)
+                await asyncio.wait_for(self._closed.wait(), self._seconds)
             except TimeoutError:
                 continue
 

@@ -22,6 +22,7 @@ from dray.driver.preparation import Preparation
 from dray.driver.prepared import PreparedClaims
 from dray.driver.publisher import OnError, Publisher
 from dray.driver.sockets import Sockets
+from dray.driver.tainting import EFFECTS, pools_of
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,12 @@ class Runner:
         refresh: float = REFRESH_SECONDS,
         withdraw: bool = False,
         on_error: OnError | None = None,
+        taint_unhealthy: str = "",
     ) -> None:
         check_driver(driver)
+        if taint_unhealthy and taint_unhealthy not in EFFECTS:
+            raise ValueError(f"taint_unhealthy: expected one of {', '.join(EFFECTS)}, got {taint_unhealthy!r}")
+        self._taint = taint_unhealthy
         self._driver = driver
         self._refresh = refresh
         self._withdraw = withdraw
@@ -59,11 +64,13 @@ class Runner:
             cdi = CdiDirectory(cdi_dir, driver.name)
             metadata = MetadataFiles(data, cdi_dir, driver.name)
             self._preparation = Preparation(driver, client, PreparedClaims(data / "claims"), cdi, metadata)
-            self._plugin = DriverPlugin(driver, self._preparation, Sockets.below(kubelet_dir, driver.name, instance))
+            self._plugin = DriverPlugin(
+                driver, self._preparation, Sockets.below(kubelet_dir, driver.name, instance), health_seconds=2 * refresh
+            )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Runner:
-        self.publisher.publish(await self._driver.devices())
+        self.publisher.publish(await pools_of(self._driver, self._taint))
         if self._plugin is not None and self._preparation is not None:
             self._preparation.clean_specs()
             await self._plugin.start()
@@ -97,7 +104,7 @@ class Runner:
         while True:
             await asyncio.sleep(self._refresh)
             try:
-                self.publisher.publish(await self._driver.devices())
+                self.publisher.publish(await pools_of(self._driver, self._taint))
             except Exception:
                 log.exception("driver %s cannot say what devices there are; the last answer counts", self._driver.name)
 
@@ -114,14 +121,23 @@ async def run(
     cdi_dir: Path = CDI_DIR,
     instance: str = "",
     withdraw: bool = False,
+    taint_unhealthy: str = "",
 ) -> None:
     """Run a driver until it is cancelled or the process is told to end (SIGTERM, SIGINT); then leave no socket behind.
 
     `instance` is a uid that tells this process from the one it replaces in a rolling update. `withdraw` deletes the
     slices at the end: for a driver that will not come back; the node agent removes those of a driver that disappears.
+    `taint_unhealthy` is the effect of a taint on devices that the driver reports as unhealthy; without it there is none.
     """
     runner = Runner(
-        driver, client, node=node, kubelet_dir=kubelet_dir, cdi_dir=cdi_dir, instance=instance, withdraw=withdraw
+        driver,
+        client,
+        node=node,
+        kubelet_dir=kubelet_dir,
+        cdi_dir=cdi_dir,
+        instance=instance,
+        withdraw=withdraw,
+        taint_unhealthy=taint_unhealthy,
     )
     async with _signals() as told, runner:
         parts = asyncio.ensure_future(runner.forever())

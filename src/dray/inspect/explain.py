@@ -14,7 +14,7 @@ from dray.api.objects import Object
 from dray.api.reasons import cause_wording
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.causes.base import Cause
-from dray.api.reasons.causes.deleting import IsDeleting
+from dray.api.reasons.causes.deleting import ClaimFinalizersLeft, IsDeleting
 from dray.api.reasons.causes.pool_status import AnswerFailed, NoController, NoMatchingPools, RequestAnswered
 from dray.api.reasons.causes.settled import ClaimUnused, IsAllocated, PodWaits
 from dray.api.reasons.suggestions import Suggestion
@@ -162,6 +162,9 @@ def _settled(claim: ResourceClaim) -> CauseFinding | None:
     """A claim that waits for no devices."""
     users = tuple(f"{r.resource.removesuffix('s')} {r.name}" for r in claim.status.reservedFor)
     if claim.metadata.deletionTimestamp is not None:
+        finalizers = tuple(claim.metadata.finalizers)
+        if finalizers and not users:
+            return CauseFinding(ClaimFinalizersLeft(finalizers, claim.status.allocation is not None))
         return CauseFinding(IsDeleting(users), waits=bool(users))
     allocation = claim.status.allocation
     if allocation is None:

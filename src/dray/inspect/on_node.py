@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dray.api import podclaims
+from dray.api.allocations import DeviceId
 from dray.api.claim_access import Knowledge, Purpose, claim_problem
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.causes.base import Cause
@@ -30,7 +31,7 @@ from dray.api.reasons.causes.on_node import (
     PodStarting,
     VolumeNotReady,
 )
-from dray.api.reasons.causes.settled import IsFinished, IsRunning
+from dray.api.reasons.causes.settled import DevicesUnhealthy, IsFinished, IsRunning
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.wording import say
 from dray.api.types.core import ContainerStatus, Event, Node, Pod
@@ -78,7 +79,8 @@ class PodOnNode:
             event = self._event("Unhealthy")
             message = event.message if event is not None else ready.message or ready.reason
             return PodNotReady(self._node, message.rstrip(": "))
-        return IsRunning(self._node)
+        sick = self._unhealthy()
+        return DevicesUnhealthy(self._node, sick) if sick else IsRunning(self._node)
 
     def finished(self) -> Cause:
         """It has ended; where it failed, with what its status or its containers say about that."""
@@ -99,6 +101,18 @@ class PodOnNode:
             return dead
         finalizers = self._pod.metadata.finalizers
         return FinalizersLeft(tuple(finalizers)) if finalizers else IsDeleting()
+
+    def _unhealthy(self) -> tuple[str, ...]:
+        """The pod's devices that their drivers report as unhealthy, each with what the driver says."""
+        results = [
+            one
+            for claim in self._own()
+            if claim.status.allocation is not None
+            for one in claim.status.allocation.devices.results
+        ]
+        told = self._snapshot.unhealthy
+        sick = {one: told[one] for one in (DeviceId(r.driver, r.pool, r.device) for r in results) if one in told}
+        return tuple(f"{device} ({text})" if text else str(device) for device, text in sorted(sick.items()))
 
     # The node
 

@@ -44,7 +44,7 @@ from dray.api.reasons.causes.node_rules import NodeRules, NoNodes
 from dray.api.reasons.causes.not_created import ClaimRefused, NoClaimController
 from dray.api.reasons.causes.pod_groups import GangIncomplete, GangUnplaced, GroupClaimMissing, GroupMissing
 from dray.api.reasons.causes.scheduling import NoScheduler, SchedulerSays, SchedulingGated, WillBeTried
-from dray.api.reasons.causes.settled import IsRunning
+from dray.api.reasons.causes.settled import DevicesUnhealthy, IsRunning
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.nodes import NodeReason, NodeVerdict
 from dray.api.types.core import Node, Pod
@@ -135,7 +135,7 @@ class PodCase:
             return None
         if pod.status.phase == "Running":
             cause = placed.running()
-            return CauseFinding(cause, waits=not isinstance(cause, IsRunning))
+            return CauseFinding(cause, waits=not isinstance(cause, IsRunning | DevicesUnhealthy))
         return CauseFinding(placed.not_running())
 
     # Its claims

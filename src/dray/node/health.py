@@ -1,7 +1,7 @@
 """What drivers say about the health of their devices, where they offer to.
 
 A driver streams whole lists; a device that it has not spoken of for a while is unknown. Left out: doing anything about
-it: the health stands in the pod's status, and taints are the driver's business.
+it: the health stands in the pod's status and in an event, and taints are the driver's business.
 """
 
 from __future__ import annotations
@@ -97,6 +97,16 @@ def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str
     until = now + (timeout if timeout > 0 else _TIMEOUT_SECONDS)
     condition = HealthCondition(_WORDS.get(device.health, UNKNOWN), device.message[:_MESSAGE_CHARACTERS])
     return (driver, device.device.pool_name, device.device.device_name), _HealthEntry(condition, until)
+
+
+def unhealthy(grants: Iterable[Granted], health: DeviceHealthCache) -> dict[str, str]:
+    """The devices of a container that their drivers report as unhealthy, each with what the driver says."""
+    found = {}
+    for grant in grants:
+        condition = health.of(grant.driver, grant.device.pool, grant.device.device)
+        if condition is not None and condition.health == UNHEALTHY:
+            found[f"{grant.driver}/{grant.device.pool}/{grant.device.device}"] = condition.message
+    return found
 
 
 def resource_statuses(grants: Iterable[Granted], health: DeviceHealthCache) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Sequence
 
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
@@ -18,10 +18,11 @@ from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
 from dray.node import emptydirs, lifecycle, metrics, status
+from dray.node.claims import Granted
 from dray.node.containerhealth import ContainerHealth
 from dray.node.containers import container_of, kind_of
 from dray.node.context import NodeContext
-from dray.node.health import resource_statuses
+from dray.node.health import resource_statuses, unhealthy
 from dray.node.lifecycle import ContainerWaits, Histories, PodSteps
 from dray.node.podclaims import PodClaimUser
 from dray.node.podstart import Starter, known_images, restarts
@@ -54,6 +55,7 @@ class PodWorker:
         self._measuring: asyncio.Task[None] | None = None  # volumes with a size limit
         self._told: set[Key] = set()  # ends after which a restart was put off
         self._waits: dict[Key, asyncio.Task[None]] = {}
+        self._unhealthy: set[str] = set()  # devices of which an event tells that they are unhealthy
         self._claims = PodClaimUser(node, uid)
         self._starter = Starter(node, pod) if pod is not None else None
         self._health = ContainerHealth(node, self.wake, self._kill)
@@ -391,11 +393,19 @@ class PodWorker:
         self._writer.put(status.status_tree(pod, report, self._node.clock.time()))
 
     def _resources(self, pod: Pod) -> dict[str, list[Tree]]:
-        found = {
-            container.name: resource_statuses(self._node.claims.granted(pod, container), self._node.health)
-            for container in (*pod.spec.initContainers, *pod.spec.containers)
-        }
+        containers = (*pod.spec.initContainers, *pod.spec.containers)
+        granted = {container.name: [*self._node.claims.granted(pod, container)] for container in containers}
+        self._tell_unhealthy(pod, granted.values())
+        found = {name: resource_statuses(grants, self._node.health) for name, grants in granted.items()}
         return {name: statuses for name, statuses in found.items() if statuses}
+
+    def _tell_unhealthy(self, pod: Pod, granted: Iterable[Sequence[Granted]]) -> None:
+        """Tell the pod of each of its devices that has become unhealthy."""
+        sick = {device: text for grants in granted for device, text in unhealthy(grants, self._node.health).items()}
+        for device in sorted(sick.keys() - self._unhealthy):
+            why = f": {sick[device]}" if sick[device] else ""
+            self._node.recorder.warning(pod, "DeviceUnhealthy", f"device {device} is unhealthy{why}")
+        self._unhealthy = set(sick)
 
 
 def _age(pod: Pod) -> tuple[str, str]:

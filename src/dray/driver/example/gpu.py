@@ -20,10 +20,11 @@ _MEMORY = {"a100": "40Gi", "h100": "80Gi"}
 class GpuDriver:
     name = DRIVER
 
-    def __init__(self, node: str, count: int = 8, file: Path | None = None) -> None:
+    def __init__(self, node: str, count: int = 8, file: Path | None = None, unhealthy: Path | None = None) -> None:
         self._node = node
         self._count = count
         self._file = file  # names of the GPUs that are there, one a line; edit it, and they come and go
+        self._unhealthy = unhealthy  # names of the GPUs that are reported as unhealthy, one a line
 
     async def devices(self) -> Pools:
         return {self._node: Pool([_gpu(name) for name in self._found()])}
@@ -43,7 +44,11 @@ class GpuDriver:
 
     async def health(self) -> list[DeviceHealth]:
         there = set(self._found())
-        return [DeviceHealth(self._node, name, name in there) for name in {*there, *self._all()}]
+        broken = set(read_text(self._unhealthy).split()) if self._unhealthy is not None else set()
+        return [
+            DeviceHealth(self._node, name, name in there - broken, "it does not respond" if name in broken else "")
+            for name in {*there, *self._all()}
+        ]
 
     def _found(self) -> list[str]:
         return read_text(self._file).split() if self._file is not None else self._all()

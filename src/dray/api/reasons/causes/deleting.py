@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api.podclaims import CLAIM_FINALIZER
 from dray.api.reasons.causes.base import Cause, named
 
 
@@ -29,7 +30,9 @@ class DriverNotThere(Cause, frozen=True, tag="DriverNotThere"):
     """
 
     TEXT = (
-        "it is being deleted, but driver {names}, which must unprepare its devices, does not do so on {node}: {message}"
+        "it is being deleted, but driver {names}, which must unprepare its devices, does not do so on {node}: {message}; "
+        "start the driver there again, or, if it is gone for good, delete the pod with --grace-period=0 --force: its claims "
+        "are then released without being unprepared"
     )
 
     node: str
@@ -52,3 +55,30 @@ class FinalizersLeft(Cause, frozen=True, tag="FinalizersLeft"):
 
     def words(self) -> dict[str, str]:
         return {"names": named(self.finalizers)}
+
+
+class ClaimFinalizersLeft(Cause, frozen=True, tag="ClaimFinalizersLeft"):
+    """Finalizers keep a claim that is being deleted and that nobody uses.
+
+    finalizers: the finalizers
+    allocated: whether it still has devices
+    """
+
+    TEXT = (
+        "it is being deleted and nobody uses it, but finalizers hold it: {names}; whoever set them takes them off: if that "
+        "program is gone for good, remove them from metadata.finalizers"
+    )
+    PHRASES = {
+        "protected": "it is being deleted and nobody uses it, but finalizers hold it: {names}; the resource claim controller "
+        "takes that one off{devices}: see whether a controller manager runs",
+        "devices": ", after it has given up the devices",
+    }
+
+    finalizers: tuple[str, ...]
+    allocated: bool = False
+
+    def phrase(self) -> str:
+        return "protected" if self.finalizers == (CLAIM_FINALIZER,) else ""
+
+    def words(self) -> dict[str, str]:
+        return {"names": named(self.finalizers), "devices": self.say("devices") if self.allocated else ""}

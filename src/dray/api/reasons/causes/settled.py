@@ -35,6 +35,22 @@ class IsRunning(Cause, frozen=True, tag="Running"):
     node: str
 
 
+class DevicesUnhealthy(Cause, frozen=True, tag="DevicesUnhealthy"):
+    """The pod runs, and drivers report some of its devices as unhealthy.
+
+    node: where
+    devices: the devices, each with what its driver says
+    """
+
+    TEXT = "it runs on {node}, but its devices are not all healthy: {names}"
+
+    node: str
+    devices: tuple[str, ...]
+
+    def words(self) -> dict[str, str]:
+        return {"names": ", ".join(self.devices)}
+
+
 class AllRun(Cause, frozen=True, tag="AllRun"):
     """All pods of the workload or the group run.
 
