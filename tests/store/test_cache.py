@@ -216,6 +216,26 @@ async def test_superseded_objects_are_kept_as_bytes_and_decoded_again(log: Log, 
     assert read() is None  # else one reader of all that there was fills the memory
 
 
+async def test_objects_that_are_seldom_read_are_kept_as_bytes_soon_after_they_were_written(
+    open_cache: OpenCache,
+) -> None:
+    cache = await open_cache(MemoryLog(), lambda key, value, revision: {value}, cold=("events/",))
+    kept = {}
+    for key in ("events/a", "pods/a"):
+        await put(cache, key, b"1")
+        version = cache.get(key)
+        assert version is not None
+        kept[key] = weakref.ref(cast("set[bytes]", version.object))
+        del version
+    for _ in range(2):
+        assert kept["events/a"]() is not None  # whoever is told right now may want it
+        await cache.upkeep()
+    assert (kept["events/a"](), kept["pods/a"]()) == (None, {b"1"})
+    again = cache.get("events/a")
+    assert again is not None
+    assert again.object == {b"1"}
+
+
 async def test_few_large_objects_are_kept_decoded_once_superseded(open_cache: OpenCache) -> None:
     cache = await open_cache(MemoryLog(), lambda key, value, revision: {value[:1]})
     kept = []

@@ -122,7 +122,7 @@ class Running:
         log = await open_log(settings.store)
         running: Running | None = None
         try:
-            cache = await Cache.open(log, decode)
+            cache = await Cache.open(log, decode, cold=("events/",))  # they live for an hour, and are seldom read
             running = cls(log, cache, settings)
             await bootstrap(running.api.storage, running.root_ca, settings.address)
             running.definitions.start()

@@ -46,6 +46,7 @@ class Cache:
         retention: Retention | None,
         clock: Callable[[], float],
         watch_limit: int,
+        cold: tuple[str, ...],
     ) -> None:
         self.revision = 0
         self.measures = StoreMeasures()
@@ -54,7 +55,7 @@ class Cache:
         self._watch_limit = watch_limit
         self._latest: dict[str, KeyVersion] = {}
         self._collections: dict[str, SortedKeys] = {}
-        self._history = VersionHistory(retention or Retention(), clock)
+        self._history = VersionHistory(retention or Retention(), clock, cold)
         self._fanout = Fanout()
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waited = 0
@@ -72,9 +73,10 @@ class Cache:
         retention: Retention | None = None,
         clock: Callable[[], float] = time.monotonic,
         watch_limit: int = 10_000,
+        cold: tuple[str, ...] = (),
     ) -> "Cache":
-        """Load everything and follow the log from there on."""
-        cache = cls(log, decode, retention=retention, clock=clock, watch_limit=watch_limit)
+        """Load everything and follow the log from there on. `cold` are prefixes of keys that are seldom read."""
+        cache = cls(log, decode, retention=retention, clock=clock, watch_limit=watch_limit, cold=cold)
         await cache._load(max(await log.head() - log.replay, 0))
         if isinstance(log, LocalLog):
             cache._detach = log.attach(cache.revision, cache._apply)

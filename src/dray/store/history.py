@@ -28,10 +28,12 @@ _DECODED_BYTES = 1 << 20
 
 
 class VersionHistory:
-    def __init__(self, retention: Retention, clock: Callable[[], float]) -> None:
+    def __init__(self, retention: Retention, clock: Callable[[], float], cold: tuple[str, ...] = ()) -> None:
+        """`cold` are prefixes of keys that are seldom read: also their newest values are kept as bytes alone."""
         self.floor = 0  # every event after it is here
         self._retention = retention
         self._clock = clock
+        self._cold = cold
         self._events: deque[StoreEvent] = deque()
         self._bytes = 0
         self._marks: deque[tuple[float, int]] = deque()
@@ -54,12 +56,16 @@ class VersionHistory:
         for event in events:
             previous = event.previous
             if previous is not None:
-                size = len(previous.value or b"")
-                self._bytes += size
-                self._decoded_bytes += size
-                self._superseded.append(previous)
+                self._bytes += len(previous.value or b"")
+                self._soon_as_bytes(previous)
+            if self._cold and event.version.key.startswith(self._cold):
+                self._soon_as_bytes(event.version)
         if len(self._events) > self._retention.events or self._bytes > self._retention.bytes:
             self._shrink()
+
+    def _soon_as_bytes(self, version: KeyVersion) -> None:
+        self._decoded_bytes += len(version.value or b"")
+        self._superseded.append(version)
 
     def mark(self, revision: int, decode: Decode) -> int:
         """Note that this is the current revision; returns up to which revision events have become too old.
