@@ -181,7 +181,7 @@ class _Generator:
         if overload and all(operand.checked_type.certain for operand in node.operands):
             implementation = function.unchecked(overload) or bound
         else:
-            implementation = runtime.BY_FUNCTION.get(node.function, bound)
+            implementation = function.generated or bound
         constants = [operand.value for operand in node.operands if isinstance(operand, Literal)]
         if len(constants) == len(node.operands):
             try:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct
-from dray.cel.charges import COMPARISONS
-from dray.cel.estimates import OVERLOADS, Argument, Estimate, estimate_function
-from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
+from dray.cel.environment import every_function
 from dray.cel.macros import ACCUMULATOR, OLD_ACCUMULATOR
+from dray.cel.prices import Argument, Estimate
 from dray.cel.ranges import EMPTY, NOTHING, ONE, UNKNOWN, Range, fixed
 from dray.cel.sizes import Path, Sizes
 from dray.cel.types import Kind, Type
@@ -248,18 +247,22 @@ class _Estimator:
     def _overload(
         self, node: Call, overload: str, target: Argument | None, arguments: list[Argument], costs: list[Range]
     ) -> Estimate:
-        estimator = OVERLOADS.get(overload)
-        estimate = estimator(target, arguments) if estimator else None
-        if estimate is None:
-            estimate = estimate_function(node.function, overload, target, arguments)
-        if estimate is not None:
-            return Estimate(sum(costs, estimate.cost), estimate.size)
         if overload in ("logical_and", "logical_or"):
             return Estimate(Range(costs[0].least, (costs[0] + costs[1]).most))
         if overload == "conditional":
             return self._conditional(node, costs)
-        own = self._standard(node, overload, target, arguments)
+        if node.function == "_+_":
+            self._join_entries(node)
+        function = every_function().get(node.function)
+        price = function.price_of(overload) if function is not None else None
+        estimate = price.estimate(overload, target, arguments) if price is not None and price.estimate else None
+        own = estimate or Estimate(ONE)
         return Estimate(sum(costs, own.cost), own.size)
+
+    def _join_entries(self, node: Call) -> None:
+        left, right = map(self._entries_of, node.args)
+        if left is not None and right is not None:
+            self._set_entries(node, left | right)
 
     def _conditional(self, node: Call, costs: list[Range]) -> Estimate:
         _, truthy, falsy = node.args
@@ -268,45 +271,6 @@ class _Estimator:
         if left is not None and right is not None:
             self._set_entries(node, left | right)
         return Estimate(costs[0] + (costs[1] | costs[2]), size)
-
-    def _standard(self, node: Call, overload: str, target: Argument | None, arguments: list[Argument]) -> Estimate:
-        """What the standard functions cost beyond their arguments."""
-        sizes = [argument.known_size for argument in arguments]
-        if overload in COMPARISONS:
-            most = min(sizes[0].most, sizes[1].most)
-            return Estimate(Range(1 if most else 0, most).scaled(TEXT_COST_FACTOR))
-        if overload in ("add_string", "add_bytes", "add_list"):
-            return self._concatenation(node, overload, sizes)
-        if overload in ("starts_with_string", "ends_with_string"):
-            return Estimate(sizes[0].scaled(TEXT_COST_FACTOR))
-        if overload == "in_list":
-            return Estimate(sizes[1].scaled(1))
-        if target is not None:
-            sizes.insert(0, target.known_size)
-        match overload:
-            case "string_format":
-                return Estimate(sizes[0].scaled(TEXT_COST_FACTOR))
-            case "string_to_bytes":
-                size = Range(sizes[0].least, sizes[0].most * 4 % 2**64)
-                return Estimate(sizes[0].scaled(TEXT_COST_FACTOR), size)
-            case "bytes_to_string":
-                return Estimate(sizes[0].scaled(TEXT_COST_FACTOR), Range(sizes[0].least // 4, sizes[0].most))
-            case "strings_quote":
-                size = Range(sizes[0].least + 2, (sizes[0].most * 2 + 2) % 2**64)
-                return Estimate(sizes[0].scaled(TEXT_COST_FACTOR), size)
-            case "matches" | "matches_string":
-                text = (sizes[0] + ONE).scaled(TEXT_COST_FACTOR)
-                return Estimate(text * sizes[1].scaled(REGEX_COST_FACTOR))
-            case "contains_string":
-                return Estimate(sizes[0].scaled(TEXT_COST_FACTOR) * sizes[1].scaled(TEXT_COST_FACTOR))
-        return Estimate(ONE)
-
-    def _concatenation(self, node: Call, overload: str, sizes: list[Range]) -> Estimate:
-        size = sizes[0] + sizes[1]
-        left, right = self._entries_of(node.args[0]), self._entries_of(node.args[1])
-        if left is not None and right is not None:
-            self._set_entries(node, left | right)
-        return Estimate(ONE if overload == "add_list" else size.scaled(TEXT_COST_FACTOR), size)
 
 
 def _literal_size(node: AstNode) -> Range | None:

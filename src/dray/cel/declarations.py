@@ -1,4 +1,4 @@
-"""How functions are declared: overloads for the checker, implementations for evaluation.
+"""How functions are declared: overloads for the checker, implementations for evaluation, and prices.
 
 A call is bound once, when an expression is compiled. Where the checker could not settle on one
 overload, the values decide at run time; where it could, the values are still checked, since an
@@ -8,12 +8,13 @@ attribute may hold anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.limits import UNMETERED, EffortAccount
+from dray.cel.prices import Price
 from dray.cel.types import Kind, Type, param
 from dray.cel.values import Duration, Timestamp, Value, type_name, type_of
 
@@ -51,6 +52,7 @@ class Overload:
     result: Type
     method: bool = False
     run: Run | None = None
+    price: Price | None = None  # None: that of the function
     params: tuple[Type, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,10 +78,23 @@ class Function:
     run: Run | None = None
     accepts: frozenset[type] | None = None
     guarded: bool = True
+    price: Price | None = None  # whatever the function is called on; None: one
+    generated: Run | None = None  # what generated code calls where the types of the values are not known before
 
     def merge(self, other: Function) -> Function:
         """The same function with more overloads."""
-        return Function(self.name, self.overloads + other.overloads, self.run or other.run, self.accepts, self.guarded)
+        return replace(
+            self,
+            overloads=self.overloads + other.overloads,
+            run=self.run or other.run,
+            price=self.price or other.price,
+            generated=self.generated or other.generated,
+        )
+
+    def price_of(self, overload_id: str) -> Price | None:
+        """The price of a call of one overload; the id is empty where the values decide."""
+        own = next((overload.price for overload in self.overloads if overload.id == overload_id), None)
+        return own or self.price
 
     def bind(self, overload_ids: tuple[str, ...]) -> Bound:
         """The implementation for a call that was checked to be one of these overloads."""
@@ -185,14 +200,16 @@ def collect(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:
     return functions
 
 
-def method(id: str, args: Iterable[Type], result: Type, run: Run | None = None) -> Overload:
+def method(id: str, args: Iterable[Type], result: Type, run: Run | None = None, price: Price | None = None) -> Overload:
     """An overload that is called on its first argument."""
-    return Overload(id, tuple(args), result, True, run)
+    return Overload(id, tuple(args), result, True, run, price)
 
 
-def overload(id: str, args: Iterable[Type], result: Type, run: Run | None = None) -> Overload:
+def overload(
+    id: str, args: Iterable[Type], result: Type, run: Run | None = None, price: Price | None = None
+) -> Overload:
     """An overload that is called by name alone."""
-    return Overload(id, tuple(args), result, False, run)
+    return Overload(id, tuple(args), result, False, run, price)
 
 
 def succeeds(run: Run) -> Run:
@@ -208,6 +225,6 @@ def succeeds(run: Run) -> Run:
     return test
 
 
-def function(name: str, *overloads: Overload) -> Function:
+def function(name: str, *overloads: Overload, price: Price | None = None, generated: Run | None = None) -> Function:
     """A function whose overloads each have their own implementation."""
-    return Function(name, overloads)
+    return Function(name, overloads, price=price, generated=generated)

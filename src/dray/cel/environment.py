@@ -5,11 +5,12 @@ The libraries stand in the order in which Kubernetes adds them, since that order
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from dray.cel import types
-from dray.cel.declarations import Environment, collect
+from dray.cel.declarations import Environment, Function, collect
 from dray.cel.library import (
     authorization,
     conversions,
@@ -18,6 +19,7 @@ from dray.cel.library import (
     network,
     operators,
     optionals,
+    ordering,
     quantities,
     regex,
     strings,
@@ -73,6 +75,7 @@ LIBRARIES = (
     lists.FUNCTIONS,
     authorization.FUNCTIONS,
     optionals.FUNCTIONS,
+    ordering.FUNCTIONS,
     quantities.FUNCTIONS,
     strings.EXTENSION,
     lists.SETS,
@@ -82,6 +85,12 @@ LIBRARIES = (
     versions.FUNCTIONS,
     lists.EXTENSION,
 )
+
+
+@cache
+def every_function() -> Mapping[str, Function]:
+    """All functions that any expression can call, by name: what they cost does not depend on who may call them."""
+    return collect([*LIBRARIES, lists.INCLUDES])
 
 
 def attribute_type(features: CelFeatures) -> Type:

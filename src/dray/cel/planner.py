@@ -136,7 +136,10 @@ class _Planner:
         if node.function in PRECOMPILED and isinstance(args[1], Constant):
             compile_regex(str(args[1].value))
             stops = True
-        return Invocation(node.function, overload, args, implementation, stops)
+        price = function.price_of(overload)
+        return Invocation(
+            node.function, overload, args, implementation, stops, price.charge if price is not None else None
+        )
 
     def _list(self, node: ListNode) -> Step:
         elements = [self.plan(element) for element in node.elements]

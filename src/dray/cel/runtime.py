@@ -6,18 +6,15 @@ explain itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
-from dray.api.quantity import Quantity
-from dray.api.semver import Semver
-from dray.cel.errors import Interrupted, NoSuchOverload
+from dray.cel.errors import Interrupted
 from dray.cel.limits import Interrupt
 from dray.cel.steps import qualify
 from dray.cel.values import MAPS, NONE, Optional, Value, keys, map_key
 
 _CHECK_FREQUENCY = 100
-_RANKED = (Quantity, Semver)
 
 T = TypeVar("T")
 
@@ -76,27 +73,6 @@ def or_optional(value: Value, otherwise: Value) -> Value:
     return value if value.present else otherwise
 
 
-def is_greater(left: Any, right: Any) -> bool:
-    """`isGreaterThan`, where an attribute turns out to be a version or a quantity."""
-    if left.__class__ is right.__class__ and isinstance(left, _RANKED):
-        return left.compare(right) > 0
-    raise NoSuchOverload
-
-
-def is_less(left: Any, right: Any) -> bool:
-    """`isLessThan` of two values of one kind that has an order."""
-    if left.__class__ is right.__class__ and isinstance(left, _RANKED):
-        return left.compare(right) < 0
-    raise NoSuchOverload
-
-
-def compare_to(left: Any, right: Any) -> int:
-    """`compareTo` of two values of one kind that has an order."""
-    if left.__class__ is right.__class__ and isinstance(left, _RANKED):
-        return left.compare(right)
-    raise NoSuchOverload
-
-
 def each(value: Value, interrupt: Interrupt | None) -> Iterable[Value]:
     """What a loop with one variable runs over."""
     if isinstance(value, list):
@@ -131,10 +107,3 @@ def paced(values: Iterable[T], interrupt: Interrupt) -> Iterator[T]:
         yield value
         if count % _CHECK_FREQUENCY == 0 and interrupt():
             raise Interrupted
-
-
-BY_FUNCTION: dict[str, Callable[..., Value]] = {
-    "isGreaterThan": is_greater,
-    "isLessThan": is_less,
-    "compareTo": compare_to,
-}

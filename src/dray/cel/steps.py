@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dray.cel.charges import charge
 from dray.cel.declarations import Bound, Run
 from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchKey, NoSuchOverload
 from dray.cel.library.operators import contains
 from dray.cel.limits import STEP_COST, STEP_EFFORT, EffortAccount, Interrupt
+from dray.cel.prices import Charge
 from dray.cel.types import Type
 from dray.cel.values import MAPS, NONE, Made, Optional, Uint, Value, keys, map_key, show, type_name
 
@@ -300,6 +300,7 @@ class Invocation:
     args: tuple[Step, ...]
     implementation: Bound
     stops: bool = False
+    charge: Charge | None = None
 
     def run(self, scope: VariableScope) -> Value:
         values: list[Value] = []
@@ -312,7 +313,7 @@ class Invocation:
                 if self.stops and len(values) < len(self.args):
                     return error  # uncharged: the call never had all its arguments
         result = _attempt(self.implementation, scope.meter.account, *values) if error is None else error
-        scope.meter.spend(charge(self.function, self.overload, values, result))
+        scope.meter.spend(1 if self.charge is None else self.charge(self.overload, values, result))
         return result
 
 

@@ -11,6 +11,7 @@ from dray.api import names
 from dray.cel import types
 from dray.cel.declarations import Run, function, method
 from dray.cel.errors import EvaluationError
+from dray.cel.prices import AUTHORIZATION
 from dray.cel.types import AUTHORIZER, DECISION, GROUP_CHECK, PATH_CHECK, RESOURCE_CHECK
 from dray.cel.values import CelAuthorizer, GroupCheck, PathCheck, ResourceCheck, Value
 
@@ -66,6 +67,7 @@ FUNCTIONS = (
         "check",
         method("pathcheck_check", (PATH_CHECK, _S), DECISION, _check),
         method("resourcecheck_check", (RESOURCE_CHECK, _S), DECISION, _check),
+        price=AUTHORIZATION,
     ),
     # The authorizers of this server always come to a decision.
     function("errored", method("decision_errored", (DECISION,), types.BOOL, lambda decision: False)),

@@ -11,6 +11,7 @@ from dray.cel.declarations import Function, overload
 from dray.cel.errors import EvaluationError
 from dray.cel.library.operators import checked_int, checked_uint
 from dray.cel.library.times import format_duration, format_timestamp, make_timestamp, parse_duration, parse_timestamp
+from dray.cel.prices import BYTES_TO_TEXT, TEXT_TO_BYTES
 from dray.cel.types import Type, param
 from dray.cel.values import INT_MAX, INT_MIN, NANOS, UINT_MAX, Duration, Timestamp, Uint, Value, format_double, type_of
 
@@ -124,9 +125,16 @@ _SOURCES = {
 }
 
 
+_PRICES = {"string_to_bytes": TEXT_TO_BYTES, "bytes_to_string": BYTES_TO_TEXT}
+
+
 def _conversion(target: str, result: Type, **sources: Callable[..., Value]) -> Function:
     """The function that makes a value of a type from values of others, each by its name in `_SOURCES`."""
-    overloads = (overload(f"{source}_to_{target}", (_SOURCES[source],), result, run) for source, run in sources.items())
+    overloads = (
+        overload(id, (_SOURCES[source],), result, run, _PRICES.get(id))
+        for source, run in sources.items()
+        for id in (f"{source}_to_{target}",)
+    )
     return Function(target, tuple(overloads))
 
 

@@ -10,6 +10,7 @@ from dray.api import names
 from dray.cel import types
 from dray.cel.declarations import function, method, overload
 from dray.cel.library.urls import UrlError, parse_url
+from dray.cel.prices import VALIDATION
 from dray.cel.types import list_of, optional_of
 from dray.cel.values import NONE, Format, Optional, Value
 
@@ -97,7 +98,9 @@ def _constant(value: Format) -> Callable[[], Value]:
 _S, _FORMAT = types.STRING, types.FORMAT
 
 FUNCTIONS = (
-    function("validate", method("format-validate", (_FORMAT, _S), optional_of(list_of(_S)), _validate)),
+    function(
+        "validate", method("format-validate", (_FORMAT, _S), optional_of(list_of(_S)), _validate), price=VALIDATION
+    ),
     function("format.named", overload("format-named", (_S,), optional_of(_FORMAT), _named)),
     *(
         function(f"format.{name}", overload(f"format.{name}", (), _FORMAT, _constant(value)))

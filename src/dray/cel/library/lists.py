@@ -11,6 +11,19 @@ from dray.cel.declarations import Overload, Run, function, metered, method, over
 from dray.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 from dray.cel.library.operators import add, contains, same
 from dray.cel.limits import MAX_COST, EffortAccount
+from dray.cel.prices import (
+    COUNTING,
+    DISTINCT,
+    FLATTENING,
+    INCLUSION,
+    LIST_PASS,
+    REVERSAL,
+    SET_PASS,
+    SLICE,
+    TWO_SET_PASSES,
+    sorting,
+    sorting_by,
+)
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import ORDERED, Duration, Uint, Value, compare, map_key, show
 
@@ -215,45 +228,66 @@ _LIST, _MAP = list_of(_T), map_of(_K, _V)
 _SUMMABLE = {name: _COMPARABLE[name] for name in _ZEROS}
 
 FUNCTIONS = (
-    function("isSorted", *_of_each("list_{}_is_sorted_bool", _is_sorted, types.BOOL)),
+    function("isSorted", *_of_each("list_{}_is_sorted_bool", _is_sorted, types.BOOL), price=LIST_PASS),
     function(
         "sum",
         *(method(f"list_{name}_sum_{name}", (list_of(of),), of, _sum(_ZEROS[name])) for name, of in _SUMMABLE.items()),
+        price=LIST_PASS,
     ),
-    function("max", *_of_each("list_{0}_max_{0}", _extreme("max", -1))),
-    function("min", *_of_each("list_{0}_min_{0}", _extreme("min", 1))),
-    function("indexOf", method("list_a_index_of_int", (list_of(_A), _A), types.INT, _index_of)),
-    function("lastIndexOf", method("list_a_last_index_of_int", (list_of(_A), _A), types.INT, _last_index_of)),
+    function("max", *_of_each("list_{0}_max_{0}", _extreme("max", -1)), price=LIST_PASS),
+    function("min", *_of_each("list_{0}_min_{0}", _extreme("min", 1)), price=LIST_PASS),
+    function("indexOf", method("list_a_index_of_int", (list_of(_A), _A), types.INT, _index_of), price=LIST_PASS),
+    function(
+        "lastIndexOf", method("list_a_last_index_of_int", (list_of(_A), _A), types.INT, _last_index_of), price=LIST_PASS
+    ),
 )
 
-INCLUDES = (function("includes", method("list_includes_dyn_dyn", (types.DYN, types.DYN), types.BOOL, includes)),)
+INCLUDES = (
+    function(
+        "includes", method("list_includes_dyn_dyn", (types.DYN, types.DYN), types.BOOL, includes), price=INCLUSION
+    ),
+)
 
 SETS = (
-    function("sets.contains", overload("list_sets_contains_list", (_LIST, _LIST), types.BOOL, _contains_all)),
-    function("sets.equivalent", overload("list_sets_equivalent_list", (_LIST, _LIST), types.BOOL, _equivalent)),
-    function("sets.intersects", overload("list_sets_intersects_list", (_LIST, _LIST), types.BOOL, _intersects)),
+    function(
+        "sets.contains", overload("list_sets_contains_list", (_LIST, _LIST), types.BOOL, _contains_all, price=SET_PASS)
+    ),
+    function(
+        "sets.equivalent",
+        overload("list_sets_equivalent_list", (_LIST, _LIST), types.BOOL, _equivalent, price=TWO_SET_PASSES),
+    ),
+    function(
+        "sets.intersects",
+        overload("list_sets_intersects_list", (_LIST, _LIST), types.BOOL, _intersects, price=SET_PASS),
+    ),
 )
 
 EXTENSION = (
-    function("slice", method("list_slice", (_LIST, types.INT, types.INT), _LIST, _slice)),
+    function("slice", method("list_slice", (_LIST, types.INT, types.INT), _LIST, _slice, price=SLICE)),
     function(
         "flatten",
-        method("list_flatten", (list_of(_LIST),), _LIST, _flatten),
-        method("list_flatten_int", (list_of(types.DYN), types.INT), list_of(types.DYN), _flatten),
+        method("list_flatten", (list_of(_LIST),), _LIST, _flatten, price=FLATTENING),
+        method("list_flatten_int", (list_of(types.DYN), types.INT), list_of(types.DYN), _flatten, price=FLATTENING),
     ),
     function(
-        "sort", *(method(f"list_{of.name}_sort", (list_of(of),), list_of(of), _sort) for of in _COMPARABLE.values())
+        "sort",
+        *(
+            method(f"list_{of.name}_sort", (list_of(of),), list_of(of), _sort, price=sorting(of))
+            for of in _COMPARABLE.values()
+        ),
     ),
     function(
         "@sortByAssociatedKeys",
         *(
-            method(f"list_{of.name}_sortByAssociatedKeys", (_LIST, list_of(of)), _LIST, _sort_by_keys)
+            method(
+                f"list_{of.name}_sortByAssociatedKeys", (_LIST, list_of(of)), _LIST, _sort_by_keys, price=sorting_by(of)
+            )
             for of in _COMPARABLE.values()
         ),
     ),
-    function("lists.range", overload("lists_range", (types.INT,), list_of(types.INT), _range)),
-    function("reverse", method("list_reverse", (_LIST,), _LIST, _reverse)),
-    function("distinct", method("list_distinct", (_LIST,), _LIST, _distinct)),
+    function("lists.range", overload("lists_range", (types.INT,), list_of(types.INT), _range, price=COUNTING)),
+    function("reverse", method("list_reverse", (_LIST,), _LIST, _reverse, price=REVERSAL)),
+    function("distinct", method("list_distinct", (_LIST,), _LIST, _distinct, price=DISTINCT)),
 )
 
 MAP_INSERTION = (

@@ -9,6 +9,7 @@ from dray.api.quoting import quote
 from dray.cel import types
 from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
+from dray.cel.prices import ADDRESS_CONTAINMENT, CANONICAL, NETWORK_CONTAINMENT, PARSING
 from dray.cel.values import Value
 
 _IPV4_PART = re.compile(r"[0-9]*\Z")
@@ -144,26 +145,28 @@ def _contains_cidr(network: Network, other: Network) -> Value:
 _S, _IP, _CIDR, _BOOL = types.STRING, types.IP, types.CIDR, types.BOOL
 
 FUNCTIONS = (
-    function("ip", overload("string_to_ip", (_S,), _IP, ip)),
+    function("ip", overload("string_to_ip", (_S,), _IP, ip, price=PARSING)),
     function("family", method("ip_family", (_IP,), types.INT, lambda address: address.version)),
-    function("ip.isCanonical", overload("ip_is_canonical", (_S,), _BOOL, _is_canonical)),
+    function("ip.isCanonical", overload("ip_is_canonical", (_S,), _BOOL, _is_canonical), price=CANONICAL),
     function("isUnspecified", method("ip_is_unspecified", (_IP,), _BOOL, lambda address: address.is_unspecified)),
     function("isLoopback", method("ip_is_loopback", (_IP,), _BOOL, lambda address: address.is_loopback)),
     function("isLinkLocalMulticast", method("ip_is_link_local_multicast", (_IP,), _BOOL, _is_link_local_multicast)),
     function("isLinkLocalUnicast", method("ip_is_link_local_unicast", (_IP,), _BOOL, _is_link_local)),
     function("isGlobalUnicast", method("ip_is_global_unicast", (_IP,), _BOOL, _is_global_unicast)),
-    function("isIP", overload("is_ip", (_S,), _BOOL, succeeds(ip))),
+    function("isIP", overload("is_ip", (_S,), _BOOL, succeeds(ip)), price=PARSING),
     function("string", overload("ip_to_string", (_IP,), _S, str)),
-    function("cidr", overload("string_to_cidr", (_S,), _CIDR, cidr)),
+    function("cidr", overload("string_to_cidr", (_S,), _CIDR, cidr), price=PARSING),
     function(
         "containsIP",
         method("cidr_contains_ip_string", (_CIDR, _S), _BOOL, lambda net, text: _contains_ip(net, ip(text))),
         method("cidr_contains_ip_ip", (_CIDR, _IP), _BOOL, _contains_ip),
+        price=ADDRESS_CONTAINMENT,
     ),
     function(
         "containsCIDR",
         method("cidr_contains_cidr_string", (_CIDR, _S), _BOOL, lambda net, text: _contains_cidr(net, cidr(text))),
         method("cidr_contains_cidr", (_CIDR, _CIDR), _BOOL, _contains_cidr),
+        price=NETWORK_CONTAINMENT,
     ),
     function("ip", method("cidr_ip", (_CIDR,), _IP, lambda network: network.ip)),
     function("prefixLength", method("cidr_prefix_length", (_CIDR,), types.INT, lambda net: net.network.prefixlen)),
@@ -173,6 +176,6 @@ FUNCTIONS = (
             "cidr_masked", (_CIDR,), _CIDR, lambda net: type(net)((net.network.network_address, net.network.prefixlen))
         ),
     ),
-    function("isCIDR", overload("is_cidr", (_S,), _BOOL, succeeds(cidr))),
+    function("isCIDR", overload("is_cidr", (_S,), _BOOL, succeeds(cidr)), price=PARSING),
     function("string", overload("cidr_to_string", (_CIDR,), _S, str)),
 )

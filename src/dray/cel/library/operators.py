@@ -10,6 +10,7 @@ from dray.cel.declarations import Function, Overload, metered, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.library.times import add_span
 from dray.cel.limits import EffortAccount
+from dray.cel.prices import COMPARISON, CONCATENATION, EQUALITY, LIST_CONCATENATION, MEMBERSHIP
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import (
     INT_MAX,
@@ -224,6 +225,7 @@ _NUMBER_PAIRS = [
     ("double_int64", types.DOUBLE, types.INT),
     ("double_uint64", types.DOUBLE, types.UINT),
 ]
+_TEXTS = ("string", "bytes")
 _OTHER_ORDERED = {
     "string": types.STRING,
     "bytes": types.BYTES,
@@ -242,7 +244,10 @@ def _relation(name: str, prefix: str, run: Callable[[Value, Value], bool]) -> Fu
         *_NUMBER_PAIRS,
         *((kind, of, of) for kind, of in _OTHER_ORDERED.items()),
     ]
-    overloads = [overload(f"{prefix}_{kind}", (left, right), types.BOOL) for kind, left, right in pairs]
+    overloads = [
+        overload(f"{prefix}_{kind}", (left, right), types.BOOL, price=COMPARISON if kind in _TEXTS else None)
+        for kind, left, right in pairs
+    ]
     return Function(name, tuple(overloads), run, ORDERED)
 
 
@@ -255,19 +260,19 @@ FUNCTIONS = (
     Function("_||_", (overload("logical_or", (types.BOOL, types.BOOL), types.BOOL),)),
     Function("!_", (overload("logical_not", (types.BOOL,), types.BOOL),), logical_not),
     Function("@not_strictly_false", (overload("not_strictly_false", (types.BOOL,), types.BOOL),)),
-    Function("_==_", (overload("equals", (_A, _A), types.BOOL),), metered(equal)),
-    Function("_!=_", (overload("not_equals", (_A, _A), types.BOOL),), unequal),
+    Function("_==_", (overload("equals", (_A, _A), types.BOOL, price=EQUALITY),), metered(equal)),
+    Function("_!=_", (overload("not_equals", (_A, _A), types.BOOL, price=COMPARISON),), unequal),
     Function(
         "_+_",
         (
-            overload("add_bytes", (types.BYTES, types.BYTES), types.BYTES),
+            overload("add_bytes", (types.BYTES, types.BYTES), types.BYTES, price=CONCATENATION),
             overload("add_double", (types.DOUBLE, types.DOUBLE), types.DOUBLE),
             overload("add_duration_duration", (types.DURATION, types.DURATION), types.DURATION),
             overload("add_duration_timestamp", (types.DURATION, types.TIMESTAMP), types.TIMESTAMP),
             overload("add_timestamp_duration", (types.TIMESTAMP, types.DURATION), types.TIMESTAMP),
             overload("add_int64", (types.INT, types.INT), types.INT),
-            overload("add_list", (list_of(_A), list_of(_A)), list_of(_A)),
-            overload("add_string", (types.STRING, types.STRING), types.STRING),
+            overload("add_list", (list_of(_A), list_of(_A)), list_of(_A), price=LIST_CONCATENATION),
+            overload("add_string", (types.STRING, types.STRING), types.STRING, price=CONCATENATION),
             overload("add_uint64", (types.UINT, types.UINT), types.UINT),
         ),
         add,
@@ -317,7 +322,7 @@ FUNCTIONS = (
     Function(
         "@in",
         (
-            overload("in_list", (_A, list_of(_A)), types.BOOL),
+            overload("in_list", (_A, list_of(_A)), types.BOOL, price=MEMBERSHIP),
             overload("in_map", (_A, map_of(_A, _B)), types.BOOL),
         ),
         contains,

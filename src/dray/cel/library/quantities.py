@@ -6,6 +6,7 @@ from dray.api.quantity import Quantity, QuantityError, QuantityFormat
 from dray.cel import types
 from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
+from dray.cel.prices import PARSING
 from dray.cel.values import Value
 
 
@@ -46,12 +47,11 @@ def _subtract_int(left: Quantity, right: int) -> Value:
 _Q = types.QUANTITY
 
 FUNCTIONS = (
-    function("quantity", overload("string_to_quantity", (types.STRING,), _Q, quantity)),
-    function("isQuantity", overload("is_quantity_string", (types.STRING,), types.BOOL, succeeds(quantity))),
+    function("quantity", overload("string_to_quantity", (types.STRING,), _Q, quantity), price=PARSING),
+    function(
+        "isQuantity", overload("is_quantity_string", (types.STRING,), types.BOOL, succeeds(quantity)), price=PARSING
+    ),
     function("sign", overload("quantity_sign", (_Q,), types.INT, lambda value: value.sign)),
-    function("isGreaterThan", method("quantity_is_greater_than", (_Q, _Q), types.BOOL, Quantity.__gt__)),
-    function("isLessThan", method("quantity_is_less_than", (_Q, _Q), types.BOOL, Quantity.__lt__)),
-    function("compareTo", method("quantity_compare_to", (_Q, _Q), types.INT, Quantity.compare)),
     function("asApproximateFloat", method("quantity_get_float", (_Q,), types.DOUBLE, Quantity.approximate)),
     function("asInteger", method("quantity_get_int", (_Q,), types.INT, _as_integer)),
     function("isInteger", method("quantity_is_integer", (_Q,), types.BOOL, lambda value: value.as_int() is not None)),

@@ -10,6 +10,7 @@ import re2
 from dray.cel import types
 from dray.cel.declarations import Function, function, method, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.prices import FINDING, MATCH
 from dray.cel.types import list_of
 from dray.cel.values import Value
 
@@ -116,8 +117,8 @@ STANDARD = (
     Function(
         "matches",
         (
-            overload("matches", (_S, _S), types.BOOL),
-            method("matches_string", (_S, _S), types.BOOL),
+            overload("matches", (_S, _S), types.BOOL, price=MATCH),
+            method("matches_string", (_S, _S), types.BOOL, price=MATCH),
         ),
         matches,
         frozenset({str}),
@@ -125,11 +126,12 @@ STANDARD = (
 )
 
 FUNCTIONS = (
-    function("find", method("string_find_string", (_S, _S), _S, _find)),
+    function("find", method("string_find_string", (_S, _S), _S, _find), price=FINDING),
     function(
         "findAll",
         method("string_find_all_string", (_S, _S), list_of(_S), _find_all),
         method("string_find_all_string_int", (_S, _S, types.INT), list_of(_S), _find_all),
+        price=FINDING,
     ),
 )
 

@@ -7,6 +7,7 @@ from dray.cel.declarations import Function, function, metered, method, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.library.formatting import format_text
 from dray.cel.limits import EffortAccount
+from dray.cel.prices import AFFIX, FORMATTING, JOINING, LIST_PASS, QUOTING, REPLACEMENT, SEARCH, SPLITTING, TEXT_PASS
 from dray.cel.types import list_of
 from dray.cel.values import Value, show
 
@@ -120,9 +121,11 @@ def _quote(text: str) -> Value:
 _S, _I = types.STRING, types.INT
 
 FUNCTIONS = (
-    Function("contains", (method("contains_string", (_S, _S), types.BOOL, contains),), guarded=False),
-    Function("endsWith", (method("ends_with_string", (_S, _S), types.BOOL, ends_with),), guarded=False),
-    Function("startsWith", (method("starts_with_string", (_S, _S), types.BOOL, starts_with),), guarded=False),
+    Function("contains", (method("contains_string", (_S, _S), types.BOOL, contains, price=SEARCH),), guarded=False),
+    Function("endsWith", (method("ends_with_string", (_S, _S), types.BOOL, ends_with, price=AFFIX),), guarded=False),
+    Function(
+        "startsWith", (method("starts_with_string", (_S, _S), types.BOOL, starts_with, price=AFFIX),), guarded=False
+    ),
 )
 
 EXTENSION = (
@@ -131,35 +134,45 @@ EXTENSION = (
         "indexOf",
         method("string_index_of_string", (_S, _S), _I, _index_of),
         method("string_index_of_string_int", (_S, _S, _I), _I, _index_of),
+        price=LIST_PASS,
     ),
     function(
         "lastIndexOf",
         method("string_last_index_of_string", (_S, _S), _I, _last_index_of),
         method("string_last_index_of_string_int", (_S, _S, _I), _I, _last_index_of),
+        price=LIST_PASS,
     ),
-    function("lowerAscii", method("string_lower_ascii", (_S,), _S, lambda text: text.translate(_LOWER))),
+    function(
+        "lowerAscii", method("string_lower_ascii", (_S,), _S, lambda text: text.translate(_LOWER)), price=TEXT_PASS
+    ),
     function(
         "replace",
         method("string_replace_string_string", (_S, _S, _S), _S, _replace),
         method("string_replace_string_string_int", (_S, _S, _S, _I), _S, _replace),
+        price=REPLACEMENT,
     ),
     function(
         "split",
         method("string_split_string", (_S, _S), list_of(_S), _split),
         method("string_split_string_int", (_S, _S, _I), list_of(_S), _split),
+        price=SPLITTING,
     ),
     function(
         "substring",
         method("string_substring_int", (_S, _I), _S, _substring),
         method("string_substring_int_int", (_S, _I, _I), _S, _substring),
+        price=TEXT_PASS,
     ),
-    function("trim", method("string_trim", (_S,), _S, lambda text: text.strip(_SPACE))),
-    function("upperAscii", method("string_upper_ascii", (_S,), _S, lambda text: text.translate(_UPPER))),
-    function("format", method("string_format", (_S, list_of(types.DYN)), _S, format_text)),
-    function("strings.quote", overload("strings_quote", (_S,), _S, _quote)),
+    function("trim", method("string_trim", (_S,), _S, lambda text: text.strip(_SPACE)), price=TEXT_PASS),
+    function(
+        "upperAscii", method("string_upper_ascii", (_S,), _S, lambda text: text.translate(_UPPER)), price=TEXT_PASS
+    ),
+    function("format", method("string_format", (_S, list_of(types.DYN)), _S, format_text, price=FORMATTING)),
+    function("strings.quote", overload("strings_quote", (_S,), _S, _quote, price=QUOTING)),
     function(
         "join",
         method("list_join", (list_of(_S),), _S, _join),
         method("list_join_string", (list_of(_S), _S), _S, _join),
+        price=JOINING,
     ),
 )

@@ -10,6 +10,7 @@ from dray.api.quoting import quote
 from dray.cel import types
 from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
+from dray.cel.prices import URL_PARSING
 from dray.cel.types import list_of, map_of
 from dray.cel.values import Url, Value
 
@@ -128,7 +129,7 @@ def _query(value: Url) -> Value:
 _S, _URL = types.STRING, types.URL
 
 FUNCTIONS = (
-    function("url", overload("string_to_url", (_S,), _URL, url)),
+    function("url", overload("string_to_url", (_S,), _URL, url), price=URL_PARSING),
     function("getScheme", method("url_get_scheme", (_URL,), _S, lambda value: value.scheme)),
     function("getHost", method("url_get_host", (_URL,), _S, lambda value: value.host)),
     function("getHostname", method("url_get_hostname", (_URL,), _S, _hostname)),

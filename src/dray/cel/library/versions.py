@@ -6,6 +6,7 @@ from dray.api.semver import Semver, SemverError
 from dray.cel import types
 from dray.cel.declarations import function, method, overload, succeeds
 from dray.cel.errors import EvaluationError
+from dray.cel.prices import PARSING
 from dray.cel.values import INT_MAX, Value
 
 
@@ -29,15 +30,14 @@ FUNCTIONS = (
         "semver",
         overload("string_to_semver", (_S,), _V, semver),
         overload("string_bool_to_semver", (_S, types.BOOL), _V, semver),
+        price=PARSING,
     ),
     function(
         "isSemver",
         overload("is_semver_string", (_S,), types.BOOL, succeeds(semver)),
         overload("is_semver_string_bool", (_S, types.BOOL), types.BOOL, succeeds(semver)),
+        price=PARSING,
     ),
-    function("isGreaterThan", method("semver_is_greater_than", (_V, _V), types.BOOL, lambda a, b: b < a)),
-    function("isLessThan", method("semver_is_less_than", (_V, _V), types.BOOL, lambda a, b: a < b)),
-    function("compareTo", method("semver_compare_to", (_V, _V), types.INT, Semver.compare)),
     function("major", method("semver_major", (_V,), types.INT, lambda version: _signed(version.major))),
     function("minor", method("semver_minor", (_V,), types.INT, lambda version: _signed(version.minor))),
     function("patch", method("semver_patch", (_V,), types.INT, lambda version: _signed(version.patch))),
