@@ -12,7 +12,8 @@ from dray.cli._component import add_options, lease_of, run_part
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.client import Client, LeaseSettings
+    from dray.client import LeaseSettings
+    from dray.client.http import Http
     from dray.client.readiness import Readiness
     from dray.core.configuration import Configuration
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("scheduler", help="run the scheduler alone")
     parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
+    parser.add_argument(
+        "--allocates-from",
+        action="append",
+        default=[],
+        metavar="DRIVER[/POOL]",
+        help="allocate only devices of these drivers and pools, where others allocate the rest; may be given more than once",
+    )
     add_options(parser, port=10259)
     _shadow.add_options(parser)
     parser.set_defaults(run=run)
@@ -46,10 +54,19 @@ def run(args: argparse.Namespace) -> int:
     if args.shadow:
         return _shadow.run_shadow(args, configuration)
 
-    async def work(client: Client, gates: FeatureGates, readiness: Readiness) -> None:
+    async def work(client: Http, gates: FeatureGates, readiness: Readiness) -> None:
+        from dray.client.cluster_gates import holds_devices
         from dray.scheduler import Scheduler
 
-        await Scheduler(client, gates, configuration, readiness=readiness).run()
+        scheduler = Scheduler(
+            client,
+            gates,
+            configuration,
+            readiness=readiness,
+            holds_devices=await holds_devices(client),
+            allocates_from=frozenset(args.allocates_from),
+        )
+        await scheduler.run()
 
     return run_part("scheduler", args, work, lease=lease)
 

@@ -49,6 +49,15 @@ async def discover(client: Http, chosen: FeatureGates) -> ClusterGates:
     return ClusterGates(gates, "" if minor is None else f"1.{minor}", differences)
 
 
+async def holds_devices(client: Http) -> bool:
+    """Whether the API server gives each device to one claim, whoever allocates: dray's does, Kubernetes' does not."""
+    try:
+        version = msgspec.json.decode(await client.read("/version")).get("gitVersion", "")
+    except (ApiError, msgspec.DecodeError, AttributeError):
+        return False
+    return "+dray" in str(version)
+
+
 async def _minor(client: Http) -> int | None:
     """The minor release; providers append a plus."""
     try:

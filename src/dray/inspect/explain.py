@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from dray.api import podclaims
+from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.objects import Object
 from dray.api.reasons import cause_wording
 from dray.api.reasons.cause_texts import CausePhrase
@@ -23,7 +24,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
 from dray.api.types.scheduling import PodGroup
-from dray.inspect.explanation import WaitExplanation
+from dray.inspect.explanation import AllocatedTwice, WaitExplanation
 from dray.inspect.groups import group_finding
 from dray.inspect.hardware import alike
 from dray.inspect.placement import Allowance, judge_devices
@@ -120,7 +121,25 @@ def _explanation(
         holders=found.holders,
         unread=tuple(snapshot.blind_spots()),
         late=tuple(v.node for v in found.nodes if v.is_late),
+        twice=_twice(snapshot, kind, namespace, name),
     )
+
+
+def _twice(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[AllocatedTwice, ...]:
+    """The devices of a claim, or of the claims of a pod, that other claims have too."""
+    names = {name} if kind == "claim" else set()
+    pod = snapshot.get(Pod, name, namespace) if kind == "pod" else None
+    if pod is not None:
+        names = {use.claim for use in podclaims.uses_of(pod, snapshot.group_of(pod)) if use.claim}
+    ours = [claim for one in names if (claim := snapshot.get(ResourceClaim, one, namespace)) is not None]
+    devices = {device for claim in ours for device in taken_by_claim(claim).devices}
+    if not devices:
+        return ()
+    holders: dict[DeviceId, list[str]] = {device: [] for device in sorted(devices)}
+    for claim in snapshot.all(ResourceClaim):
+        for device in devices.intersection(taken_by_claim(claim).devices):
+            holders[device].append(f"{claim.metadata.namespace}/{claim.metadata.name}")
+    return tuple(AllocatedTwice(str(device), tuple(claims)) for device, claims in holders.items() if len(claims) > 1)
 
 
 # Requests for pool status

@@ -24,10 +24,18 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     amounts: tuple[HeldAmount, ...] = ()
 
 
+class AllocatedTwice(msgspec.Struct, frozen=True):
+    """A device that more than one claim has, which only happens where several schedulers allocate from one pool."""
+
+    device: str
+    claims: tuple[str, ...]
+
+
 class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything there is to say about why something waits, or that it does not.
 
-    `unread` are the resources that the user may not list, `late` the nodes for which there was not enough time.
+    `unread` are the resources that the user may not list, `late` the nodes for which there was not enough time, `twice` the
+    devices of the claims in question that other claims have as well.
     """
 
     kind: str
@@ -40,6 +48,7 @@ class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
     unread: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     namespace: str = ""
+    twice: tuple[AllocatedTwice, ...] = ()
 
     @property
     def subject(self) -> str:

@@ -89,7 +89,7 @@ def lines_of(explanation: WaitExplanation) -> list[TreeLine]:
 
 def notes_of(explanation: WaitExplanation) -> list[str]:
     """What this explanation could not look at, or did not finish."""
-    notes = []
+    notes = [say(CausePhrase.TWICE, device=one.device, claims=", ".join(one.claims)) for one in explanation.twice]
     if explanation.unread:
         notes.append(say(CausePhrase.BLIND, names=", ".join(explanation.unread)))
     if explanation.late:

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 CONFLICTS_ENDURED = 8  # a claim shared by many pods is written by many bindings at once
 
 
+RivalOf = Callable[[ResourceClaim], Awaitable[str]]
+"""Names a claim that has a device of an allocation which was just written; empty if there is none."""
 Ready = Callable[[Promise, Sequence[ResourceClaim]], Awaitable[None]]
 """Waits until the devices of claims that were written are ready for the pod."""
 
@@ -66,8 +68,13 @@ class Binder:
         ready: Ready | None = None,
         uses: Callable[[Pod], list[Use]] = podclaims.uses_of,
         latest: Callable[[str, str], ResourceClaim | None] = lambda namespace, name: None,
+        rival_of: RivalOf | None = None,
     ) -> None:
-        """`latest` returns the newest known copy of a claim, by namespace and name, without asking the server."""
+        """`latest` returns the newest known copy of a claim, by namespace and name, without asking the server.
+
+        `rival_of` is asked after an allocation was written, where the server does not hold devices.
+        """
+        self._rival_of = rival_of
         self._client = client
         self._uses = uses
         self._sharing = sharing
@@ -255,7 +262,27 @@ class Binder:
         if self._ready is not None and claim.status.allocation is None and status.allocation is not None:
             stamped = replace(status.allocation, allocationTimestamp=timestamp(time.time()))
             status = replace(status, allocation=stamped)
-        return await self._client.patch_status(claim, status)
+        written = await self._client.patch_status(claim, status)
+        if self._rival_of is not None and claim.status.allocation is None and written.status.allocation is not None:
+            await self._give_way(written, self._rival_of)
+        return written
+
+    async def _give_way(self, written: ResourceClaim, rival_of: RivalOf) -> None:
+        """Release an allocation that was just written, unless its devices are its own."""
+        try:
+            rival = await rival_of(written)
+        except ApiError:
+            await self._release(written)
+            raise
+        if rival:
+            await self._release(written)
+            raise Overtaken(f'resourceclaim "{written.metadata.name}": another scheduler was first, {rival}')
+
+    async def _release(self, written: ResourceClaim) -> None:
+        try:
+            await self._client.patch_status(written, replace(written.status, allocation=None, reservedFor=()))
+        except ApiError as error:
+            log.warning("could not release %s: %s", written.metadata.name, error)
 
     async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
         """Add the finalizer."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from dray.api.gates import FeatureGates
@@ -20,6 +20,7 @@ from dray.core.core import SchedulerCore
 from dray.scheduler.conditions import BindingConditions
 from dray.scheduler.group_status import GroupReporter
 from dray.scheduler.preempting import Preempting
+from dray.scheduler.rivals import assigned
 from dray.scheduler.telling import Teller
 
 LOOKS_APART = (
@@ -40,8 +41,11 @@ class InformerFeed:
         groups: GroupReporter,
         conditions: BindingConditions,
         preempting: Preempting,
+        allocates_from: Container[str] = (),
     ) -> None:
+        """`allocates_from`: the drivers and pools of this scheduler, DRIVER or DRIVER/POOL; empty for all."""
         self._core = core
+        self._allocates_from = allocates_from
         self._preempting = preempting
         self._groups = groups
         self._teller = teller
@@ -54,13 +58,25 @@ class InformerFeed:
         if gates.enabled("DynamicResourceAllocation"):
             informers.informer(ResourceClaim).add_handler(self._on_claims)
             informers.informer(DeviceClass).add_handler(self._on_changes)
-            informers.informer(ResourceSlice).add_handler(self._on_changes)
+            informers.informer(ResourceSlice).add_handler(self._on_slices)
         if sharing.groups or gates.served("GenericWorkload"):
             informers.informer(PodGroup).add_handler(self._on_changes)
         if gates.enabled("DRADeviceTaints"):
             informers.informer(DeviceTaintRule).add_handler(self._on_changes)
         informers.informer(Pod).add_handler(self._on_pods)
         informers.informer(Node).add_handler(self._on_changes)
+
+    def _on_slices(self, deltas: Deltas[ResourceSlice]) -> None:
+        """Leave out the slices of pools that are assigned to other allocators."""
+        if not self._allocates_from:
+            self._on_changes(deltas)
+            return
+
+        def kept(piece: ResourceSlice | None) -> ResourceSlice | None:
+            return piece if piece is not None and assigned(self._allocates_from, piece) else None
+
+        ours = [(kept(old), kept(new)) for old, new in deltas]
+        self._on_changes([(old, new) for old, new in ours if old is not None or new is not None])
 
     def close(self) -> None:
         if self._look is not None:

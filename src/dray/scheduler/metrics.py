@@ -57,6 +57,7 @@ GROUP_PREEMPTION_ATTEMPTS = Counter(
     "scheduler_workload_preemption_attempts", "Searches for pods whose end makes room for a group"
 )
 
+ALLOCATED_TWICE = CountFamily("dray_devices_allocated_twice", "Devices that two claims have now", goes_down=True)
 SHADOW_PODS = CountFamily("dray_shadow_pods", "Pods of another scheduler that were compared, by result", ["result"])
 SHADOW_OUR_SECONDS = Histogram(
     "dray_shadow_decision_seconds", "Time of deciding about a pod in shadow mode", buckets=_FAST

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod
 from dray.api.types.policy import PodDisruptionBudget
+from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.background import Background
 from dray.client import Client, SharedInformers
@@ -30,6 +31,7 @@ from dray.scheduler.group_status import GroupConditions, GroupReporter
 from dray.scheduler.informed import InformedObjects
 from dray.scheduler.loop import GiveWay, SchedulingLoop
 from dray.scheduler.preempting import Preempting
+from dray.scheduler.rivals import AllocatedDevices, other_schedulers
 from dray.scheduler.tasks import Tasks
 from dray.scheduler.telling import Teller
 from dray.scheduler.thinking import Thinker
@@ -60,7 +62,13 @@ class Scheduler:
         give_way: GiveWay | None = None,
         background: Background | None = None,
         readiness: Readiness | None = None,
+        holds_devices: bool = True,
+        allocates_from: Container[str] = (),
     ) -> None:
+        """`holds_devices`: the API server gives each device to one claim, as dray's does.
+
+        `allocates_from` are the drivers and pools that are assigned to this scheduler, DRIVER or DRIVER/POOL; empty for all.
+        """
         self._owns_informers = informers is None
         self._informers = informers = informers or SharedInformers(client)
         profiles, sharing = (configuration or Configuration()).profiles, Sharing.of(gates)
@@ -78,10 +86,13 @@ class Scheduler:
         conditions = BindingConditions(timeouts, sharing, self._tasks, self._teller, objects.claim, time.time)
         groups = GroupConditions(client, informers, self._tasks, profiles) if has_groups else GroupReporter()
         preempting = Preempting(client, self.core, self._tasks, self._teller.recorder, objects.group_of)
-        self._feed = InformerFeed(self.core, self._teller, groups, conditions, preempting)
+        self._feed = InformerFeed(self.core, self._teller, groups, conditions, preempting, allocates_from)
         ready = conditions.ready if has_conditions else None
-        binder = Binder(client, sharing, ready, objects.uses, objects.claim)
-        pods = informers.informer(Pod)
+        self.allocated = AllocatedDevices(informers.informer(ResourceClaim), self._teller.recorder)
+        rival_of = None if holds_devices else self.allocated.rival_of
+        binder = Binder(client, sharing, ready, objects.uses, objects.claim, rival_of)
+        pods = self._pods = informers.informer(Pod)
+        self._profiles, self._holds_devices, self._allocates_from = profiles, holds_devices, allocates_from
         self._budgets = informers.informer(PodDisruptionBudget)
         gangs = GangLoop(
             self.core,
@@ -117,6 +128,14 @@ class Scheduler:
         """The permissions without which no pod can be placed rightly, as the server has refused them."""
         return [refusal for type_, refusal in self._informers.denied.items() if type_ not in DISPENSABLE]
 
+    def _report_others(self) -> None:
+        """Log which other schedulers have pods here, and what keeps them from allocating the same devices."""
+        if others := other_schedulers(self._pods.list(), self._profiles):
+            kept = "each device is held for one claim by the API server"
+            if not self._holds_devices:
+                kept = "this API server lets two schedulers allocate one device; assign each pool to one of them"
+            log.warning("other schedulers have pods here: %s; %s", others, kept)
+
     async def _know_the_cluster(self) -> None:
         """Wait for the first lists, also for those that are refused, as long as decisions would be wrong without them."""
         await self._informers.start()
@@ -135,6 +154,7 @@ class Scheduler:
         try:
             await self._know_the_cluster()
             self._readiness.start()
+            self._report_others()
             if self._gangs is not None:
                 await self._gangs.recover()
             async with asyncio.TaskGroup() as group:

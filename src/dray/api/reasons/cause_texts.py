@@ -47,6 +47,7 @@ class CausePhrase(StrEnum):
     HELPS = "explain-helps"
     HELPS_TOO = "explain-helps-too"
     BLIND = "explain-blind"
+    TWICE = "explain-allocated-twice"
     LATE = "explain-late"
     FITS = "explain-fits"
     UNUSED_POOL = "explain-unused-pool"
@@ -109,6 +110,7 @@ CAUSE_TEXTS: Mapping[str, str] = {
     CausePhrase.MORE_HOLDERS: "and {more} more claims",
     CausePhrase.HELPS: "would help: {what}",
     CausePhrase.HELPS_TOO: "or: {what}",
+    CausePhrase.TWICE: "device {device} is allocated to more than one claim: {claims}",
     CausePhrase.BLIND: "you may not list {names}; what is said here leaves them out",
     CausePhrase.LATE: "there was not enough time to look for devices on {names}",
     CausePhrase.FITS: "fits",
