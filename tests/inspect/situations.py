@@ -137,6 +137,29 @@ def holder(name: str, count: int = 1, node: str = "", **more: Any) -> Step:
     return runs(claim(name, request(count=count)), pod(name, claims=[name], **where, **more))
 
 
+def made_by_workload(name: str, **spec: Any) -> Step:
+    """A Deployment with one pod, which runs."""
+
+    def owned(cluster: Cluster) -> list[Tree]:
+        return [one for one in cluster.list("pods") if one["metadata"]["name"].startswith(f"{name}-")]
+
+    def step(cluster: Cluster) -> None:
+        cluster.apply(objects.deployment(name, 1, namespace="default", **pod("unused", **spec)["spec"]))
+        wait_until(lambda: [one["status"].get("phase") for one in owned(cluster)] == ["Running"])
+
+    return step
+
+
+def ended(name: str) -> Step:
+    """The end of a pod, with the devices of its claim free."""
+
+    def step(cluster: Cluster) -> None:
+        cluster.delete("pods", name)
+        wait_until(lambda: "allocation" not in cluster.get("resourceclaims", name).get("status", {}))
+
+    return step
+
+
 def device(cluster: Cluster, node: int, number: int, **fields: Any) -> None:
     """Publish a device otherwise; a field that is None goes."""
     name = f"node-{node}-{DRIVER}-0"
@@ -498,28 +521,74 @@ NUMBERS = (
         "all devices are taken",
         "AllTaken",
         "all 4 that match are taken",
-        "help-more-devices",
+        "help-end-pods",
         (*FULL, claim(), pod()),
     ),
     Situation(
         "some devices are taken and the others tainted",
         "AllTaken",
         "2 of 4 that match are taken, 2 tainted: maintenance:NoSchedule, by DeviceTaintRule fan",
-        "help-more-devices",
+        "help-end-pods",
         (holder("x0", 2, "node-0"), rule(driver=DRIVER, pool="node-1"), claim(), pod()),
     ),
     Situation(
         "free devices are spread over nodes",
         "Fragmented",
         "2 are free, but spread over 2 nodes",
-        "help-more-devices",
+        "help-end-pods",
         (holder("x0", 1, "node-0"), holder("x1", 1, "node-1"), claim("c", request(count=2)), pod()),
+    ),
+    Situation(
+        "a pod that a workload makes again takes one of two devices",
+        "Fragmented",
+        "2 are free, but spread over 2 nodes",
+        "help-move-pods",
+        (
+            holder("x1", 2, "node-1"),
+            template("one", request()),
+            made_by_workload("web", templates=["one"]),
+            ended("x1"),
+            holder("x2", 1, "node-1"),
+            claim("c", request(count=2)),
+            pod(),
+        ),
+    ),
+    Situation(
+        "the devices of a class are taken, and another class has some",
+        "AllTaken",
+        "all 2 that match are taken",
+        "help-end-pods",
+        (
+            class_("first", INDEX % 0),
+            class_("second", INDEX % 1),
+            runs(claim("x0", request(class_="first", count=1)), pod("x0", claims=["x0"])),
+            runs(claim("x1", request(class_="first", count=1)), pod("x1", claims=["x1"])),
+            claim("c", request(class_="first")),
+            pod(),
+        ),
+    ),
+    Situation(
+        "all devices are taken by less important pods than this one could be",
+        "AllTaken",
+        "all 4 that match are taken",
+        "help-end-pods",
+        (
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "urgent"},
+                "value": 1000,
+            },
+            *FULL,
+            claim(),
+            pod(),
+        ),
     ),
     Situation(
         "the nearest node and not the first is told of",
         "AllTaken",
         "all 2 that match are taken",
-        "help-more-devices",
+        "help-end-pods",
         (
             everywhere(attributes={"model": {"string": "a100"}}),
             changed(1, 0, attributes={"model": {"string": "h100"}}),
@@ -540,7 +609,7 @@ NUMBERS = (
         "an extended resource whose devices are taken",
         "AllTaken",
         "extended resource example.com/gpu",
-        "help-more-devices",
+        "help-end-pods",
         (
             class_("served", f'device.driver == "{DRIVER}"', extendedResourceName="example.com/gpu"),
             *FULL,
@@ -553,7 +622,7 @@ NUMBERS = (
         "exceeds the claim limit of 32",
         "help-fewer-devices",
         (claim("c", request(count=33)), pod()),
-        ("--nodes", "1", "--devices", "40"),
+        {"nodes": 1, "devices": 40},
     ),
     Situation(
         "two claims compete",
@@ -573,7 +642,7 @@ NUMBERS = (
         "the smallest alternative needs the smallest change",
         "AlternativesShort",
         "small: 3 of 4 that match are taken, 1 free",
-        "help-more-devices",
+        "help-end-pods",
         (
             holder("x0", 2, "node-0"),
             holder("x1", 1, "node-1"),
@@ -631,7 +700,7 @@ NUMBERS = (
             wants(MODEL % "half"),
             pod(),
         ),
-        ("--nodes", "1", "--devices", "0"),
+        {"nodes": 1, "devices": 0},
     ),
 )
 
@@ -640,7 +709,7 @@ CONSTRAINTS = (
         "devices must share a value and do not",
         "Constraint",
         f"share {ROOT}",
-        "help-more-devices",
+        "help-no-constraint",
         (
             *(changed(n, 1, attributes={ROOT: {"string": "pci-b"}}) for n in (0, 1)),
             claim("c", request(count=2), constraints=[{"matchAttribute": ROOT}]),
@@ -730,7 +799,7 @@ CONSTRAINTS = (
         "an invalid pool of another driver, and devices that are taken",
         "AllTaken",
         "all 4 that match are taken",
-        "help-more-devices",
+        "help-end-pods",
         (doubled(0, "other.example.com"), *FULL, claim(), pod()),
     ),
     Situation(
@@ -739,7 +808,7 @@ CONSTRAINTS = (
         "no driver publishes any device",
         None,
         (class_(CLASS, f'device.driver == "{DRIVER}"'), claim(), pod()),
-        ("--nodes", "1", "--devices", "0"),
+        {"nodes": 1, "devices": 0},
     ),
 )
 
@@ -811,7 +880,7 @@ CLAIMS = (
         "the claim of a group is short",
         "AllTaken",
         "request r of claim shared needs 1 device",
-        "help-more-devices",
+        "help-end-pods",
         (
             *FULL,
             claim("shared"),
@@ -930,10 +999,10 @@ NODES = (
         "help-use-scheduler",
         (runs(bare("x")), claim(), pod(schedulerName="mine")),
     ),
-    Situation("no node at all", "NoNodes", "the cluster has no nodes", None, (bare(),), ("--nodes", "0")),
+    Situation("no node at all", "NoNodes", "the cluster has no nodes", None, (bare(),), {"nodes": 0}),
 )
 
-AGENT = ("--agents", "1", "--runtime", "process")
+AGENT = {"agents": 1, "runtime": "process"}
 EXAMPLE = Path(dray.__file__).parent / "examples" / "driver"
 PUBLISHED = {
     "apiVersion": API,

@@ -61,10 +61,25 @@ def make(cluster: Cluster, change: Tree) -> None:
             cluster.patch(*key, change["body"], where)
         case "delete":
             cluster.delete(*key, where)
+        case "evict":
+            evict(cluster, change["name"], where)
         case "replace":
             cluster.delete(*key, where, grace=0 if change.get("force") else None)
             wait_until(lambda: is_gone(cluster, *key, where))
             cluster.apply(change["body"])
+
+
+def evict(cluster: Cluster, name: str, namespace: str) -> None:
+    """Evict a pod, and wait until the one that its controller makes in its place has a node."""
+    owner = cluster.get("pods", name, namespace)["metadata"]["ownerReferences"][0]["uid"]
+    cluster.delete("pods", name, namespace)
+
+    def successors() -> list[bool]:
+        pods = [one for one in cluster.list("pods", namespace) if "ownerReferences" in one["metadata"]]
+        mine = [one for one in pods if one["metadata"]["ownerReferences"][0]["uid"] == owner]
+        return [bool(one["spec"].get("nodeName")) for one in mine if one["metadata"]["name"] != name]
+
+    wait_until(lambda: is_gone(cluster, "pods", name, namespace) and successors() == [True])
 
 
 def is_gone(cluster: Cluster, plural: str, name: str, namespace: str) -> bool:

@@ -25,6 +25,7 @@ from dray.api.types.resource import (
     ResourceClaim,
 )
 from dray.inspect.hardware import Hardware, Published, matching
+from dray.inspect.snapshot import Snapshot
 
 Spec = ExactDeviceRequest | DeviceSubRequest
 
@@ -32,8 +33,11 @@ Spec = ExactDeviceRequest | DeviceSubRequest
 class Ask:
     """An alternative of a request of a claim."""
 
-    def __init__(self, claim: ResourceClaim, name: str, spec: Spec, class_: DeviceClass | None) -> None:
+    def __init__(
+        self, claim: ResourceClaim, name: str, spec: Spec, class_: DeviceClass | None, template: str = ""
+    ) -> None:
         self.claim = claim.metadata.name
+        self.template = template
         self.name = name
         self.spec = spec
         self.class_name = spec.deviceClassName
@@ -45,22 +49,23 @@ class Ask:
     def asked(self, needed: int) -> RequestedDevices:
         """What it asks for, as causes name it."""
         resource = self._resource if self.claim == IN_MEMORY else ""
-        return RequestedDevices(self.claim, self.name, self.class_name, needed, resource)
+        return RequestedDevices(self.claim, self.name, self.class_name, needed, resource, self.template)
 
     @property
     def label(self) -> str:
         return cause_wording.asked(self.asked(0))
 
 
-def asks_of(claim: ResourceClaim, classes: dict[str, DeviceClass]) -> dict[str, Ask]:
+def asks_of(claim: ResourceClaim, snapshot: Snapshot) -> dict[str, Ask]:
     """All alternatives of a claim, by the names that the allocator gives them."""
+    classes, template = snapshot.classes, snapshot.template_of(claim)
     found: dict[str, Ask] = {}
     for request in claim.spec.devices.requests or ():
         specs: list[tuple[str, Spec]] = [(f"{request.name}/{sub.name}", sub) for sub in request.firstAvailable]
         if request.exactly is not None:
             specs.append((request.name, request.exactly))
         for name, spec in specs:
-            found[name] = Ask(claim, name, spec, classes.get(spec.deviceClassName))
+            found[name] = Ask(claim, name, spec, classes.get(spec.deviceClassName), template)
     return found
 
 

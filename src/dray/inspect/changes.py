@@ -69,6 +69,10 @@ def deleted(object_: Object) -> SuggestedChange:
     return SuggestedChange(ChangeVerb.DELETE, object_.apiVersion, object_.kind, meta.name, meta.namespace)
 
 
+def evicted(pod: Pod) -> SuggestedChange:
+    return replace(deleted(pod), verb=ChangeVerb.EVICT)
+
+
 def is_controlled(object_: Object) -> bool:
     """Whether somebody makes the object again when it goes."""
     return any(owner.controller for owner in object_.metadata.ownerReferences)
@@ -104,7 +108,7 @@ class _Trial:
                 new = msgspec.convert(merge_patch(tree_of(old), change.body), type(old))
                 self._put(old, new)
                 self._roll_out(new)
-            case ChangeVerb.DELETE if old is not None:
+            case ChangeVerb.DELETE | ChangeVerb.EVICT if old is not None:
                 self._drop(old)
                 if isinstance(old, Pod) and is_controlled(old):
                     self._put(None, _pristine(old))

@@ -36,7 +36,7 @@ def claim_findings(place: str, root: str, claim: ResourceClaim, known: Snapshot,
     """Everything about what a claim asks for; `root` is where it stands in the document."""
     hardware = Hardware(known.pools)
     requests = claim.spec.devices.requests or ()
-    asks = asks_of(claim, known.classes)
+    asks = asks_of(claim, known)
     for number, request in enumerate(requests):
         where = f"{root}.requests[{number}]"
         for field, ask in _fields(where, request, asks):

@@ -158,7 +158,7 @@ class PodCase:
             case ClaimCode.DELETING:
                 return ClaimDeleting(name, self._other_consumers(name))
             case ClaimCode.CLASS_MISSING:
-                return class_missing(self.snapshot, name, problem.request, problem.subject)
+                return class_missing(self.snapshot, self._claim(name), name, problem.request, problem.subject)
             case ClaimCode.FULL:
                 return ClaimFull(name, problem.limit)
             case _:
@@ -331,13 +331,13 @@ def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
         return None
     for request, name in classes_of(claim):
         if name not in snapshot.classes:
-            return class_missing(snapshot, claim.metadata.name, request, name)
+            return class_missing(snapshot, claim, claim.metadata.name, request, name)
     return None
 
 
-def class_missing(snapshot: Snapshot, claim: str, request: str, name: str) -> Cause:
-    meant = alike(name, snapshot.classes)
-    return ClassMissing(claim, request, name, meant)
+def class_missing(snapshot: Snapshot, found: ResourceClaim | None, claim: str, request: str, name: str) -> Cause:
+    template = snapshot.template_of(found) if found is not None else ""
+    return ClassMissing(claim, request, name, alike(name, snapshot.classes), template)
 
 
 def _stops(verdict: NodeVerdict) -> bool:

@@ -11,7 +11,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Namespace
 from dray.api.types.resource import ResourcePoolStatusRequest
 from dray.client import Client
-from dray.inspect.snapshot import CLUSTER_WIDE, IN_NAMESPACE, Snapshot
+from dray.inspect.snapshot import CLUSTER_WIDE, DISRUPTION, IN_NAMESPACE, Snapshot
 
 REQUESTS: tuple[type[Any], ...] = (ResourcePoolStatusRequest,)
 NAMESPACES: tuple[type[Any], ...] = (Namespace,)
@@ -19,7 +19,7 @@ NAMESPACES: tuple[type[Any], ...] = (Namespace,)
 
 async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) -> Snapshot:
     """Read what explanations of objects in a namespace need."""
-    wanted = [(type_, "") for type_ in (*CLUSTER_WIDE, *more)]
+    wanted = [(type_, "") for type_ in (*CLUSTER_WIDE, *DISRUPTION, *more)]
     wanted += [(type_, namespace) for type_ in IN_NAMESPACE]
     return await read(client, wanted, namespace)
 

@@ -153,10 +153,10 @@ class ClaimShortage:
         return SelectorFails(_name(problem.claim), told, fault)
 
     def _asks(self) -> list[Ask]:
-        return [ask for claim in self._claims.values() for ask in asks_of(claim, self._snapshot.classes).values()]
+        return [ask for claim in self._claims.values() for ask in asks_of(claim, self._snapshot).values()]
 
     def _census(self, claim: str, alternative: str) -> DeviceCensus:
-        ask = asks_of(self._claims[claim], self._snapshot.classes)[alternative]
+        ask = asks_of(self._claims[claim], self._snapshot)[alternative]
         return DeviceCensus(ask, self.hardware, self._taken)
 
     # One request that lacks devices
@@ -167,7 +167,9 @@ class ClaimShortage:
             return causes[0]
         names = [a.name.removeprefix(f"{request.request}/") for a in request.alternatives]
         alternatives = tuple(map(ShortAlternative, names, causes))
-        return AlternativesShort(self._claims[request.claim].metadata.name, request.request, alternatives)
+        claim = self._claims[request.claim]
+        template = self._snapshot.template_of(claim)
+        return AlternativesShort(claim.metadata.name, request.request, alternatives, template)
 
     def _alternative(self, claim: str, reasons: AlternativeReasons, node: str) -> Cause:
         census = self._census(claim, reasons.name)
@@ -280,6 +282,7 @@ class ClaimShortage:
         attribute = constraint.attribute
         known = [f"{d}/{n}" for k, d, n in self.hardware.values if k == "attributes"]
         claim = self._claims[constraint.claim].metadata.name
+        template = self._snapshot.template_of(self._claims[constraint.claim])
         if attribute in known:
             return ConstraintUnmet(
                 claim,
@@ -289,10 +292,11 @@ class ClaimShortage:
                 needed=constraint.needed,
                 most=constraint.best,
                 node=node,
+                template=template,
             )
         name = attribute.rpartition("/")[2]
         meant = alike(attribute, known) or next((k for k in known if k.endswith(f"/{name}")), "")
-        return ConstraintAttribute(claim, constraint.requests, attribute, len(self.hardware.devices), meant)
+        return ConstraintAttribute(claim, constraint.requests, attribute, len(self.hardware.devices), meant, template)
 
     # Pools that cannot be used
 

@@ -21,6 +21,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.batch import Job
 from dray.api.types.core import Event, Node, Pod, ResourceQuota, ServiceAccount
+from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -28,7 +29,7 @@ from dray.api.types.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from dray.api.types.scheduling import PodGroup
+from dray.api.types.scheduling import PodGroup, PriorityClass
 
 if TYPE_CHECKING:
     from dray.verdicts.rules import Rules
@@ -44,6 +45,8 @@ CLUSTER_WIDE: tuple[type[Any], ...] = (
     ResourceClaimTemplate,
     Pod,
 )
+DISRUPTION: tuple[type[Any], ...] = (PodDisruptionBudget, PriorityClass)
+"""What tells whom a suggestion may move or preempt."""
 _DECIDING = frozenset({ResourceClaim, Pod})  # those of other namespaces take devices and room
 IN_NAMESPACE: tuple[type[Any], ...] = (PodGroup, ResourceQuota, Event)
 
@@ -80,6 +83,17 @@ class Snapshot:
         """The group that a pod belongs to, if there is one."""
         name = podclaims.group_name(pod)
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
+
+    def template_of(self, claim: ResourceClaim) -> str:
+        """The name of the template that a claim was made from; empty where it was not, or its owner is not known."""
+        annotations, namespace = claim.metadata.annotations, claim.metadata.namespace
+        for type_, key in ((Pod, podclaims.POD_CLAIM_ANNOTATION), (PodGroup, podclaims.GROUP_CLAIM_ANNOTATION)):
+            owner = next((one.name for one in claim.metadata.ownerReferences if one.kind == type_.__name__), "")
+            found: Any = self.get(type_, owner, namespace) if key in annotations and owner else None
+            for entry in found.spec.resourceClaims if found is not None else ():
+                if entry.name == annotations[key]:
+                    return entry.resourceClaimTemplateName or ""
+        return ""
 
     @cached_property
     def pools(self) -> ClusterPools:
@@ -134,7 +148,7 @@ class Snapshot:
 
     def blind_spots(self) -> list[str]:
         """What could not be looked at, by the names that kubectl knows; workloads decide nothing."""
-        found = [BY_TYPE[type_].plural for type_ in self.unreadable - frozenset(WORKLOADS)]
+        found = [BY_TYPE[type_].plural for type_ in self.unreadable - frozenset((*WORKLOADS, *DISRUPTION))]
         return sorted([*found, *(f"{BY_TYPE[type_].plural} of other namespaces" for type_ in self.partial & _DECIDING)])
 
 

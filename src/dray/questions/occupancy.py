@@ -273,7 +273,7 @@ def _state(claim: ResourceClaim) -> str:
 def _wants(claim: ResourceClaim) -> str:
     """`2 gpu`, or `1 big | 2 small` where there are alternatives."""
     requests: dict[str, list[str]] = {}
-    for name, ask in asks_of(claim, {}).items():
+    for name, ask in asks_of(claim, Snapshot()).items():
         number = "all" if ask.spec.allocationMode == "All" else str(max(ask.spec.count, 1))
         requests.setdefault(name.partition("/")[0], []).append(f"{number} {ask.class_name}")
     return ", ".join(" | ".join(alternatives) for alternatives in requests.values())

@@ -59,7 +59,7 @@ def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], meter: StepMet
     hardware = Hardware(snapshot.pools, meter)
     found = []
     for claim in claims:
-        for ask in asks_of(claim, snapshot.classes).values():
+        for ask in asks_of(claim, snapshot).values():
             steps = _Steps(ask, hardware, snapshot).found(_constraint_of(claim, ask))
             where = f"{claim.metadata.namespace}/{claim.metadata.name}"
             every = ask.spec.allocationMode == "All"

@@ -19,6 +19,7 @@ from dray.api.reasons.causes import CAUSES, SUGGESTIONS, base
 from dray.api.reasons.causes.base import Cause
 from dray.api.reasons.causes.conflicts import ShortAlternative
 from dray.api.reasons.causes.node_rules import NoNodes
+from dray.api.reasons.causes.taken import MovedPod
 from dray.api.reasons.causes.undecided import UnknownCause
 from dray.api.reasons.devices import (
     AlternativeReasons,
@@ -115,6 +116,7 @@ SAMPLES: dict[Any, tuple[Any, ...]] = {
     tuple[ShortAlternative, ...]: ((ShortAlternative("A", UnknownCause()), ShortAlternative("B", NoNodes())),),
     base.AnyCause: (UnknownCause(),),
     tuple[SuggestedChange, ...]: ((),),
+    tuple[MovedPod, ...]: ((MovedPod("A", "N"), MovedPod("B", "N")),),
 }
 
 

@@ -22,6 +22,8 @@ class CausePhrase(StrEnum):
     ATTRIBUTE = "explain-attribute"
     CAPACITY = "explain-capacity"
     REQUEST = "explain-request"
+    CLAIM_NAMED = "explain-claim-named"
+    TEMPLATE_NAMED = "explain-template-named"
     REQUESTS = "explain-requests"
     EXTENDED_RESOURCE = "explain-extended-resource"
     NEEDS = "explain-needs"
@@ -85,8 +87,10 @@ CAUSE_TEXTS: Mapping[str, str] = {
     CausePhrase.OF_OTHER_KIND: "; there is a {kind} of that name",
     CausePhrase.ATTRIBUTE: "attribute",
     CausePhrase.CAPACITY: "capacity",
-    CausePhrase.REQUEST: "request {request} of claim {claim}",
-    CausePhrase.REQUESTS: "requests {requests} of claim {claim}",
+    CausePhrase.CLAIM_NAMED: "claim {claim}",
+    CausePhrase.TEMPLATE_NAMED: "claim template {template}",
+    CausePhrase.REQUEST: "request {request} of {claim}",
+    CausePhrase.REQUESTS: "requests {requests} of {claim}",
     CausePhrase.EXTENDED_RESOURCE: "extended resource {resource} (request {request} of the claim that is made for it)",
     CausePhrase.NEEDS: "{asked} needs {devices}",
     CausePhrase.NEEDS_ON_ONE_NODE: "{asked} needs {devices} on one node",

@@ -21,14 +21,22 @@ _KINDS = {"attributes": CausePhrase.ATTRIBUTE, "capacity": CausePhrase.CAPACITY}
 
 
 def asked(what: RequestedDevices) -> str:
-    """`request r of claim c`."""
+    """`request r of claim c`, or `request r of claim template t`."""
     if what.resource:
         return say(CausePhrase.EXTENDED_RESOURCE, resource=what.resource, request=what.request)
-    return say(CausePhrase.REQUEST, request=what.request, claim=what.claim)
+    return say(CausePhrase.REQUEST, request=what.request, claim=claim_named(what.claim, what.template))
 
 
-def requests_of(claim: str, requests: Sequence[str]) -> str:
+def claim_named(claim: str, template: str = "") -> str:
+    """`claim c`; the template, where a claim was made from one, since its name says nothing to people."""
+    if template:
+        return say(CausePhrase.TEMPLATE_NAMED, template=template)
+    return say(CausePhrase.CLAIM_NAMED, claim=claim)
+
+
+def requests_of(claim: str, requests: Sequence[str], template: str = "") -> str:
     """`requests r, s of claim c`."""
+    claim = claim_named(claim, template)
     if len(requests) > 1:
         return say(CausePhrase.REQUESTS, requests=", ".join(requests), claim=claim)
     return say(CausePhrase.REQUEST, request=", ".join(requests), claim=claim)

@@ -18,12 +18,16 @@ from dray.api.reasons.wording import say
 
 
 class ChangeVerb(StrEnum):
-    """What is done to an object. REPLACE deletes it and creates it again, since most of a pod or claim cannot change."""
+    """What is done to an object. REPLACE deletes it and creates it again, since most of a pod or claim cannot change.
+
+    EVICT lets a pod go, and waits until the one that its controller makes in its place has a node.
+    """
 
     CREATE = "create"
     PATCH = "patch"
     DELETE = "delete"
     REPLACE = "replace"
+    EVICT = "evict"
 
 
 class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -18,12 +18,14 @@ from dray.api.taints import taint_text
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree, tree_of
+from dray.core.victims import priority_of
 from dray.inspect.asking import Ask, DeviceCensus, asks_of
 from dray.inspect.changes import deleted, is_controlled, patched
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Published
 from dray.inspect.shortage import rules_with
 from dray.inspect.suggesting.subject import WaitingPod
+from dray.sim.moving import may_be_evicted
 
 _TOGETHER = 3  # pods that a suggestion ends at most
 _PODS = 6  # of a node that are looked at
@@ -60,7 +62,7 @@ def census_of(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Dev
     claim = claims.get(cause.asked.claim if isinstance(cause, RequestCause) else cause.claim)
     if claim is None:
         return None
-    asks = asks_of(claim, subject.snapshot.classes)
+    asks = asks_of(claim, subject.snapshot)
     ask = asks.get(asked.request) if asked is not None else next(iter(asks.values()), None)
     return DeviceCensus(ask, subject.hardware, subject.snapshot.taken) if ask is not None else None
 
@@ -90,12 +92,12 @@ def _thing(ask: Ask, number: int) -> str:
 
 
 def end_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """The end of pods that hold devices, on one node, as few as can help; never one that would come again."""
+    """The end of pods that hold devices, on one node, as few and as unimportant as can help; never one that would come again."""
     by_node = _holders(subject)
     for number in range(1, _TOGETHER + 1):
-        for node, pods in by_node.items():
-            for some in combinations(pods[:_PODS], number):
-                yield ending(some, node, subject.namespace)
+        sets = [(node, some) for node, pods in by_node.items() for some in combinations(pods[:_PODS], number)]
+        for node, some in sorted(sets, key=lambda one: max(map(priority_of, one[1]))):
+            yield ending(some, node, subject.namespace)
 
 
 def ending(pods: Iterable[Pod], node: str, home: str) -> EndPods:
@@ -109,7 +111,10 @@ def ending(pods: Iterable[Pod], node: str, home: str) -> EndPods:
 
 
 def _holders(subject: WaitingPod) -> dict[str, list[Pod]]:
-    """By node, the pods that hold devices and would not come again, those with the fewest devices first."""
+    """By node, the pods that may end for this one: they hold devices, would not come again and are not more important.
+
+    The least important come first, then those with the fewest devices.
+    """
     found: dict[str, dict[str, tuple[int, Pod]]] = {}
     known = {pod.metadata.uid: pod for pod in subject.snapshot.all(Pod)}
     for claim in subject.snapshot.all(ResourceClaim):
@@ -119,14 +124,23 @@ def _holders(subject: WaitingPod) -> dict[str, list[Pod]]:
             if held
             else []
         )
-        if len(users) == 1 and not is_controlled(users[0]) and users[0].metadata.uid != subject.pod.metadata.uid:
+        if len(users) == 1 and users[0].metadata.uid != subject.pod.metadata.uid and _may_end(users[0], subject):
             pods = found.setdefault(users[0].spec.nodeName, {})
             before = pods.get(users[0].metadata.uid, (0, users[0]))[0]
             pods[users[0].metadata.uid] = before + held, users[0]
     return {
-        node: [pod for _, pod in sorted(pods.values(), key=lambda item: (item[0], item[1].metadata.name))]
+        node: [
+            pod
+            for _, pod in sorted(pods.values(), key=lambda item: (priority_of(item[1]), item[0], item[1].metadata.name))
+        ]
         for node, pods in found.items()
     }
+
+
+def _may_end(pod: Pod, subject: WaitingPod) -> bool:
+    if is_controlled(pod) or priority_of(pod) > priority_of(subject.pod):
+        return False
+    return subject.budgets is not None and may_be_evicted(pod, subject.budgets)
 
 
 # Taints and pools

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from dray.api import podclaims
 from dray.api.quantity import Quantity
+from dray.api.reasons.cause_wording import requests_of
 from dray.api.reasons.causes.claim_missing import (
     AsClaim,
     AsTemplate,
@@ -55,7 +56,7 @@ _CLAIM, _TEMPLATE = "resourceClaimName", "resourceClaimTemplateName"
 
 def class_missing(subject: WaitingPod, cause: ClassMissing) -> Iterator[Suggestion]:
     """Another class that is alike, or a class for the driver of that name."""
-    where = f"request {cause.request} of claim {cause.claim}"
+    where = requests_of(cause.claim, [cause.request], cause.template)
     if cause.similar:
 
         def rename(spec: Tree) -> None:

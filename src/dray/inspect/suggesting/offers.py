@@ -33,8 +33,8 @@ from dray.api.reasons.causes.pools import IncompletePool, InvalidPool
 from dray.api.reasons.causes.scheduling import NoScheduler, SchedulingGated
 from dray.api.reasons.causes.selectors import ClassMatchesNothing, NoMatch, SelectorFails, UnknownAttribute
 from dray.api.reasons.causes.tainted import DevicesTainted
-from dray.api.reasons.causes.taken import AllTaken, Fragmented, NotAllFree
-from dray.api.reasons.causes.too_few import TooFewDevices, TooManyDevices
+from dray.api.reasons.causes.taken import AllTaken, Fragmented, MovePods, NotAllFree, UsePriority
+from dray.api.reasons.causes.too_few import MoreDevices, TooFewDevices, TooManyDevices
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.types.core import Pod
@@ -43,10 +43,11 @@ from dray.inspect.changes import applied
 from dray.inspect.placement import Allowance
 from dray.inspect.pods import PodCase
 from dray.inspect.snapshot import CLUSTER_WIDE, Snapshot
-from dray.inspect.suggesting import devices, names, nodes, requests
+from dray.inspect.suggesting import devices, moves, names, nodes, requests
 from dray.inspect.suggesting.subject import WaitingPod, causes_in
 
-MOST = 3  # suggestions that are told
+MOST = 4  # suggestions that are told
+_SIMULATED = (MovePods, UsePriority)  # tried by a simulated cluster when they are offered
 _TRIALS = 12  # changes that are tried of what one module offers
 _LOOKED_AT = 100  # changes that it may offer
 _NEEDED = frozenset(CLUSTER_WIDE)  # a user who may not read all of it knows too little for a trial
@@ -71,23 +72,40 @@ OFFERS: Mapping[type[Cause], Sequence[Offer]] = {
     UnknownAttribute: (requests.selector,),
     NoMatch: (requests.selector,),
     ClassMatchesNothing: (requests.class_matches_nothing,),
-    TooFewDevices: (requests.fewer, devices.more),
-    NotAllFree: (devices.more, devices.end_pods, requests.not_all),
-    AllTaken: (
+    TooFewDevices: (requests.fewer, requests.alternative, devices.more),
+    NotAllFree: (
+        moves.move_pods,
+        devices.end_pods,
+        requests.not_all,
+        requests.alternative,
+        moves.use_priority,
         devices.more,
+    ),
+    AllTaken: (
+        moves.move_pods,
         devices.end_pods,
         requests.fewer,
         requests.tolerate,
         devices.untaint,
+        requests.alternative,
+        moves.use_priority,
+        devices.more,
     ),
-    Fragmented: (devices.more, devices.end_pods, requests.fewer),
+    Fragmented: (
+        moves.move_pods,
+        devices.end_pods,
+        requests.fewer,
+        requests.alternative,
+        moves.use_priority,
+        devices.more,
+    ),
     CapacityTooLarge: (requests.less_capacity,),
-    CapacityExhausted: (requests.less_capacity, devices.end_pods, devices.more),
-    CountersExhausted: (devices.end_pods,),
+    CapacityExhausted: (requests.less_capacity, moves.move_pods, devices.end_pods, moves.use_priority, devices.more),
+    CountersExhausted: (moves.move_pods, devices.end_pods, moves.use_priority),
     DevicesTainted: (requests.tolerate, devices.untaint),
     IncompletePool: (devices.pool_again,),
     InvalidPool: (devices.pool_again,),
-    ConstraintUnmet: (devices.more, requests.constraint),
+    ConstraintUnmet: (moves.move_pods, devices.end_pods, requests.constraint, moves.use_priority, devices.more),
     ConstraintAttribute: (requests.constraint,),
     ConstraintOfAll: (requests.constraint,),
     RequestsConflict: (requests.other_pod, devices.end_pods),
@@ -117,7 +135,7 @@ def suggestions(
                 _try(subject, islice(offer(subject, one), _LOOKED_AT), found, allowance)
     except Interrupted:
         pass
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda one: isinstance(one, MoreDevices)))  # new hardware comes last
 
 
 def _try(
@@ -133,7 +151,7 @@ def _try(
             return
         if offer.changes and type(offer) not in found:
             trials += 1
-            if helps(subject, offer, allowance):
+            if isinstance(offer, _SIMULATED) or helps(subject, offer, allowance):
                 found[type(offer)] = offer
 
 

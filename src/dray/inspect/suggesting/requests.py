@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dray.api.reasons.cause_wording import asked as in_words_of
-from dray.api.reasons.cause_wording import place
+from dray.api.reasons.cause_wording import claim_named, place
 from dray.api.reasons.causes.amounts import AmountCause, LessCapacity
 from dray.api.reasons.causes.base import RequestCause
 from dray.api.reasons.causes.conflicts import LeaveClaim, NoCombination, RequestsConflict
@@ -27,7 +27,7 @@ from dray.api.reasons.causes.selectors import (
     SelectorFails,
 )
 from dray.api.reasons.causes.tainted import TolerateDevice
-from dray.api.reasons.causes.taken import NotAll, NotAllFree
+from dray.api.reasons.causes.taken import AddAlternative, NotAll, NotAllFree
 from dray.api.reasons.causes.too_few import FewerDevices, TooManyDevices
 from dray.api.reasons.requested import RequestedDevices
 from dray.api.reasons.selector_faults import SelectorCode
@@ -40,6 +40,7 @@ from dray.api.wire import Tree, tree_of
 from dray.inspect.asking import DeviceCensus, expressions
 from dray.inspect.changes import patched
 from dray.inspect.expressions import accesses, in_words
+from dray.inspect.hardware import matching
 from dray.inspect.selectors import missing_name
 from dray.inspect.suggesting.rewriting import guarded, redriven, renamed, revalued
 from dray.inspect.suggesting.subject import WaitingPod
@@ -198,6 +199,37 @@ def less_capacity(subject: WaitingPod, cause: AmountCause) -> Iterator[Suggestio
     yield LessCapacity(in_words_of(asked), names, left, changes=changes)
 
 
+def alternative(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
+    """Devices of another class of the same driver, where the first choice is not free."""
+    ask, asked = subject.ask(cause.asked), cause.asked
+    if ask is None or ask.spec.allocationMode != "ExactCount" or getattr(ask.spec, "adminAccess", None):
+        return
+    selected = {one.id for one in DeviceCensus(ask, subject.hardware, subject.snapshot.taken).of_class}
+    drivers = {one.driver for one in selected}
+    for name, class_ in sorted(subject.snapshot.classes.items()):
+        devices = matching(subject.hardware.usable, expressions(class_.spec.selectors), subject.hardware.meter).passed
+        others = {one.id for one in devices if one.id.driver in drivers} - selected
+        if name == ask.class_name or len(others) < asked.needed:
+            continue
+        changes = subject.claim_again(asked.claim, partial(_with_alternative, request=asked.request, device_class=name))
+        yield AddAlternative(in_words_of(asked), name, asked.needed, changes=changes)
+
+
+def _with_alternative(spec: Tree, request: str, device_class: str) -> None:
+    main, _, own = request.partition("/")
+    for one in spec["devices"]["requests"]:
+        if one["name"] != main:
+            continue
+        if "exactly" in one:
+            one["firstAvailable"] = [{"name": "preferred", **one.pop("exactly")}]
+        choices = one["firstAvailable"]
+        like = next((choice for choice in choices if choice["name"] == own), choices[0])
+        taken = {choice["name"] for choice in choices}
+        name = next(name for name in ("alternative", *(f"alternative-{n}" for n in range(2, 10))) if name not in taken)
+        counted = {key: like[key] for key in ("allocationMode", "count") if key in like}
+        choices.append({"name": name, "deviceClassName": device_class, **counted})
+
+
 # Tolerations
 
 
@@ -235,7 +267,7 @@ def constraint(
     """The right attribute, or no constraint on it."""
     attribute = "" if isinstance(cause, ConstraintOfAll) else cause.attribute
     similar = cause.similar if isinstance(cause, ConstraintAttribute) else ""
-    where = f"claim {cause.claim}"
+    where = claim_named(cause.claim, "" if isinstance(cause, ConstraintOfAll) else cause.template)
     if similar:
 
         def rename(spec: Tree) -> None:

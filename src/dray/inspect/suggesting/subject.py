@@ -8,6 +8,7 @@ would make it again as it was. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from dray.allocator.budget import StepMeter
@@ -19,15 +20,19 @@ from dray.api.reasons.nodes import NodeVerdict
 from dray.api.reasons.requested import RequestedDevices
 from dray.api.reasons.suggestions import SuggestedChange
 from dray.api.types.core import Pod
+from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.wire import Tree
 from dray.inspect.asking import Ask, asks_of
 from dray.inspect.changes import deleted, is_controlled, replaced
 from dray.inspect.hardware import Hardware
 from dray.inspect.makers import maker_of, with_template
+from dray.inspect.placement import ALL_GATES
 from dray.inspect.snapshot import Snapshot
+from dray.sim.cluster import Cluster
 from dray.verdicts.demand import demand_of
 
+_SIMULATED_PODS = 20_000  # of a cluster for which other pods are moved on trial
 SpecEdit = Callable[[Tree], None]
 
 
@@ -54,6 +59,26 @@ class WaitingPod:
         maker = self._maker
         return f"{maker.kind.lower()} {maker.metadata.name}" if maker is not None else f"pod {self.name}"
 
+    def named(self, pod: Pod) -> str:
+        """A pod by its name, with its namespace if that is another one."""
+        meta = pod.metadata
+        return f"pod {meta.name}" if meta.namespace == self.namespace else f"pod {meta.namespace}/{meta.name}"
+
+    @cached_property
+    def budgets(self) -> tuple[PodDisruptionBudget, ...] | None:
+        """The disruption budgets of the cluster; None for a user who may not read them."""
+        hidden = self.snapshot.unreadable | self.snapshot.partial
+        return None if PodDisruptionBudget in hidden else self.snapshot.all(PodDisruptionBudget)
+
+    @cached_property
+    def simulated(self) -> Cluster | None:
+        """The cluster in a simulation in which the pod has come and waits; None where budgets are not known."""
+        if self.budgets is None or len(self.snapshot.all(Pod)) > _SIMULATED_PODS:
+            return None
+        cluster = Cluster((one for found in self.snapshot.objects.values() for one in found), gates=ALL_GATES)
+        cluster.settle()
+        return cluster if cluster.is_waiting(self.pod.metadata.uid) else None
+
     # The pod
 
     def again(self, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
@@ -77,10 +102,10 @@ class WaitingPod:
     def ask(self, asked: RequestedDevices | None) -> Ask | None:
         """The request that a cause speaks of; None for one that the pod does not write itself."""
         claim = self.claim(asked.claim) if asked is not None and asked.claim != IN_MEMORY else None
-        return asks_of(claim, self.snapshot.classes).get(asked.request) if asked is not None and claim else None
+        return asks_of(claim, self.snapshot).get(asked.request) if asked is not None and claim else None
 
     def asks(self, claim: ResourceClaim) -> list[Ask]:
-        return [*asks_of(claim, self.snapshot.classes).values()]
+        return [*asks_of(claim, self.snapshot).values()]
 
     def pending(self) -> Iterator[ResourceClaim]:
         """The claims of the pod that have no devices, the one for its extended resources included."""

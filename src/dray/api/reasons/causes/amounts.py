@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.reasons.cause_wording import lacks
-from dray.api.reasons.causes.taken import EndPods
+from dray.api.reasons.causes.taken import EndPods, MovePods, UsePriority
 from dray.api.reasons.causes.too_few import MoreDevices, ShortCause
 from dray.api.reasons.devices import LackingAmount
 from dray.api.reasons.requested import ClaimAmount
@@ -57,7 +57,7 @@ class CapacityExhausted(AmountCause, frozen=True, tag="CapacityExhausted"):
     """
 
     TEXT = "{at_most} {condition}: {lacks}"
-    HELPS = (LessCapacity, EndPods, MoreDevices)
+    HELPS = (LessCapacity, MovePods, EndPods, UsePriority, MoreDevices)
 
 
 class CountersExhausted(AmountCause, frozen=True, tag="CountersExhausted"):
@@ -72,4 +72,4 @@ class CountersExhausted(AmountCause, frozen=True, tag="CountersExhausted"):
     """
 
     TEXT = "{at_most} {condition}: {lacks}"
-    HELPS = (EndPods,)
+    HELPS = (MovePods, EndPods, UsePriority)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api.reasons.cause_wording import claim_named
 from dray.api.reasons.causes.base import Cause, similar_name
 from dray.api.reasons.suggestions import Suggestion
 
@@ -32,15 +33,17 @@ class ClassMissing(Cause, frozen=True, tag="ClassMissing"):
     request: the request that names the class
     device_class: the class that does not exist
     similar: a class that exists and has a similar name
+    template: the template of the claim, where it was made from one
     """
 
-    TEXT = "request {request} of claim {claim}: device class {device_class} does not exist{meant}"
+    TEXT = "request {request} of {whose}: device class {device_class} does not exist{meant}"
     HELPS = (UseClass, CreateClass)
 
     claim: str
     request: str
     device_class: str
     similar: str = ""
+    template: str = ""
 
     def words(self) -> dict[str, str]:
-        return {"meant": similar_name(self.similar)}
+        return {"meant": similar_name(self.similar), "whose": claim_named(self.claim, self.template)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dray.api.reasons.cause_texts import CausePhrase
+from dray.api.reasons.cause_wording import claim_named
 from dray.api.reasons.causes import base
 from dray.api.reasons.causes.base import Cause, named
 from dray.api.reasons.causes.taken import EndPods
@@ -89,15 +90,17 @@ class AlternativesShort(Cause, frozen=True, tag="AlternativesShort"):
     claim: the claim
     request: the request
     alternatives: its alternatives, each with why it cannot be served
+    template: the template of the claim, where it was made from one
     """
 
-    TEXT = "none of the {count} alternatives of request {request} of claim {claim} can be served: {each}"
+    TEXT = "none of the {count} alternatives of request {request} of {whose} can be served: {each}"
     PHRASES = {"each": "{name}: {why}"}
 
     claim: str
     request: str
     alternatives: tuple[ShortAlternative, ...]
+    template: str = ""
 
     def words(self) -> dict[str, object]:
         each = [self.say("each", name=one.alternative, why=one.cause.detail) for one in self.alternatives]
-        return {"count": len(each), "each": "; ".join(each)}
+        return {"count": len(each), "each": "; ".join(each), "whose": claim_named(self.claim, self.template)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.cause_wording import requests_of
 from dray.api.reasons.causes.base import Cause, similar_name
+from dray.api.reasons.causes.taken import EndPods, MovePods, UsePriority
 from dray.api.reasons.causes.too_few import MoreDevices
 from dray.api.reasons.devices import InputProblem
 from dray.api.reasons.suggestions import Suggestion
@@ -40,6 +41,7 @@ class ConstraintUnmet(Cause, frozen=True, tag="Constraint"):
     needed: how many devices the requests need
     most: how many free devices of the best node share one value, or how many values they have
     node: that node
+    template: the template of the claim, where it was made from one
     """
 
     TEXT = "{who} {needs} {needed} devices that {how}"
@@ -47,7 +49,7 @@ class ConstraintUnmet(Cause, frozen=True, tag="Constraint"):
         "share": "share {attribute}: of those that are free, at most {most} on one node ({node})",
         "differ": "all differ in {attribute}: at most {most} values are free on one node ({node})",
     }
-    HELPS = (MoreDevices, NoConstraint)
+    HELPS = (MovePods, EndPods, NoConstraint, UsePriority, MoreDevices)
 
     claim: str
     requests: tuple[str, ...]
@@ -56,11 +58,12 @@ class ConstraintUnmet(Cause, frozen=True, tag="Constraint"):
     needed: int
     most: int
     node: str
+    template: str = ""
 
     def words(self) -> dict[str, str]:
         phrase = "differ" if self.distinct else "share"
         how = self.say(phrase, attribute=self.attribute, most=self.most, node=self.node)
-        return who_needs(self.claim, self.requests) | {"how": how}
+        return who_needs(self.claim, self.requests, self.template) | {"how": how}
 
 
 class ConstraintAttribute(Cause, frozen=True, tag="ConstraintAttribute"):
@@ -71,6 +74,7 @@ class ConstraintAttribute(Cause, frozen=True, tag="ConstraintAttribute"):
     attribute: the attribute
     devices: how many devices are published
     similar: an attribute that devices have and that is probably meant
+    template: the template of the claim, where it was made from one
     """
 
     TEXT = "{who} {needs} devices that share {attribute}, which 0 of {devices} devices have{meant}"
@@ -81,9 +85,10 @@ class ConstraintAttribute(Cause, frozen=True, tag="ConstraintAttribute"):
     attribute: str
     devices: int
     similar: str = ""
+    template: str = ""
 
     def words(self) -> dict[str, str]:
-        return who_needs(self.claim, self.requests) | {"meant": similar_name(self.similar)}
+        return who_needs(self.claim, self.requests, self.template) | {"meant": similar_name(self.similar)}
 
 
 class ConstraintOfAll(Cause, frozen=True, tag="ConstraintOfAll"):
@@ -103,7 +108,7 @@ class ConstraintOfAll(Cause, frozen=True, tag="ConstraintOfAll"):
         return {"why": input_problem(self.problem)}
 
 
-def who_needs(claim: str, requests: tuple[str, ...]) -> dict[str, str]:
+def who_needs(claim: str, requests: tuple[str, ...], template: str) -> dict[str, str]:
     """The requests of a constraint, with the verb that goes with them."""
     needs = CausePhrase.SEVERAL_NEED if len(requests) > 1 else CausePhrase.ONE_NEEDS
-    return {"who": requests_of(claim, requests), "needs": say(needs)}
+    return {"who": requests_of(claim, requests, template), "needs": say(needs)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.cause_wording import asked
 from dray.api.reasons.causes.base import RequestCause
 from dray.api.reasons.causes.tainted import RemoveRule, RemoveTaint, TolerateDevice, taints_named
 from dray.api.reasons.causes.too_few import FewerDevices, MoreDevices
 from dray.api.reasons.suggestions import Suggestion
+from dray.api.reasons.wording import say
 
 
 class EndPods(Suggestion, frozen=True, tag="help-end-pods"):
@@ -17,6 +20,49 @@ class EndPods(Suggestion, frozen=True, tag="help-end-pods"):
 
     pods: tuple[str, ...]
     node: str
+
+
+class MovedPod(msgspec.Struct, frozen=True):
+    """A pod that moves, and where it finds a place."""
+
+    pod: str
+    to: str
+
+
+class MovePods(Suggestion, frozen=True, tag="help-move-pods"):
+    """Pods of one node that find a place elsewhere: the node is cordoned while they are evicted."""
+
+    TEXT = "move {each}: cordon {node}, evict {them}, uncordon {node}"
+    PHRASES = {"each": "{pod} to {to}"}
+
+    node: str
+    moves: tuple[MovedPod, ...]
+
+    def words(self) -> dict[str, str]:
+        each = [say(f"{self.code}.each", pod=one.pod, to=one.to) for one in self.moves]
+        and_ = say(CausePhrase.AND_NAME)
+        return {"each": and_.join(each), "them": and_.join(one.pod for one in self.moves)}
+
+
+class UsePriority(Suggestion, frozen=True, tag="help-use-priority"):
+    """A priority with which the pod preempts others."""
+
+    TEXT = "give {where} the priority class {priority_class}, with which it preempts {pods} on {node}"
+
+    where: str
+    priority_class: str
+    pods: tuple[str, ...]
+    node: str
+
+
+class AddAlternative(Suggestion, frozen=True, tag="help-add-alternative"):
+    """Devices of another class that serve a request where the first choice is not free."""
+
+    TEXT = "accept {devices} of class {device_class} as an alternative in {where} (firstAvailable)"
+
+    where: str
+    device_class: str
+    devices: int
 
 
 class NotAll(Suggestion, frozen=True, tag="help-not-all"):
@@ -46,7 +92,17 @@ class AllTaken(RequestCause, frozen=True, tag="AllTaken"):
         "free": ", {free} free",
         "tainted": ", {tainted} tainted: {names}{rules}",
     }
-    HELPS = (EndPods, FewerDevices, TolerateDevice, RemoveRule, RemoveTaint, MoreDevices)
+    HELPS = (
+        MovePods,
+        EndPods,
+        FewerDevices,
+        TolerateDevice,
+        RemoveRule,
+        RemoveTaint,
+        AddAlternative,
+        UsePriority,
+        MoreDevices,
+    )
 
     matching: int
     taken: int
@@ -74,7 +130,7 @@ class NotAllFree(RequestCause, frozen=True, tag="NotAllFree"):
     """
 
     TEXT = "{who} asks for all {needed} matching devices of a node, and at most {free} are free ({node})"
-    HELPS = (EndPods, NotAll, MoreDevices)
+    HELPS = (MovePods, EndPods, NotAll, AddAlternative, UsePriority, MoreDevices)
 
     free: int
     node: str
@@ -100,7 +156,7 @@ class Fragmented(RequestCause, frozen=True, tag="Fragmented"):
     TEXT = "{free} are free, but spread over {nodes} nodes, at most {most} on one ({node})"
     NEED = CausePhrase.NEEDS_ON_ONE_NODE
     JOINED = CausePhrase.NEED_THEN_CAUSE
-    HELPS = (EndPods, FewerDevices, MoreDevices)
+    HELPS = (MovePods, EndPods, FewerDevices, AddAlternative, UsePriority, MoreDevices)
 
     free: int
     nodes: int
