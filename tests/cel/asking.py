@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from dray.api.types.resource import DeviceAttribute, DeviceCapacity
-from dray.cel import DeviceView, EvaluationError, Features, compile_selector
+from dray.cel import CelFeatures, DeviceView, EvaluationError, compile_selector
 from dray.cel.environment import DEFAULT_FEATURES
 
 DOMAIN = "gpu.example.com"
@@ -30,7 +30,7 @@ def device(
 BARE = device()
 
 
-def ask(expression: str, about: DeviceView = BARE, features: Features = DEFAULT_FEATURES) -> bool | str:
+def ask(expression: str, about: DeviceView = BARE, features: CelFeatures = DEFAULT_FEATURES) -> bool | str:
     """Whether the device matches, or the text of the error, compile errors included."""
     selector = compile_selector(expression, features=features)
     if selector.error is not None:
@@ -46,7 +46,7 @@ def ask(expression: str, about: DeviceView = BARE, features: Features = DEFAULT_
     return answer
 
 
-def complaint(expression: str, features: Features = DEFAULT_FEATURES) -> str:
+def complaint(expression: str, features: CelFeatures = DEFAULT_FEATURES) -> str:
     """The first line of why an expression does not compile, without what they all begin with."""
     error = compile_selector(expression, features=features).error
     assert error is not None, "it compiles"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.cel import Features
+from dray.cel import CelFeatures
 from tests.cel.asking import DOMAIN, ask, device
 
 GPU = device(
@@ -92,5 +92,5 @@ def test_a_value_that_cannot_be_used_fails_every_selector(view: object, error: s
 )
 def test_list_attributes_are_asked_with_includes(value: dict[str, object], inside: str) -> None:
     view = device({"v": value})
-    features = Features(list_attributes=True)
+    features = CelFeatures(list_attributes=True)
     assert ask(f'device.attributes["{DOMAIN}"].v.includes({inside})', view, features) is True

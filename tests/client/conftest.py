@@ -12,6 +12,7 @@ from dray.apiserver.assembly import Running, ServerSettings
 from dray.apiserver.read.storage import decode
 from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess
+from dray.client.brief import BriefHttp
 from dray.client.config import Config
 from dray.client.http import Http
 from dray.store import Cache, MemoryLog, Retention
@@ -47,10 +48,11 @@ async def listening(server: Running) -> AsyncIterator[str]:
         await http.stop()
 
 
-@pytest.fixture(params=["in-process", "http"])
+@pytest.fixture(params=["in-process", "http", "brief"])
 async def client(request: pytest.FixtureRequest, server: Running, near: Client) -> AsyncIterator[Client]:
     if request.param == "in-process":
         yield near
         return
-    async with listening(server) as address, Http(Config(address)) as far:
+    kind = Http if request.param == "http" else BriefHttp
+    async with listening(server) as address, kind(Config(address)) as far:
         yield far

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dray.allocator import Features
-from dray.allocator.verify import overcommitted
+from dray.allocator.verification import overcommitted
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.core.configuration import Configuration, SchedulerProfile

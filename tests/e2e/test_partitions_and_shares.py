@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocator import Features
-from dray.allocator.verify import overcommitted
+from dray.allocator.verification import overcommitted
 from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaimTemplate, ResourceSlice

@@ -15,6 +15,7 @@ CALLS = {
     *("Thread", "ThreadPoolExecutor", "ProcessPoolExecutor", "ContextVar"),
 }
 ALLOWED = {
+    "client/brief.py": "short commands ask in threads, without the library that long-lived clients import",
     "background/": "the worker thread and the worker process",
     "assembly/detached.py": "starts a cluster in the background",
     "assembly/dashboard.py": "imports the dashboard beside the event loop",

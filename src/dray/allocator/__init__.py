@@ -12,13 +12,18 @@ Objects come in as the structs of `dray.api.types`; what is to be written goes o
 is told in the codes of `dray.api.reasons.devices`.
 """
 
-from dray.allocator.allocation import allocate
-from dray.allocator.budget import UNLIMITED, Budget, Turn, steps_in
-from dray.allocator.identity import Features
-from dray.allocator.index import Fits, Index
-from dray.allocator.outcome import Allocated, Failed, GaveUp, Outcome, Unallocatable
-from dray.allocator.verify import verify
-from dray.allocator.work import LeftOver, Work
+from typing import TYPE_CHECKING
+
+from dray.lazy import lazily
+
+if TYPE_CHECKING:
+    from dray.allocator.allocation import allocate
+    from dray.allocator.budget import UNLIMITED, Budget, Turn, steps_in
+    from dray.allocator.identity import Features
+    from dray.allocator.index import Fits, Index
+    from dray.allocator.outcome import Allocated, Failed, GaveUp, Outcome, Unallocatable
+    from dray.allocator.verification import verify
+    from dray.allocator.work import LeftOver, Work
 
 __all__ = [
     "UNLIMITED",
@@ -38,3 +43,33 @@ __all__ = [
     "steps_in",
     "verify",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "allocation": ("allocate",),
+        "budget": (
+            "UNLIMITED",
+            "Budget",
+            "Turn",
+            "steps_in",
+        ),
+        "identity": ("Features",),
+        "index": (
+            "Fits",
+            "Index",
+        ),
+        "outcome": (
+            "Allocated",
+            "Failed",
+            "GaveUp",
+            "Outcome",
+            "Unallocatable",
+        ),
+        "verification": ("verify",),
+        "work": (
+            "LeftOver",
+            "Work",
+        ),
+    },
+)

@@ -9,23 +9,27 @@ here does input or output, and no expression can run away: text, nesting, cost a
 values are limited, and an evaluation can be interrupted.
 """
 
-from dray.cel.device import DeviceView
-from dray.cel.environment import STORED
-from dray.cel.environment import CelFeatures as Features
-from dray.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Interrupted, NoSuchKey
-from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt
-from dray.cel.selector import Outcome, Refusal, Selector, check_selector, compile_selector
+from typing import TYPE_CHECKING
+
+from dray.lazy import lazily
+
+if TYPE_CHECKING:
+    from dray.cel.device import DeviceView
+    from dray.cel.environment import STORED, CelFeatures
+    from dray.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Interrupted, NoSuchKey
+    from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt
+    from dray.cel.selector import Outcome, Refusal, Selector, check_selector, compile_selector
 
 __all__ = [
     "MAX_COST",
     "MAX_LENGTH",
     "STORED",
     "CelError",
+    "CelFeatures",
     "CompileError",
     "CostExceeded",
     "DeviceView",
     "EvaluationError",
-    "Features",
     "Interrupt",
     "Interrupted",
     "NoSuchKey",
@@ -36,3 +40,34 @@ __all__ = [
     "check_selector",
     "compile_selector",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "device": ("DeviceView",),
+        "environment": (
+            "STORED",
+            "CelFeatures",
+        ),
+        "errors": (
+            "CelError",
+            "CompileError",
+            "CostExceeded",
+            "EvaluationError",
+            "Interrupted",
+            "NoSuchKey",
+        ),
+        "limits": (
+            "MAX_COST",
+            "MAX_LENGTH",
+            "Interrupt",
+        ),
+        "selector": (
+            "Outcome",
+            "Refusal",
+            "Selector",
+            "check_selector",
+            "compile_selector",
+        ),
+    },
+)

@@ -25,18 +25,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", default="", help="context of the kubeconfig")
 
 
-def connect(args: argparse.Namespace) -> Http:
-    """A client for the cluster; a context manager. Raises ConfigError."""
+def connect(args: argparse.Namespace, *, briefly: bool = True) -> Http:
+    """A client for the cluster, for a few questions or for long; a context manager. Raises ConfigError."""
     from dray.client.config import ConfigError, load
-    from dray.client.http import Http
 
     try:
-        return Http(load(args.kubeconfig, args.context))
+        config = load(args.kubeconfig, args.context)
     except ConfigError as error:
         own = DEFAULT_DIR.resolve() / "kubeconfig"
         if args.kubeconfig or os.environ.get("KUBECONFIG") or not own.exists():
             raise
         raise ConfigError(f"{error}; for the cluster of this directory: export KUBECONFIG={own}") from error
+    if briefly:
+        from dray.client.brief import client_for
+
+        return client_for(config)
+    from dray.client.http import Http
+
+    return Http(config)
 
 
 async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects:

@@ -65,7 +65,7 @@ async def _serve(args: argparse.Namespace) -> None:
         elif args.demo:
             what = await stack.enter_async_context(demonstration())
         else:
-            what = await cluster(lambda: connect(args), args.namespace)
+            what = await cluster(lambda: connect(args, briefly=False), args.namespace)
         await serve_page(what, sock, stopping, partial(_announce, args, what))
 
 

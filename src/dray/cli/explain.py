@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from dray.assembly.collector import without_collections
 from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect
 from dray.cli._output import data
@@ -69,7 +70,11 @@ def run(args: argparse.Namespace) -> int:
     if problem := _problem(args, what, kind, name):
         return fail("explain", problem, 2)
     try:
-        asyncio.run(_watch(args, kind, name) if args.watch else _once(args, kind, name))
+        if args.watch:
+            asyncio.run(_watch(args, kind, name))
+        else:
+            with without_collections():
+                asyncio.run(_once(args, kind, name))
     except (ApiError, ConfigError, NotThere) as error:
         return fail("explain", error)
     return 0

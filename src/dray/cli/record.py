@@ -159,7 +159,7 @@ class _Following:
         from dray.api.times import timestamp
         from dray.recordings.following import Follower
 
-        async with connect(self._args) as client:
+        async with connect(self._args, briefly=False) as client:
             follower = Follower(client, time.monotonic, anonymous=self._args.anonymous)
             async with follower.following():
                 self._begun = time.monotonic()

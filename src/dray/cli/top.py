@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dray.assembly.collector import without_collections
 from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect
 from dray.cli._output import data
@@ -58,7 +59,11 @@ def run(args: argparse.Namespace) -> int:
     if problem := _problem(args):
         return fail("top", problem, 2)
     try:
-        asyncio.run(_watch(args) if args.watch else _once(args))
+        if args.watch:
+            asyncio.run(_watch(args))
+        else:
+            with without_collections():
+                asyncio.run(_once(args))
     except (ApiError, ConfigError, NotShown) as error:
         return fail("top", error)
     return 0

@@ -4,18 +4,23 @@ Informers, work queue, controller loop, events and leader election know the inte
 `dray.client.http` and its configuration in `dray.client.config`, apart, since they take a tenth of a second to import.
 """
 
-from dray.api.calls import Patch, PatchKind
-from dray.api.wire import Tree
-from dray.client.clock import Clock, ManualClock, SystemClock
-from dray.client.controller import Controller
-from dray.client.events import EventRecorder
-from dray.client.informer import Delta, Deltas, Informer, Key, key_of
-from dray.client.inprocess import InProcess
-from dray.client.interface import Batch, Client, Object, Page, WatchEvent, resource_of, type_of
-from dray.client.leader import LeaderElection, LeaseExpired, LeaseSettings, LostLeadership
-from dray.client.shared import InformerSelection, SharedInformers
-from dray.client.status import change_status, with_conditions, with_fields
-from dray.client.workqueue import QueueClosed, WorkQueue
+from typing import TYPE_CHECKING
+
+from dray.lazy import lazily
+
+if TYPE_CHECKING:
+    from dray.api.calls import Patch, PatchKind
+    from dray.api.wire import Tree
+    from dray.client.clock import Clock, ManualClock, SystemClock
+    from dray.client.controller import Controller
+    from dray.client.events import EventRecorder
+    from dray.client.informer import Delta, Deltas, Informer, Key, key_of
+    from dray.client.inprocess import InProcess
+    from dray.client.interface import Batch, Client, Object, Page, WatchEvent, resource_of, type_of
+    from dray.client.leader import LeaderElection, LeaseExpired, LeaseSettings, LostLeadership
+    from dray.client.shared import InformerSelection, SharedInformers
+    from dray.client.status import change_status, with_conditions, with_fields
+    from dray.client.workqueue import QueueClosed, WorkQueue
 
 __all__ = [
     "Batch",
@@ -51,3 +56,57 @@ __all__ = [
     "with_conditions",
     "with_fields",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "dray.api.calls": (
+            "Patch",
+            "PatchKind",
+        ),
+        "dray.api.wire": ("Tree",),
+        "clock": (
+            "Clock",
+            "ManualClock",
+            "SystemClock",
+        ),
+        "controller": ("Controller",),
+        "events": ("EventRecorder",),
+        "informer": (
+            "Delta",
+            "Deltas",
+            "Informer",
+            "Key",
+            "key_of",
+        ),
+        "inprocess": ("InProcess",),
+        "interface": (
+            "Batch",
+            "Client",
+            "Object",
+            "Page",
+            "WatchEvent",
+            "resource_of",
+            "type_of",
+        ),
+        "leader": (
+            "LeaderElection",
+            "LeaseExpired",
+            "LeaseSettings",
+            "LostLeadership",
+        ),
+        "shared": (
+            "InformerSelection",
+            "SharedInformers",
+        ),
+        "status": (
+            "change_status",
+            "with_conditions",
+            "with_fields",
+        ),
+        "workqueue": (
+            "QueueClosed",
+            "WorkQueue",
+        ),
+    },
+)

@@ -12,23 +12,15 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from dray.api import conversion, decode
 from dray.api.errors import ApiError, BadRequest, InternalError
 from dray.api.resources import Resource
-from dray.api.types import authentication, autoscaling, meta, policy
+from dray.api.types import meta
 from dray.api.wire import Tree, Wire
 from dray.client.errors import from_status
 from dray.client.interface import Batch, Page, WatchEvent
 
 W = TypeVar("W")
 
-# What subresources answer with when it is not the object itself.
-_ANSWERS: dict[str, type[Wire]] = {
-    "Status": meta.Status,
-    "TokenRequest": authentication.TokenRequest,
-    "Scale": autoscaling.Scale,
-    "Eviction": policy.Eviction,
-}
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadRequest)
 
 
@@ -94,6 +86,8 @@ class Codec:
         """The body of a create or update, in the server's version."""
         tree = {"apiVersion": self.resource.api_version(), "kind": self.resource.kind, **tree}
         if not self._direct and tree["kind"] == self.resource.kind:
+            from dray.api import conversion
+
             tree = conversion.from_stored(self.resource, self.version, tree)
         return msgspec.json.encode(tree)
 
@@ -110,10 +104,12 @@ class Codec:
 
     def typed(self, tree: Tree) -> Any:
         """The typed object of a tree in the server's version."""
+        from dray.api import conversion, decode
+
         kind = tree.get("kind") or self.resource.kind
         try:
             if kind != self.resource.kind:
-                return msgspec.convert(tree, _ANSWERS[kind])
+                return msgspec.convert(tree, _answers()[kind])
             if not self._direct:
                 decode.check(self.resource, self.version, tree)
                 tree = conversion.to_stored(self.resource, self.version, tree)
@@ -136,6 +132,19 @@ class Codec:
             raise from_status(obj)
         typed = self.typed(obj)
         return WatchEvent(str(tree.get("type")), typed, typed.metadata.resourceVersion)
+
+
+@cache
+def _answers() -> dict[str, type[Wire]]:
+    """What subresources answer with when it is not the object itself."""
+    from dray.api.types import authentication, autoscaling, policy
+
+    return {
+        "Status": meta.Status,
+        "TokenRequest": authentication.TokenRequest,
+        "Scale": autoscaling.Scale,
+        "Eviction": policy.Eviction,
+    }
 
 
 @cache

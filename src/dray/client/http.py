@@ -12,12 +12,11 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from types import SimpleNamespace, TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-import aiohttp
 import msgspec
 
 from dray.api.calls import Patch, PatchKind
@@ -36,12 +35,15 @@ from dray.client.status import status_steps
 from dray.client.tls import as_kubernetes
 from dray.client.versions import ServedVersions
 
+if TYPE_CHECKING:
+    import aiohttp
+
 _JSON = "application/json"
 # A server that says "later" this often in a row is not going to answer.
 _TRIES = 6
 _LATER = (429, 503)
 _RETRY_LIMIT_SECONDS = 30.0
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
+_CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
 # The server ends a watch at its timeout; a connection that is silent for longer than that is dead.
 _STREAM_GRACE_SECONDS = 30.0
 # Servers send a bookmark every 60 to 75 seconds: a client that misses two of them has most likely lost the connection.
@@ -52,6 +54,22 @@ _BOOKMARKED_SECONDS = 150.0
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 5}
 
 Query = dict[str, str]
+
+
+class Headers(Protocol):
+    """Headers of an answer, by name in any case."""
+
+    def get(self, name: str, default: str, /) -> str: ...
+
+
+class ServerAnswer(NamedTuple):
+    """A whole answer of a server."""
+
+    status: int
+    headers: Headers
+    data: bytes
+
+
 Fence = Callable[[], None]
 """Raises an ApiError if nothing may be written any more."""
 
@@ -272,22 +290,37 @@ class Http:
         self, method: str, path: str, query: Query | None = None, *, body: bytes = b"", media_type: str = _JSON
     ) -> bytes:
         """One request and its retries; raises what the answer means."""
+        if self._read_only and method != "GET":
+            raise MethodNotAllowed(f"not sent: {method} {path}, this client only reads")
         renewed = False
         for attempt in range(_TRIES):
             await self._keep_pace()
-            async with self._request(method, path, query, body, media_type) as answer:
-                data = await answer.read()
+            answer = await self._exchange(method, path, query, body, media_type)
             if answer.status < 400:
-                return data
+                return answer.data
             if answer.status == 401 and not renewed:
                 renewed = await self.config.credentials.renew()
                 if renewed:
                     continue
-            delay = _retry_after(answer)
+            delay = _retry_after(answer.status, answer.headers)
             if delay is None or attempt == _TRIES - 1:
                 break
             await self._clock.sleep(delay)
-        raise from_answer(answer.status, data)
+        raise from_answer(answer.status, answer.data)
+
+    async def _exchange(
+        self, method: str, path: str, query: Query | None, body: bytes, media_type: str
+    ) -> ServerAnswer:
+        """One request and its whole answer. Raises ServiceUnavailable."""
+        async with self._request(method, path, query, body, media_type) as answer:
+            return ServerAnswer(answer.status, cast(Headers, answer.headers), await answer.read())
+
+    async def _headers(self, media_type: str = "") -> Sequence[tuple[str, str]]:
+        """The headers of a request; of a body with its type."""
+        authorization = await self.config.credentials.header()
+        told = {"Authorization": authorization, "Content-Type": media_type}
+        own = [("Accept", _JSON), ("User-Agent", self.config.user_agent), *self.config.headers]
+        return own + [(name, value) for name, value in told.items() if value]
 
     async def _keep_pace(self) -> None:
         """Wait until the configured rate allows the next request. Watches do not count, as in Kubernetes' clients."""
@@ -296,15 +329,14 @@ class Http:
 
     async def _stream(self, path: str, query: Query, silence: float | None) -> AsyncGenerator[bytes, None]:
         """The pieces of an answer as they come; silence ends it once it has begun, as the server might at any time."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence)
         for attempt in range(_TRIES):
-            async with self._request("GET", path, query, timeout=timeout) as answer:
+            async with self._request("GET", path, query, silence=silence) as answer:
                 if answer.status < 400:
                     with suppress(TimeoutError):
                         async for chunk in answer.content.iter_any():
                             yield chunk
                     return
-                data, delay = await answer.read(), _retry_after(answer)
+                data, delay = await answer.read(), _retry_after(answer.status, cast(Headers, answer.headers))
             if delay is None or attempt == _TRIES - 1:
                 raise from_answer(answer.status, data)
             await self._clock.sleep(delay)
@@ -317,16 +349,13 @@ class Http:
         query: Query | None,
         body: bytes = b"",
         media_type: str = _JSON,
-        timeout: aiohttp.ClientTimeout = _TIMEOUT,
+        silence: float | None = _READ_SECONDS,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send; a connection that fails, now or while the answer is read, becomes ServiceUnavailable."""
-        if self._read_only and method != "GET":
-            raise MethodNotAllowed(f"not sent: {method} {path}, this client only reads")
-        headers = (
-            [("Authorization", authorization)] if (authorization := await self.config.credentials.header()) else []
-        )
-        if body:
-            headers.append(("Content-Type", media_type))
+        import aiohttp
+
+        headers = await self._headers(media_type if body else "")
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence)
         try:
             async with self._open().request(
                 method,
@@ -345,10 +374,11 @@ class Http:
 
     def _open(self) -> aiohttp.ClientSession:
         """The session; made at first use, since it belongs to an event loop."""
+        import aiohttp
+
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=self._tls, socket_factory=_socket),
-                headers=[("Accept", _JSON), ("User-Agent", self.config.user_agent), *self.config.headers],
                 auto_decompress=True,
                 trace_configs=[_fencing()] if self.fence is not None else None,
             )
@@ -361,6 +391,8 @@ def _path(codec: Codec, namespace: str, name: str = "", subresource: str = "") -
 
 def _fencing() -> aiohttp.TraceConfig:
     """Ask the fence of a request when its connection is there, which may take long, and right before it is sent."""
+
+    import aiohttp
 
     async def ask(session: aiohttp.ClientSession, context: SimpleNamespace, _: object) -> None:
         if context.trace_request_ctx is not None:
@@ -408,16 +440,18 @@ def _delete_options(grace: int | None, propagation: str | None, **preconditions:
 
 def _why(error: Exception) -> str:
     """Why a connection failed, in the words of the system where it has some: `Connection refused`."""
+    import aiohttp
+
     number = error.errno if isinstance(error, aiohttp.ClientConnectorError) else None
     if number is not None and not isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorDNSError):
         return os.strerror(number)
     return str(error) or type(error).__name__
 
 
-def _retry_after(answer: aiohttp.ClientResponse) -> float | None:
+def _retry_after(status: int, headers: Headers) -> float | None:
     """How long the server asks to wait before the same request may succeed; None when it does not ask."""
-    text = answer.headers.get("Retry-After", "")
-    if answer.status not in _LATER or not text.isdecimal():
+    text = headers.get("Retry-After", "")
+    if status not in _LATER or not text.isdecimal():
         return None
     return min(float(text), _RETRY_LIMIT_SECONDS)
 

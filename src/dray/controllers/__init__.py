@@ -4,8 +4,9 @@
 simulations use single modules of this package and run no reconciler.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dray.lazy import lazily
 
 if TYPE_CHECKING:
     from dray.controllers.context import ControllerContext, Runnable
@@ -14,15 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CONTROLLERS", "ControllerContext", "ControllerManager", "Runnable"]
 
-_HOMES = {
-    "CONTROLLERS": "registry",
-    "ControllerContext": "context",
-    "ControllerManager": "manager",
-    "Runnable": "context",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "context": ("ControllerContext", "Runnable"),
+        "manager": ("ControllerManager",),
+        "registry": ("CONTROLLERS",),
+    },
+)

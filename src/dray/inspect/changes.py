@@ -25,7 +25,6 @@ from dray.api.types.core import Pod, PodResourceClaimStatus, PodStatus, PodTempl
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree, tree_of
-from dray.apiserver.write.patches.merge_patch import merge_patch
 from dray.controllers.generated import claim_for, claim_name
 from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
@@ -105,6 +104,8 @@ class _Trial:
                 self._drop(old)
                 self._put(None, _made(change.body))
             case ChangeVerb.PATCH if old is not None:
+                from dray.apiserver.write.patches.merge_patch import merge_patch  # few suggestions are patches
+
                 new = msgspec.convert(merge_patch(tree_of(old), change.body), type(old))
                 self._put(old, new)
                 self._roll_out(new)

@@ -9,15 +9,17 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.allocator.budget import StepMeter
 from dray.api.allocations import DeviceId
 from dray.api.availability import ClusterPools
 from dray.api.reasons.selector_faults import Place
 from dray.api.types.resource import Device
-from dray.cel import STORED, DeviceView, EvaluationError, compile_selector
-from dray.inspect.expressions import KINDS, AttributeAccess
+from dray.cel.device import DeviceView
+
+if TYPE_CHECKING:
+    from dray.inspect.expressions import AttributeAccess
 
 _ALIKE = 0.65  # how much of two names must agree for one to pass as a slip of the other
 
@@ -79,6 +81,8 @@ class Hardware:
 
     def suggestion(self, access: AttributeAccess) -> Place | None:
         """Where somebody may have meant to look who used a name that no device has; None where nothing comes near."""
+        from dray.inspect.expressions import KINDS
+
         kind, domain, name = access[:3]
         siblings = [n for k, d, n in self.values if (k, d) == (kind, domain)]
         if match := alike(name, siblings):
@@ -95,6 +99,8 @@ def matching(devices: Iterable[Published], expressions: Iterable[str], meter: St
 
     Raises OutOfSteps where the meter says so.
     """
+    from dray.cel import STORED, EvaluationError, compile_selector
+
     selectors = [compile_selector(expression, features=STORED) for expression in expressions]
     broken = next((s.error for s in selectors if s.error is not None), None)
     if broken is not None:

@@ -24,7 +24,7 @@ from dray.api.types.core import Pod, ReplicationController
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Wire
-from dray.cel import Features
+from dray.cel import CelFeatures
 from dray.cel.checking import check
 from dray.inspect import consumption_rules, device_rules, pod_rules
 from dray.inspect.findings import Finding
@@ -100,7 +100,7 @@ def _checked(
 
 
 def _checked_expression(expression: str, is_derived: bool, gates: FeatureGates) -> tuple[Complaint | None, int]:
-    features = Features(gates.served("DRAConsumableCapacity"), gates.served("DRAListTypeAttributes"))
+    features = CelFeatures(gates.served("DRAConsumableCapacity"), gates.served("DRAListTypeAttributes"))
     refusal, cost = check(expression, is_derived, features)
     return (Complaint(refusal.reason, refusal.detail) if refusal is not None else None), cost
 

@@ -5,8 +5,9 @@ asked of a server and nothing is changed; no event loop is needed. Names are imp
 command needs few of them. The page `docs/questions.md` has the questions with examples.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dray.lazy import lazily
 
 if TYPE_CHECKING:
     from dray.inspect.explanation import WaitExplanation
@@ -72,9 +73,4 @@ __all__ = [
     "what_if",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)

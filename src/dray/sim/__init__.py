@@ -7,20 +7,17 @@ autoscaling, the conformance kit for drivers and benchmarks are packages of thei
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dray.lazy import lazily
 
 if TYPE_CHECKING:
     from dray.sim.cluster import Cluster, Explanation
     from dray.sim.nodes import SimulatedNodes
     from dray.sim.watching import Observer
 
-_HOMES = {"Cluster": "cluster", "Explanation": "cluster", "Observer": "watching", "SimulatedNodes": "nodes"}
 __all__ = ["Cluster", "Explanation", "Observer", "SimulatedNodes"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for, and only that: simulated nodes need no scheduler."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazily(
+    __name__, {"cluster": ("Cluster", "Explanation"), "nodes": ("SimulatedNodes",), "watching": ("Observer",)}
+)

@@ -28,7 +28,7 @@ from dray.cel.errors import TooSlow
 from dray.cel.limits import Interrupt
 
 if TYPE_CHECKING:
-    from dray.cel import Features
+    from dray.cel import CelFeatures
     from dray.cel.checking import Checked
 
 AT_ONCE = 512  # characters of selectors, or of the rules of a schema, that a write may have checked on the loop: 20 ms
@@ -74,10 +74,10 @@ class Validators:
         return checked
 
     @property
-    def features(self) -> Features:
-        from dray.cel import Features
+    def features(self) -> CelFeatures:
+        from dray.cel import CelFeatures
 
-        return Features(self.gates.served("DRAConsumableCapacity"), self.gates.served("DRAListTypeAttributes"))
+        return CelFeatures(self.gates.served("DRAConsumableCapacity"), self.gates.served("DRAListTypeAttributes"))
 
 
 class _ValidationChecks:

@@ -1,0 +1,89 @@
+"""The HTTP client of short commands, which ask a few questions and end.
+
+It speaks through Python's own library, since the one of long-lived clients takes longer to import than most of these
+commands may run. Requests are sent from a few threads, each on a connection of its own. Watches and logs are read as in
+`Http`. Left out: proxies and names of servers that differ from their addresses (`client_for` chooses `Http` for these).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import ssl
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode, urlsplit
+
+from dray.api.errors import ServiceUnavailable
+from dray.client.config import Config
+from dray.client.http import Http, Query, ServerAnswer
+
+_CONNECTIONS = 4
+_CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
+
+
+def client_for(config: Config) -> Http:
+    """A client for a command that ends soon."""
+    return Http(config) if config.proxy or config.server_name else BriefHttp(config)
+
+
+class BriefHttp(Http):
+    """A `Client` whose requests need no library beyond Python's."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._threads = ThreadPoolExecutor(_CONNECTIONS, "request")
+        self._idle: list[http.client.HTTPConnection] = []
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _exchange(
+        self, method: str, path: str, query: Query | None, body: bytes, media_type: str
+    ) -> ServerAnswer:
+        headers = await self._headers(media_type if body else "")
+        target = f"{urlsplit(self.config.server).path}{path}{f'?{urlencode(query)}' if query else ''}"
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._ask, method, target, body, headers)
+        except (OSError, http.client.HTTPException) as error:
+            raise ServiceUnavailable(f"{method} {self.config.server}{path}: {_why(error)}") from error
+
+    def _ask(self, method: str, target: str, body: bytes, headers: Sequence[tuple[str, str]]) -> ServerAnswer:
+        """One request on a connection that nobody else uses meanwhile; in a thread."""
+        connection = self._idle.pop() if self._idle else self._connected()
+        try:
+            connection.putrequest(method, target, skip_accept_encoding=True)
+            for name, value in headers:
+                connection.putheader(name, value)
+            if body:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body or None)
+            answer = connection.getresponse()
+            data = answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return ServerAnswer(answer.status, answer.headers, data)
+
+    def _connected(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.config.server)
+        host = parts.hostname or ""
+        made = (
+            http.client.HTTPSConnection(host, parts.port, timeout=_CONNECT_SECONDS, context=self._tls)
+            if isinstance(self._tls, ssl.SSLContext)
+            else http.client.HTTPConnection(host, parts.port, timeout=_CONNECT_SECONDS)
+        )
+        made.connect()
+        made.sock.settimeout(_READ_SECONDS)
+        return made
+
+
+def _why(error: Exception) -> str:
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
