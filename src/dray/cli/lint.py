@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -59,10 +60,14 @@ def run(args: argparse.Namespace) -> int:
         trees = {str(place): (place, tree) for place, tree in read_trees(args.filename)}
         if not trees:
             raise ManifestError(f"{', '.join(args.filename)}: there is nothing to check")
-        findings = lint([(name, tree) for name, (_, tree) in trees.items()], gates, _known(args, gates))
+        known = _known(args, gates)
+        findings = lint([(name, tree) for name, (_, tree) in trees.items()], gates, known)
         findings = [_with_line(finding, trees[finding.place][0]) for finding in findings]
     except (ApiError, ConfigError, GateError, ManifestError, OSError) as error:
         return fail("lint", error, 2)
+    unread = known.blind_spots() if known is not None else []
+    if unread:
+        print(f"dray lint: you may not list {', '.join(unread)}; what depends on them is not checked", file=sys.stderr)
     print(_shown(findings, args.output))
     bad = ("error", "warning") if args.strict else ("error",)
     return int(any(finding.level in bad for finding in findings))

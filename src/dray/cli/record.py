@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dray.recordings.recording import Recording
 
 
+_NOTHING_TO_READ = "nothing was recorded, and no file was written"
 _SHOWN = 5  # names that a person gets to see
 
 
@@ -65,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         if args.follow:
             return _followed(args)
         made, objects = _from_files(args) if args.filename else _from_cluster(args)
+        if made.unread and not made.objects:
+            return fail("record", f"{_NOTHING_TO_READ}: you may not list {', '.join(made.unread)}")
         Path(args.output).write_bytes(to_bytes(made, compressed=args.output.endswith(".gz")))
     except (ApiError, ConfigError, ManifestError, OSError) as error:
         return fail("record", problem(error))
@@ -156,6 +159,7 @@ class _Following:
         return time.monotonic() - self._begun
 
     async def run(self) -> None:
+        from dray.api.errors import Forbidden
         from dray.api.times import timestamp
         from dray.recordings.following import Follower
 
@@ -163,6 +167,8 @@ class _Following:
             follower = Follower(client, time.monotonic, anonymous=self._args.anonymous)
             async with follower.following():
                 self._begun = time.monotonic()
+                if follower.unread and not follower.objects():
+                    raise Forbidden(f"{_NOTHING_TO_READ}: you may not list {', '.join(follower.unread)}")
                 made = follower.begin(timestamp(time.time()), client.config.server, self._open)
                 try:
                     _tell(self._args, made, follower.objects())

@@ -144,6 +144,8 @@ async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any
     else:
         _must_read(snapshot, ResourceClaim, "`dray top pools` tells how full pools are")
         _must_read(snapshot, ResourceSlice, "`dray top pools --driver NAME` tells how full pools are")
+    if not args.watch and (unread := snapshot.blind_spots()):
+        print(f"dray top: you may not list {', '.join(unread)}; what follows from them is not counted", file=sys.stderr)
     return usage(snapshot, args.what, driver=args.driver, namespace=namespace), False
 
 

@@ -57,6 +57,8 @@ def _fields(where: str, request: DeviceRequest, asks: dict[str, Ask]) -> Iterato
 
 
 def _class(place: str, field: str, ask: Ask, known: Snapshot, connected: bool) -> Iterator[Finding]:
+    if known.hides(DeviceClass):
+        return
     if ask.class_name and ask.class_name not in known.classes and (connected or known.classes):
         meant = alike(ask.class_name, known.classes)
         hint = f", did you mean {meant}?" if meant else ""

@@ -123,7 +123,10 @@ def _together(objects: Sequence[Wire], cluster: Snapshot | None) -> Snapshot:
         for o in found
         if (type(o), o.metadata.namespace, o.metadata.name) not in named
     ]
-    return Snapshot.of(*objects, *below)
+    known = Snapshot.of(*objects, *below)
+    if cluster is not None:
+        known.unreadable, known.partial, known.home = cluster.unreadable, cluster.partial, cluster.home
+    return known
 
 
 def _rules(place: str, object_: Wire, known: Snapshot, cluster: Snapshot | None) -> Iterator[Finding]:

@@ -65,10 +65,11 @@ def _spec(pod: Pod, entry: PodResourceClaim, known: Snapshot) -> ResourceClaimSp
 
 def _source(place: str, field: str, pod: Pod, entry: PodResourceClaim, known: Snapshot) -> Iterator[Finding]:
     namespace = pod.metadata.namespace
-    if entry.resourceClaimName and known.get(ResourceClaim, entry.resourceClaimName, namespace) is None:
+    claim, name = entry.resourceClaimName, entry.resourceClaimTemplateName
+    if claim and not known.hides(ResourceClaim, namespace) and known.get(ResourceClaim, claim, namespace) is None:
         text = f"{pod.kind} {pod.metadata.name}: there is no ResourceClaim {namespace}/{entry.resourceClaimName}"
         yield Finding("warning", place, f"{field}.resourceClaimName", text)
-    name = entry.resourceClaimTemplateName
-    if name and known.get(ResourceClaimTemplate, name, namespace) is None:
+    hidden = known.hides(ResourceClaimTemplate, namespace)
+    if name and not hidden and known.get(ResourceClaimTemplate, name, namespace) is None:
         text = f"{pod.kind} {pod.metadata.name}: there is no ResourceClaimTemplate {namespace}/{name}"
         yield Finding("warning", place, f"{field}.resourceClaimTemplateName", text)

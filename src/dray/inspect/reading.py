@@ -33,6 +33,7 @@ async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: st
         unreadable=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.error is Forbidden),
         unserved=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.error is NotFound),
         partial=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.partial),
+        home=home,
     )
 
 

@@ -56,13 +56,14 @@ class Snapshot:
     """Objects by type.
 
     `unreadable` are the types that the user may not list, `partial` those of which only one namespace was read, since the
-    user may not see the others, `unserved` those that do not exist.
+    user may not see the others (`home` is that namespace), `unserved` those that do not exist.
     """
 
     objects: dict[type[Any], tuple[Any, ...]] = field(default_factory=dict)
     unreadable: frozenset[type[Any]] = frozenset()
     unserved: frozenset[type[Any]] = frozenset()
     partial: frozenset[type[Any]] = frozenset()
+    home: str = ""
     rules: Rules | None = field(default=None, compare=False, repr=False)  # kept by `placement`, for several pods
 
     @classmethod
@@ -140,6 +141,10 @@ class Snapshot:
         """The same but for the slices of some pools."""
         kept = [s for s in self.all(ResourceSlice) if PoolName(s.spec.driver, s.spec.pool.name) not in pools]
         return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)}, rules=None)
+
+    def hides(self, type_: type[Any], namespace: str = "") -> bool:
+        """Whether an object of this type and namespace may exist although it is not here, since the user may not list it."""
+        return type_ in self.unreadable or (type_ in self.partial and namespace != self.home)
 
     @property
     def hides_use(self) -> bool:
