@@ -40,6 +40,7 @@ from dray.apiserver.wire.paths import WrongMethod
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import Deletion
 from dray.apiserver.write.registry import Registry
+from dray.apiserver.write.second_look import with_second_look
 from dray.apiserver.write.subresources import IssueToken, Subresources
 from dray.background import Background
 from dray.store import StoreError
@@ -126,7 +127,7 @@ class ApiServer:
                 raise
             return Answer(code=answer.code, tree=dict(_DONE), warnings=answer.warnings)  # what is done needs no webhook
 
-    async def _do(self, request: Request) -> Answer:
+    async def _attempt(self, request: Request) -> Answer:
         if request.options.patch_type == STRATEGIC_PATCH and request.resource.custom is not None:
             raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
         try:
@@ -140,6 +141,10 @@ class ApiServer:
             return await verb(request)
         except StoreError as error:
             raise unavailable(error) from error
+
+    def _do(self, request: Request) -> Coroutine[Any, Any, Answer]:
+        cache = self.storage.cache
+        return self._attempt(request) if cache.is_local else with_second_look(cache, request, self._attempt)
 
     def _measure(self, request: Request) -> Awaitable[Answer]:
         if self.measured is None:

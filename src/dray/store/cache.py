@@ -50,6 +50,8 @@ class Cache:
     ) -> None:
         self.revision = 0
         self.measures = StoreMeasures()
+        self.is_local = isinstance(log, LocalLog)
+        """Whether this process alone writes the log, so that this cache is never behind it."""
         self._log = log
         self._decode = decode
         self._watch_limit = watch_limit
@@ -78,7 +80,8 @@ class Cache:
         """Load everything and follow the log from there on. `cold` are prefixes of keys that are seldom read."""
         cache = cls(log, decode, retention=retention, clock=clock, watch_limit=watch_limit, cold=cold)
         await cache._load(max(await log.head() - log.replay, 0))
-        if isinstance(log, LocalLog):
+        if cache.is_local:
+            assert isinstance(log, LocalLog)
             cache._detach = log.attach(cache.revision, cache._apply)
             cache._tasks.append(asyncio.create_task(cache._keep_up(_UPKEEP_SECONDS)))
         else:
