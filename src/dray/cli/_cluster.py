@@ -54,5 +54,5 @@ async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects
         types = (*TYPES, *more)
         found = await read(client, [(type_, "") for type_ in types], "")
         return ClusterObjects(
-            [one for type_ in types for one in found.all(type_)], found.blind_spots(), client.config.server
+            [one for type_ in types for one in found.all(type_)], found.blind_spots(every=True), client.config.server
         )

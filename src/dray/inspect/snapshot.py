@@ -151,9 +151,10 @@ class Snapshot:
         """Whether devices or room may be taken by what the user cannot see."""
         return bool((self.partial | self.unreadable) & _DECIDING)
 
-    def blind_spots(self) -> list[str]:
-        """What could not be looked at, by the names that kubectl knows; workloads decide nothing."""
-        found = [BY_TYPE[type_].plural for type_ in self.unreadable - frozenset((*WORKLOADS, *DISRUPTION))]
+    def blind_spots(self, *, every: bool = False) -> list[str]:
+        """What could not be looked at, by the names that kubectl knows; only with `every` also what decides nothing."""
+        indifferent = frozenset() if every else frozenset((*WORKLOADS, *DISRUPTION))
+        found = [BY_TYPE[type_].plural for type_ in self.unreadable - indifferent]
         return sorted([*found, *(f"{BY_TYPE[type_].plural} of other namespaces" for type_ in self.partial & _DECIDING)])
 
 
