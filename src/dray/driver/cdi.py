@@ -25,6 +25,8 @@ _CLASS_OF_OURS = "claim"
 
 @dataclass(frozen=True)
 class Mount:
+    """A file or directory of the node that a container sees."""
+
     host_path: str
     container_path: str
     options: Sequence[str] = ("ro", "nosuid", "nodev", "bind")
@@ -37,6 +39,8 @@ class Mount:
 
 @dataclass(frozen=True)
 class DeviceNode:
+    """A device file that a container sees."""
+
     path: str
     host_path: str = ""
     permissions: str = ""  # some of "rwm"
@@ -48,6 +52,8 @@ class DeviceNode:
 
 @dataclass(frozen=True)
 class Hook:
+    """A program that runs on the node while a container is made."""
+
     name: str  # one of dray.api.cdi.HOOKS
     path: str
     args: Sequence[str] = ()

@@ -36,6 +36,8 @@ _STATES = {
 
 
 class PoolRow(msgspec.Struct, frozen=True):
+    """The devices of one pool, counted by their state."""
+
     driver: str
     pool: str
     node: str
@@ -73,6 +75,8 @@ class NodeRow(msgspec.Struct, frozen=True):
 
 
 class DeviceRow(msgspec.Struct, frozen=True):
+    """One device: its state, who holds it, and what is wrong with it."""
+
     driver: str
     pool: str
     device: str
@@ -95,6 +99,8 @@ class DeviceRow(msgspec.Struct, frozen=True):
 
 
 class ClaimRow(msgspec.Struct, frozen=True):
+    """One claim: what it wants, its devices, and who uses it."""
+
     namespace: str
     name: str
     state: str  # as kubectl shows it
