@@ -60,7 +60,9 @@ PACKAGES = (
     ),
     PublicPackage("dray.api.gates", "Feature gates.", "api.md", ("FeatureGates",)),
     PublicPackage("dray.api.manifests", "Typed objects of manifests.", "simulation.md", ("object_of", "ManifestError")),
-    PublicPackage("dray.api.reasons.causes", "Causes and suggestions by code.", "questions.md", ("CAUSES", "SUGGESTIONS")),
+    PublicPackage(
+        "dray.api.reasons.causes", "Causes and suggestions by code.", "questions.md", ("CAUSES", "SUGGESTIONS")
+    ),
 )
 TYPES = """
 Types of Kubernetes objects are in `dray.api.types`, one module for each API group: `core`, `resource`, `apps`, `batch`,
