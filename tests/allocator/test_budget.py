@@ -48,11 +48,11 @@ def cluster(nodes: int = 6) -> Index:
 
 
 def elsewhere(work: Work) -> None:
-    work.is_elsewhere = True
+    work.is_in_worker_process = True
     copy = pickle.loads(pickle.dumps(work))
     assert copy.run(lambda: False)
     work.accept(pickle.loads(pickle.dumps(copy.found())))
-    work.is_elsewhere = False
+    work.is_in_worker_process = False
 
 
 def in_turns(index: Index, wish: ResourceClaim, budget: Budget, steps: int = 200, among: int | None = None) -> object:

@@ -34,11 +34,11 @@ def packing(size: int = 4, groups: int = 3) -> ResourceClaim:
 
 def elsewhere(work: Work) -> None:
     """Do the work in a copy, as another process would, and bring home what was found."""
-    work.is_elsewhere = True
+    work.is_in_worker_process = True
     copy = pickle.loads(pickle.dumps(work))
     assert copy.run(lambda: False)
     work.accept(pickle.loads(pickle.dumps(copy.found())))
-    work.is_elsewhere = False
+    work.is_in_worker_process = False
 
 
 def test_an_expensive_selector_is_left_over_and_the_answer_comes_with_its_work() -> None:
@@ -52,11 +52,11 @@ def test_an_expensive_selector_is_left_over_and_the_answer_comes_with_its_work()
     assert index.left_over() == ((), False)
 
 
-def test_an_index_that_defers_does_not_look_at_work_that_is_elsewhere() -> None:
+def test_an_index_that_defers_does_not_look_at_work_that_is_in_worker_process() -> None:
     index, wish = cluster(5), claim("wish", request("r", 1, LONG))
     index.fits([wish], turn=Turn())
     (work,) = index.left_over().works
-    work.is_elsewhere = True
+    work.is_in_worker_process = True
     assert index.fits([wish], turn=Turn()).undecided
     assert index.left_over().works == (work,)
 

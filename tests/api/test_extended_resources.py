@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.api.extended_resources import ANNOTATION, ExtendedResources, Needs, needs_of, special_claim
+from dray.api.extended_resources import ANNOTATION, ExtendedResources, Needs, extended_resource_claim, needs_of
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim
@@ -121,7 +121,7 @@ def test_each_container_gets_what_it_asks_for_and_what_runs_together_shares_noth
 
 
 def test_the_claim_of_a_pod_says_what_it_is_and_whose() -> None:
-    found = special_claim(pod_of(container("c", 1)), needs_of(pod_of(container("c", 1)), {GPU: "k"}))
+    found = extended_resource_claim(pod_of(container("c", 1)), needs_of(pod_of(container("c", 1)), {GPU: "k"}))
     assert found.metadata.annotations == {ANNOTATION: "true"}
     assert [(ref.name, ref.uid, ref.controller) for ref in found.metadata.ownerReferences] == [("p", "u", True)]
 
@@ -134,7 +134,7 @@ def used(claim: ResourceClaim, owner: Pod | None) -> dict[str, str]:
 
 def test_claims_count_as_extended_resources_and_that_of_a_pod_only_beyond_the_pod() -> None:
     wanted = pod_of(container("c", 2))
-    made = special_claim(wanted, needs_of(wanted, {GPU: "k"}))
+    made = extended_resource_claim(wanted, needs_of(wanted, {GPU: "k"}))
     in_full = {"k.deviceclass.resource.k8s.io/devices": "2", f"requests.{PREFIX}k": "2", f"requests.{GPU}": "2"}
     assert used(made, wanted) == in_full | {f"requests.{GPU}": "0"}
     assert used(made, None) == in_full  # the pod is gone

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.needs import Known, Lacking, StepNeed
+from dray.api.needs import KnownValues, Lacking, StepNeed
 from dray.background import Background, ComputationFailed, Interrupt
 from dray.background.resolver import Computing, Resolver, UnansweredQuestion
 from tests.waiting import eventually
@@ -65,7 +65,7 @@ async def resolver(fetching: Fetching) -> AsyncIterator[Resolver]:
     await background.close()
 
 
-def looked_up(known: Known, *needs: StepNeed) -> list[Any]:
+def looked_up(known: KnownValues, *needs: StepNeed) -> list[Any]:
     """A step that needs these values."""
     if missing := [need for need in needs if need.key not in known]:
         raise Lacking(known, *missing)
@@ -86,7 +86,7 @@ async def test_what_steps_lack_is_obtained_at_the_same_time(resolver: Resolver, 
 
 async def test_a_step_may_find_out_what_it_lacks_one_by_one(resolver: Resolver, fetching: Fetching) -> None:
     fetching.let.set()
-    known: Known = {}
+    known: KnownValues = {}
 
     def step() -> str:
         first = looked_up(known, Fetched("a"))[0]
@@ -125,7 +125,7 @@ async def test_a_large_step_runs_in_the_worker_thread_and_lacks_things_all_the_s
     resolver: Resolver, fetching: Fetching
 ) -> None:
     fetching.let.set()
-    known, threads = Known(), set[str]()
+    known, threads = KnownValues(), set[str]()
 
     def step() -> list[Any]:
         threads.add(threading.current_thread().name)
@@ -138,7 +138,7 @@ async def test_a_large_step_runs_in_the_worker_thread_and_lacks_things_all_the_s
 
 async def test_a_step_that_does_not_find_what_it_asks_for_is_a_mistake(resolver: Resolver, fetching: Fetching) -> None:
     fetching.let.set()
-    known: Known = {}
+    known: KnownValues = {}
 
     def step() -> None:
         raise Lacking(known, Fetched("a"))

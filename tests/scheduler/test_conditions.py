@@ -25,8 +25,8 @@ from dray.client import Client, InProcess
 from dray.core.attempt import Promise
 from dray.core.configuration import Configuration, SchedulerProfile
 from dray.scheduler.conditions import BindingConditions, NotReady
+from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.tasks import Tasks
-from dray.scheduler.telling import Teller
 from dray.sim.hardware import DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, device, on_node, pod, request
@@ -335,7 +335,7 @@ class Attached:
     def __init__(self, client: Client, now: float, *claims: ResourceClaim) -> None:
         tasks = Tasks()
         self._waiting = known_pod("p")
-        self._told = Teller(client, tasks, time.monotonic)
+        self._told = PodStatusWriter(client, tasks, time.monotonic)
         timeouts = {self._waiting.spec.schedulerName: TIMEOUT}
         self.conditions = BindingConditions(timeouts, Sharing(), tasks, self._told, lambda *_: None, lambda: now)
         uses = [ClaimUse(one, by_group=False) for one in claims]

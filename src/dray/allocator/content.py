@@ -356,7 +356,7 @@ def _compute(work: _Judging | Deriving, limit: int | None, turn: Turn | None) ->
     """Continue a computation until it is complete or exceeds the limit. Raises as `DeviceList.match` does."""
     if work.is_given_up:
         raise OutOfSteps
-    if work.is_elsewhere and turn is not None:
+    if work.is_in_worker_process and turn is not None:
         raise Deferred(work)
     work.limit = limit
     if turn is None:

@@ -336,10 +336,10 @@ class Oracle:
         for kind in self._worth_trying(option, demands, standing):
             bit = kind & -kind
             after = self._after(option, bit, standing)
-            rest = [self._beside(other, bit, after.spent) for other in demands if other.item != demand.item]
+            rest = [self._after_other(other, bit, after.spent) for other in demands if other.item != demand.item]
             if option.wanted > 1:
                 left = option._replace(wanted=option.wanted - 1, devices=option.devices & ~(bit | tried))
-                rest.append(self._beside(demand._replace(options=(left,)), 0, after.spent))
+                rest.append(self._after_other(demand._replace(options=(left,)), 0, after.spent))
             found = self.solve(rest, after, budgets) if rest else {}
             if found is not None:
                 own = found.get(demand.item, DemandGrant(option.choice, 0))
@@ -363,7 +363,7 @@ class Oracle:
                 pins[number] |= self.rules[number].peers(bit)
         return Standing(pins, self.room.take(option.takes, bit, standing.spent))
 
-    def _beside(self, demand: DeviceDemand, bit: int, spent: Spent) -> DeviceDemand:
+    def _after_other(self, demand: DeviceDemand, bit: int, spent: Spent) -> DeviceDemand:
         """Return a demand after another demand has taken a device."""
         gone = bit & ~self.shareable
         options = tuple(

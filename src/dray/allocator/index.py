@@ -642,7 +642,7 @@ class Index:
         if known is not None:
             return known[0]
         searching = entry.searches.pop(key, None)
-        if searching is None or (searching.is_elsewhere and turn is None):
+        if searching is None or (searching.is_in_worker_process and turn is None):
             searching = Searching(problem, usage, left_of(entry.limit, problem.steps))
         self._search(entry, searching, turn)
         if not searching.is_over and not searching.is_given_up:
@@ -657,7 +657,7 @@ class Index:
 
     def _search(self, entry: _PlanEntry, searching: Searching, turn: Turn | None) -> None:
         """Continue a search as far as that is possible in this process now."""
-        if searching.is_over or searching.is_given_up or searching.is_elsewhere:
+        if searching.is_over or searching.is_given_up or searching.is_in_worker_process:
             return
         if turn is None:
             searching.run(None)

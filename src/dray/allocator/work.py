@@ -14,12 +14,12 @@ from dray.cel import Interrupt, Interrupted
 class Work:
     """A computation on immutable data. It can be pickled, run in another process, and given the result.
 
-    While `is_elsewhere` is set, the index ignores it: the caller sets it before sending the work away and resets it after
+    While `is_in_worker_process` is set, the index ignores it: the caller sets it before sending the work away and resets it after
     `accept`. The computation counts its `steps` and ends once they exceed `limit`. The result does not depend on where it runs or
     how often it is interrupted.
     """
 
-    is_elsewhere = False
+    is_in_worker_process = False
     is_given_up = False  # the worker process failed to compute it, so it counts as out of steps
     steps = 0
     limit: int | None = None

@@ -125,7 +125,7 @@ def _needs(pod: Pod, resource: str, class_: str) -> Needs:
     return Needs((*extra, *lasting.values()), tuple(mappings))
 
 
-def special_claim(pod: Pod, needs: Needs) -> ResourceClaim:
+def extended_resource_claim(pod: Pod, needs: Needs) -> ResourceClaim:
     """The claim of a pod for its extended resources, before it is made."""
     meta = pod.metadata
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
@@ -142,7 +142,7 @@ def special_claim(pod: Pod, needs: Needs) -> ResourceClaim:
     )
 
 
-def is_special(claim: ResourceClaim) -> bool:
+def is_extended_resource_claim(claim: ResourceClaim) -> bool:
     """Whether a claim was made for the extended resources of a pod."""
     return claim.metadata.annotations.get(ANNOTATION) == "true"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dray.api.conversion import WorkloadLookup
     from dray.api.custom.kinds import CustomKind
     from dray.api.gates import FeatureGates
-    from dray.api.needs import Known
+    from dray.api.needs import KnownValues
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
@@ -134,7 +134,9 @@ class Resource:
     columns: tuple[TableColumn, ...] = NAME_AND_AGE  # of the tables that `kubectl get` shows
     view: Callable[[Any], Any] | None = None  # what the cells of a row are taken from, where that is not the object
     row_conditions: Callable[[Any], list[dict[str, str]]] | None = None
-    converted: Known | None = None  # of a custom resource in one request: objects that a webhook has converted for it
+    converted: KnownValues | None = (
+        None  # of a custom resource in one request: objects that a webhook has converted for it
+    )
     qualified: str = field(init=False)  # `resourceclaims.resource.k8s.io`; core resources have no suffix
     prefix: str = field(init=False)  # where the objects of this resource are stored
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-Known = dict[Hashable, Any]
+KnownValues = dict[Hashable, Any]
 """What steps need, by the keys of their needs."""
 
 
@@ -21,7 +21,7 @@ class StepNeed:
 class Lacking(Exception):
     """A step needs values. They belong into `known`, where the step looks for them when it runs again."""
 
-    def __init__(self, known: Known, *needs: StepNeed) -> None:
+    def __init__(self, known: KnownValues, *needs: StepNeed) -> None:
         super().__init__(", ".join(type(need).__name__ for need in needs))
         self.known = known
         self.needs = needs

@@ -99,9 +99,9 @@ def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> 
 def uses_of(pod: Pod, group: PodGroup | None = None) -> list[Use]:
     """How all entries resolve, and the claim that was made for extended resources."""
     uses = [use_of(pod, entry, group) for entry in pod.spec.resourceClaims]
-    special = pod.status.extendedResourceClaimStatus
-    if special is not None:
-        uses.append(Use(EXTENDED_ENTRY, special.resourceClaimName, generated=True, by_group=False))
+    extended = pod.status.extendedResourceClaimStatus
+    if extended is not None:
+        uses.append(Use(EXTENDED_ENTRY, extended.resourceClaimName, generated=True, by_group=False))
     return uses
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from dray.api.extended_resources import IMPLICIT_PREFIX, is_special
+from dray.api.extended_resources import IMPLICIT_PREFIX, is_extended_resource_claim
 from dray.api.podclaims import made_for
 from dray.api.quantity import Quantity
 from dray.api.resources import BY_NAME, BY_TYPE, RESOURCES, Resource
@@ -83,7 +83,7 @@ def _as_extended(claim: ResourceClaim, counts: Usage, known: ExtendedNames) -> U
         for name in (f"{IMPLICIT_PREFIX}{class_}", known.name_of(class_)):
             if name:
                 used[f"requests.{name}"] = used.get(f"requests.{name}", ZERO) + count
-    owner = made_for(claim, "Pod") if is_special(claim) else None
+    owner = made_for(claim, "Pod") if is_extended_resource_claim(claim) else None
     pod = known.pod_of(claim.metadata.namespace, owner.name) if owner is not None else None
     if pod is None or owner is None or pod.metadata.uid != owner.uid or _is_done(pod):
         return used

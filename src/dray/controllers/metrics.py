@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api import podclaims
 from dray.api.claim_lifecycle import has_devices
-from dray.api.extended_resources import is_special
+from dray.api.extended_resources import is_extended_resource_claim
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
@@ -64,7 +64,7 @@ Kind = tuple[bool, bool, str]  # whether a claim is allocated, whether it asks f
 
 
 def _kind_of(claim: ResourceClaim, allocated: bool) -> Kind:
-    if is_special(claim):
+    if is_extended_resource_claim(claim):
         return allocated, False, "extended_resource"
     annotations = claim.metadata.annotations
     is_generated = podclaims.POD_CLAIM_ANNOTATION in annotations or podclaims.GROUP_CLAIM_ANNOTATION in annotations

@@ -97,7 +97,7 @@ class Attempt:
         They ask for the same on the same nodes, and none of those fitted. Where some did, and other rules were in the
         way, only pods with the very same answer are alike.
         """
-        return tuple([_likeness(search) for search in self.devices.searches]) or None
+        return tuple([_search_equivalence_key(search) for search in self.devices.searches]) or None
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -107,18 +107,18 @@ class Promise(msgspec.Struct, frozen=True):
     node: str
     outcome: Allocated | None
     pending: Sequence[ResourceClaim] = ()
-    mappings: tuple[ContainerExtendedResourceRequest, ...] = ()  # which requests of the special claim serve whom
+    mappings: tuple[ContainerExtendedResourceRequest, ...] = ()  # which requests of that claim serve whom
     node_claims: NodeClaims = ()  # what its claims take from the node besides devices
 
     @property
-    def special(self) -> ResourceClaim | None:
+    def extended_resource_claim(self) -> ResourceClaim | None:
         """The claim for extended resources, which is to be made."""
         for claim in self.pending:
             if claim.metadata.name == IN_MEMORY:
                 return claim
         return None
 
-    def with_special(self, made: ResourceClaim) -> Promise:
+    def with_extended_resource_claim(self, made: ResourceClaim) -> Promise:
         """The same, when that claim is made."""
         pending = [made if claim.metadata.name == IN_MEMORY else claim for claim in self.pending]
         return replace(self, pending=pending)
@@ -410,7 +410,7 @@ class Placement:
         return chosen
 
 
-def _likeness(search: Search) -> Hashable:
+def _search_equivalence_key(search: Search) -> Hashable:
     fits, asked = search.fits, search.asked
     is_plain = not (fits.nodes | fits.failing | fits.undecided) & asked
     return asked, fits.question if is_plain else fits

@@ -28,7 +28,7 @@ from typing import Any
 from dray.api import podclaims
 from dray.api.claim_access import PodClaims
 from dray.api.claim_lifecycle import ClaimState, state_of
-from dray.api.extended_resources import is_special
+from dray.api.extended_resources import is_extended_resource_claim
 from dray.api.gates import FeatureGates
 from dray.api.reasons.groups import GroupCode
 from dray.api.reasons.nodes import PreemptionCode, SchedulingRule, Unschedulable
@@ -224,7 +224,7 @@ class SchedulerCore:
                 self._recheck(self.objects.consumers(namespace, claim.metadata.name))
 
     def _claim_changed(self, claim: ResourceClaim, *, gone: bool) -> None:
-        if gone and is_special(claim) and (owner := podclaims.made_for(claim, "Pod")) is not None:
+        if gone and is_extended_resource_claim(claim) and (owner := podclaims.made_for(claim, "Pod")) is not None:
             waiting = self.queue.get(owner.uid)  # a claim that was left over may have kept it out
             if waiting is not None and waiting.refused_by & DEVICE_RULES:
                 self.queue.activate_one(owner.uid)
@@ -454,8 +454,8 @@ class SchedulerCore:
         """Take note of the claims that a binding wrote."""
         devices = self.state.devices
         is_freed = [*map(devices.claim_written, written)]
-        if promise.special is not None:
-            is_freed.append(devices.claim_made(promise.special, written[-1]))
+        if promise.extended_resource_claim is not None:
+            is_freed.append(devices.claim_made(promise.extended_resource_claim, written[-1]))
         self._progress.has_device_news |= any(is_freed)
 
     def undo(self, waiting: Waiting, promise: Promise, *, is_bound: bool = False) -> None:

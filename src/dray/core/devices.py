@@ -60,7 +60,7 @@ class Devices:
         self.index = index
         self._serves_extended = gates.served("DRAExtendedResource")
         self.rule = DeviceRule(index, table, serves_extended=self._serves_extended)
-        self._special_of = special_of
+        self._extended_claim_of = special_of
         self._is_in_use = is_in_use  # whether a pod with a node uses a claim, listed or not
         self.ledger = DeviceLedger(index)
         self._find_claim = find_claim
@@ -83,7 +83,7 @@ class Devices:
         """The pod's claims, or what keeps it from being placed on any node."""
         if not self._is_enabled:
             return PodClaims(pod)
-        left_over = self._special_of(pod) if self._serves_extended and may_be_asked(pod) else None
+        left_over = self._extended_claim_of(pod) if self._serves_extended and may_be_asked(pod) else None
         if not pod.spec.resourceClaims:
             return PodClaims(pod, left_over=left_over)
         found = claims_of(pod, self._group_of(pod), self._find(pod), self._known)
@@ -203,10 +203,10 @@ class Devices:
             return False  # what is known is from before the binding
         return self.claim_changed(known, gone=False)
 
-    def claim_made(self, special: ResourceClaim, made: ResourceClaim) -> bool:
+    def claim_made(self, extended: ResourceClaim, made: ResourceClaim) -> bool:
         """Note that a claim was made and written which so far was promised only; True when devices became free."""
         self.ledger.promise(made.metadata.uid, taken_by(made.status.allocation))
-        self.ledger.forget(special.metadata.uid)
+        self.ledger.forget(extended.metadata.uid)
         return self.claim_written(made)
 
 

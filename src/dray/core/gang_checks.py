@@ -121,8 +121,8 @@ class NodeChecks:
 def pending_at(attempt: Attempt, info: NodeInfo) -> list[ResourceClaim]:
     """The claims of a pod that need devices on a node, with the one for its extended resources."""
     resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))
-    special = [attempt.candidate.special_claim(resources)] if resources else []
-    return [*attempt.claims.pending, *special]
+    extended = [attempt.candidate.extended_resource_claim(resources)] if resources else []
+    return [*attempt.claims.pending, *extended]
 
 
 def place_all(

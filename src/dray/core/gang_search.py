@@ -166,7 +166,7 @@ class _Distribution:
         known: dict[Hashable, Load] = {}
         is_named = self._search.spans_nodes or any(kind.names_nodes for kind in self._kinds)
         for info in self._search.infos:
-            name = info.name if is_named else _likeness(self._search.state, info)
+            name = info.name if is_named else _node_equivalence_key(self._search.state, info)
             self._names.append(name)
             if name not in known:
                 known[name] = yield from self._cap(info, name)
@@ -299,7 +299,7 @@ def _is_within(load: Load, other: Load) -> bool:
     return all(one <= more for one, more in zip(load, other, strict=True))
 
 
-def _likeness(state: ClusterState, info: NodeInfo) -> Hashable:
+def _node_equivalence_key(state: ClusterState, info: NodeInfo) -> Hashable:
     """Equal for nodes that take the same loads of pods that do not tell nodes apart by labels or names."""
     node, devices = info.node, state.index.equivalence_key(info.name)
     if devices is None or state.table.refusers or state.index.asks_more_of_nodes or node is None:

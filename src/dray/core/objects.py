@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from dray.api.extended_resources import is_special
+from dray.api.extended_resources import is_extended_resource_claim
 from dray.api.podclaims import Use, group_name, holds_devices, made_for, use_of, uses_of
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.policy import PodDisruptionBudget
@@ -56,11 +56,11 @@ class StoredObjects:
         self._pods_by_claim = _ObjectIndex[Pod](_claims_of_pod)
         self._pods_by_group = _ObjectIndex[Pod](_group_of_pod)
         self._groups_by_claim = _ObjectIndex[PodGroup](_claims_of_group)
-        self._special = _ObjectIndex[ResourceClaim](_owner_of_special)
+        self._extended_resource_claims = _ObjectIndex[ResourceClaim](_owner_of_extended_resource_claim)
         self._indexes: dict[type[Wire], tuple[_ObjectIndex[Any], ...]] = {
             Pod: (self._pods_by_claim, self._pods_by_group),
             PodGroup: (self._groups_by_claim,),
-            ResourceClaim: (self._special,),
+            ResourceClaim: (self._extended_resource_claims,),
         }
 
     def put(self, new: Wire) -> Any:
@@ -92,7 +92,7 @@ class StoredObjects:
         return self.get(ResourceClaim, name, namespace)
 
     def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
-        return next(iter(self._special.get(pod.metadata.uid)), None)
+        return next(iter(self._extended_resource_claims.get(pod.metadata.uid)), None)
 
     def group_of(self, pod: Pod) -> PodGroup | None:
         name = group_name(pod)
@@ -165,8 +165,8 @@ def _claims_of_pod(pod: Pod) -> set[Hashable]:
     for entry in pod.spec.resourceClaims:
         if claim := use_of(pod, entry).claim:
             claims.add((namespace, claim))
-    if (special := pod.status.extendedResourceClaimStatus) is not None:
-        claims.add((namespace, special.resourceClaimName))
+    if (extended := pod.status.extendedResourceClaimStatus) is not None:
+        claims.add((namespace, extended.resourceClaimName))
     return claims
 
 
@@ -180,6 +180,6 @@ def _claims_of_group(group: PodGroup) -> set[Hashable]:
     return {(namespace, entry.resourceClaimName) for entry in group.spec.resourceClaims if entry.resourceClaimName}
 
 
-def _owner_of_special(claim: ResourceClaim) -> tuple[Hashable, ...]:
-    owner = made_for(claim, "Pod") if is_special(claim) else None
+def _owner_of_extended_resource_claim(claim: ResourceClaim) -> tuple[Hashable, ...]:
+    owner = made_for(claim, "Pod") if is_extended_resource_claim(claim) else None
     return (owner.uid,) if owner is not None else ()

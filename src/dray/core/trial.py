@@ -138,8 +138,8 @@ class StateTrial:
             else:
                 self._journal.discard(self._given, key)
                 self.suppose(before)
-        if promise.special is not None:
-            self._devices.ledger.forget(promise.special.metadata.uid)
+        if promise.extended_resource_claim is not None:
+            self._devices.ledger.forget(promise.extended_resource_claim.metadata.uid)
 
     def kept(self) -> list[tuple[Pod, Promise, PodDemand]]:
         """The placements to be left as promises, each with what the pod takes from its node."""

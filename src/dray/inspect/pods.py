@@ -16,10 +16,10 @@ from dray.api.claim_access import Knowledge, PodClaims, claims_of, classes_of
 from dray.api.extended_resources import (
     IMPLICIT_PREFIX,
     ExtendedResources,
-    is_special,
+    extended_resource_claim,
+    is_extended_resource_claim,
     may_be_asked,
     needs_of,
-    special_claim,
 )
 from dray.api.objects import Object
 from dray.api.podclaims import Sharing
@@ -100,8 +100,10 @@ class PodCase:
             return CauseFinding(SchedulingGated(gates))
         claims = claims_of(self.pod, self.group, self._claim, self.known)
         if isinstance(claims, PodClaims):
-            special = filter(is_special, self.snapshot.all(ResourceClaim) if may_be_asked(self.pod) else ())
-            own = (claim for claim in special if podclaims.is_controlled_by(claim, self.pod.metadata.uid))
+            extended = filter(
+                is_extended_resource_claim, self.snapshot.all(ResourceClaim) if may_be_asked(self.pod) else ()
+            )
+            own = (claim for claim in extended if podclaims.is_controlled_by(claim, self.pod.metadata.uid))
             claims.left_over = next(own, None)
             return self._placement(claims)
         return CauseFinding(self._unusable(claims))
@@ -202,7 +204,7 @@ class PodCase:
     # Nodes
 
     def _placement(self, claims: PodClaims) -> CauseFinding:
-        pending = [*claims.pending, *self._special()]
+        pending = [*claims.pending, *self._extended_resource_claims()]
         if self.snapshot.unreadable & ({Node, ResourceSlice, DeviceClass} if pending else {Node}):
             return CauseFinding(self._told())
         verdicts = tuple(judge(self.snapshot, self.pod, claims, self.allowance.nodes))
@@ -229,10 +231,10 @@ class PodCase:
         said = next((c.message for c in self.pod.status.conditions if c.type == "PodScheduled" and c.message), "")
         return SchedulerSays(said)
 
-    def _special(self) -> list[ResourceClaim]:
+    def _extended_resource_claims(self) -> list[ResourceClaim]:
         """The claim for extended resources, where all that devices can serve are served by them."""
         served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).extended)
-        return [special_claim(self.pod, needs_of(self.pod, served))] if served else []
+        return [extended_resource_claim(self.pod, needs_of(self.pod, served))] if served else []
 
     def _cause(self, claims: PodClaims, verdicts: Sequence[NodeVerdict], devices: ClaimShortage) -> Cause:
         if claims.left_over is not None:

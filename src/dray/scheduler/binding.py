@@ -107,8 +107,8 @@ class Binder:
             prepared.settled.append(claim)
             if own:
                 prepared.reserved.append(claim)
-        if promise.special is not None:
-            prepared.made = await self._make(promise.special)
+        if promise.extended_resource_claim is not None:
+            prepared.made = await self._make(promise.extended_resource_claim)
             prepared.settled.append(await self._record(promise, prepared.made))
 
     async def make_ready(self, prepared: BindingPreparation) -> None:
@@ -163,16 +163,16 @@ class Binder:
         except ApiError as error:
             log.info("could not take back what pod %s takes from its node: %s", pod.metadata.name, error)
 
-    async def _make(self, special: ResourceClaim) -> ResourceClaim:
+    async def _make(self, extended: ResourceClaim) -> ResourceClaim:
         """Create the claim for extended resources."""
-        meta = special.metadata
+        meta = extended.metadata
         metadata = replace(meta, name="", uid="", namespace=meta.namespace)
-        return await self._client.create(ResourceClaim, replace(special, metadata=metadata), namespace=meta.namespace)
+        return await self._client.create(ResourceClaim, replace(extended, metadata=metadata), namespace=meta.namespace)
 
     async def _record(self, promise: Promise, made: ResourceClaim) -> ResourceClaim:
         """Give a claim that was made its devices, and tell the pod which of them are for which container."""
         pod = promise.claims.pod
-        claim, _ = await self._settle(promise.with_special(made), ClaimUse(made, by_group=False))
+        claim, _ = await self._settle(promise.with_extended_resource_claim(made), ClaimUse(made, by_group=False))
         status = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=made.metadata.name)
         await change_status(self._client, pod, lambda now: _with_claim(now, pod, status))
         return claim

@@ -21,8 +21,8 @@ from dray.core.attempt import Promise
 from dray.core.devices import FindClaim, version_of
 from dray.scheduler.binding import Overtaken
 from dray.scheduler.metrics import binding_ended
+from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.tasks import Tasks
-from dray.scheduler.telling import Teller
 
 
 class NotReady(Exception):
@@ -53,14 +53,14 @@ class BindingConditions:
         timeouts: Mapping[str, float],
         sharing: Sharing,
         tasks: Tasks,
-        teller: Teller,
+        pod_status: PodStatusWriter,
         find_claim: FindClaim,
         now: Callable[[], float],
     ) -> None:
         self._timeouts = timeouts  # by name of the profile
         self._sharing = sharing
         self._tasks = tasks
-        self._teller = teller
+        self._pod_status = pod_status
         self._find_claim = find_claim
         self._now = now
         self._waits: dict[str, list[_Wait]] = {}  # by uid of a claim
@@ -96,7 +96,7 @@ class BindingConditions:
         with self._following(claims) as wait:
             if (found := self._look(pod, wait)) is None:
                 return
-            self._teller.waits_for_devices(pod, node)
+            self._pod_status.report_devices_pending(pod, node)
             with self._tasks.aside():
                 while found is not None:
                     await self._news(wait, deadline, found)

@@ -19,9 +19,9 @@ from dray.client import Deltas, SharedInformers
 from dray.core.core import SchedulerCore
 from dray.scheduler.conditions import BindingConditions
 from dray.scheduler.group_status import GroupReporter
+from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
 from dray.scheduler.rivals import assigned
-from dray.scheduler.telling import Teller
 
 LOOKS_APART = (
     0.02  # seconds between two looks at which waiting pods other devices help: devices may change all the time
@@ -37,7 +37,7 @@ class InformerFeed:
     def __init__(
         self,
         core: SchedulerCore,
-        teller: Teller,
+        pod_status: PodStatusWriter,
         groups: GroupReporter,
         conditions: BindingConditions,
         preempting: Preempting,
@@ -48,7 +48,7 @@ class InformerFeed:
         self._allocates_from = allocates_from
         self._preempting = preempting
         self._groups = groups
-        self._teller = teller
+        self._pod_status = pod_status
         self._conditions = conditions
         self._looked = 0.0  # when waiting pods were last compared with what nodes can give
         self._look: asyncio.TimerHandle | None = None  # the next such look
@@ -88,7 +88,7 @@ class InformerFeed:
             await asyncio.sleep(REPORTS_APART)
             self._core.now = time.monotonic()
             for pod, why in self._core.unreported():
-                self._teller.waits(pod, why)
+                self._pod_status.report_unschedulable(pod, why)
                 self._groups.waits(pod, why)
             self._preempting.expire()
 
@@ -103,7 +103,7 @@ class InformerFeed:
         self._on_changes(deltas)
         for old, new in deltas:
             if (gone := old if new is None else new) is not None and (new is None or is_finished(new)):
-                self._teller.forget(gone.metadata.uid)
+                self._pod_status.forget(gone.metadata.uid)
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for old, new in deltas:

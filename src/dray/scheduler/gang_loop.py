@@ -20,15 +20,15 @@ from dray.core.core import SchedulerCore
 from dray.core.gang_attempt import GangAttempt, GangPromise, GangRefused, PlacedMember
 from dray.core.gangs import min_count
 from dray.core.queue import Waiting
+from dray.scheduler.background_search import SLOW_ATTEMPT_BACKOFF
 from dray.scheduler.binding import PASSING, Binder, Overtaken
 from dray.scheduler.conditions import NotReady
 from dray.scheduler.gang_binding import GangBinder, GangPlan, GangRecovery
 from dray.scheduler.group_status import GroupReporter
 from dray.scheduler.metrics import GROUP_ATTEMPTS
+from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
 from dray.scheduler.tasks import Tasks
-from dray.scheduler.telling import Teller
-from dray.scheduler.thinking import PAUSE_FOR_THOUGHT
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class GangLoop:
         client: Client,
         binder: Binder,
         sharing: Sharing,
-        teller: Teller,
+        pod_status: PodStatusWriter,
         groups: GroupReporter,
         tasks: Tasks,
         informers: SharedInformers,
@@ -52,7 +52,7 @@ class GangLoop:
         has_groups: bool,
     ) -> None:
         self._core, self._tasks, self._preempting = core, tasks, preempting
-        self._teller, self._groups = teller, groups
+        self._pod_status, self._groups = pod_status, groups
         self._informers = informers
         self._pods, self._nodes = informers.informer(Pod), informers.informer(Node)
         self._consumers = ClaimConsumers(informers, groups=has_groups)
@@ -86,7 +86,7 @@ class GangLoop:
     def _place(self, gang: GangAttempt, promise: GangPromise) -> None:
         self._core.gangs.place(gang, promise)
         for waiting, refused in promise.refused:
-            self._teller.waits(waiting.pod, refused.why)
+            self._pod_status.report_unschedulable(waiting.pod, refused.why)
         if promise.placed:
             log.debug("podgroup %s/%s: %d pods have places", *gang.key, len(promise.placed))
             self._tasks.start(self._bind(GangPlan(gang.group, [*promise.placed])))
@@ -94,11 +94,11 @@ class GangLoop:
     def _refuse(self, gang: GangAttempt, refused: GangRefused) -> None:
         log.debug("podgroup %s/%s waits, refused by %s", *gang.key, sorted(refused.rules))
         is_long = gang.seconds > NO_PAUSE and refused.plan is None
-        pause = gang.seconds * PAUSE_FOR_THOUGHT if is_long else 0.0
+        pause = gang.seconds * SLOW_ATTEMPT_BACKOFF if is_long else 0.0
         self._core.gangs.refuse(gang, refused, pause)
         self._groups.waits(gang.leader.pod, refused.why)
         for waiting in gang.members:
-            self._teller.waits(waiting.pod, refused.why)
+            self._pod_status.report_unschedulable(waiting.pod, refused.why)
             attempt = waiting.attempt
             if attempt is not None and attempt.claims.left_over is not None:
                 self._tasks.start(self._binder.discard(attempt.claims.left_over, waiting.pod))
@@ -132,7 +132,7 @@ class GangLoop:
 
     async def _bind(self, plan: GangPlan) -> None:
         for member in plan.members:
-            await self._teller.finished(member.waiting.key)
+            await self._pod_status.finished(member.waiting.key)
         try:
             await self._gangs.bind(plan)
         except Exception as error:  # whatever it is, the pods must not be lost
@@ -143,7 +143,7 @@ class GangLoop:
             plan.failed = [(member, error) for member in plan.members]
         for member, settled in plan.written:
             self._core.confirm(member.promise, settled)
-            self._teller.bound(member.promise.claims.pod, member.promise.node)
+            self._pod_status.report_bound(member.promise.claims.pod, member.promise.node)
         for member, why in plan.failed:
             self._not_bound(member, why)
 
@@ -158,9 +158,9 @@ class GangLoop:
         if self._core.queue.get(member.waiting.key) is not member.waiting:
             return
         if isinstance(error, NotReady):
-            self._teller.not_ready(member.waiting.pod, error.found)
+            self._pod_status.report_devices_not_ready(member.waiting.pod, error.found)
         elif not isinstance(error, PASSING):
-            self._teller.not_bound(member.waiting.pod, member.promise.node, error)
+            self._pod_status.report_not_bound(member.waiting.pod, member.promise.node, error)
 
     def _remaining(self, plan: GangPlan) -> list[PlacedMember]:
         """The members whose pods and nodes are still there, if they are enough for the group as it is now."""

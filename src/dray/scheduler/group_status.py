@@ -1,7 +1,7 @@
 """Tells PodGroups how they fare: the condition PodGroupInitiallyScheduled, as Kubernetes' scheduler writes it.
 
 It is True once enough pods of a group have a node, and stays so whatever becomes of them. Before, it is False with the
-reason why the group waits. Left out: what the pods are told (`telling`).
+reason why the group waits. Left out: conditions of pods (`pod_status`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dray.api.types.scheduling import PodGroup, PodGroupStatus
 from dray.client import Client, Deltas, SharedInformers, change_status, with_conditions
 from dray.client.consumers import ClaimConsumers
 from dray.core.gangs import GroupKey, min_count
+from dray.scheduler.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, is_wrong
 from dray.scheduler.tasks import Tasks
-from dray.scheduler.telling import SCHEDULER_ERROR, UNSCHEDULABLE, is_wrong
 
 log = logging.getLogger(__name__)
 

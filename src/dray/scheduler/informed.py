@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dray.api.extended_resources import is_special
+from dray.api.extended_resources import is_extended_resource_claim
 from dray.api.podclaims import made_for
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.policy import PodDisruptionBudget
@@ -13,7 +13,7 @@ from dray.client import SharedInformers
 from dray.client.consumers import ClaimConsumers
 
 BUDGETS_BY_NAMESPACE = "disruption budgets by namespace"
-SPECIAL_BY_POD = "extended resource claims by pod"
+EXTENDED_CLAIMS_BY_POD = "extended resource claims by pod"
 
 
 class InformedObjects:
@@ -27,7 +27,7 @@ class InformedObjects:
         known = consumers if groups or not workloads else ClaimConsumers(informers, groups=True)
         self._namespaces = informers.informer(Namespace)
         self._claims = informers.informer(ResourceClaim)
-        self._claims.add_index(SPECIAL_BY_POD, _owner_of_special)
+        self._claims.add_index(EXTENDED_CLAIMS_BY_POD, _owner_of_extended_resource_claim)
         self._budgets = informers.informer(PodDisruptionBudget) if budgets else None
         if self._budgets is not None:
             self._budgets.add_index(BUDGETS_BY_NAMESPACE, lambda budget: [budget.metadata.namespace])
@@ -37,7 +37,7 @@ class InformedObjects:
         self.group_of, self.members = known.group_of, known.members
 
     def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
-        return next(iter(self._claims.by_index(SPECIAL_BY_POD, pod.metadata.uid)), None)
+        return next(iter(self._claims.by_index(EXTENDED_CLAIMS_BY_POD, pod.metadata.uid)), None)
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = self._namespaces.get("", name)
@@ -47,6 +47,6 @@ class InformedObjects:
         return self._budgets.by_index(BUDGETS_BY_NAMESPACE, namespace) if self._budgets is not None else ()
 
 
-def _owner_of_special(claim: ResourceClaim) -> list[str]:
-    owner = made_for(claim, "Pod") if is_special(claim) else None
+def _owner_of_extended_resource_claim(claim: ResourceClaim) -> list[str]:
+    owner = made_for(claim, "Pod") if is_extended_resource_claim(claim) else None
     return [owner.uid] if owner is not None else []

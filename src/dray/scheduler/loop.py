@@ -1,7 +1,7 @@
 """Turns and attempts: takes pods from the queue one by one, decides without awaiting, and lets bindings run beside.
 
 In each turn attempts follow one another; then informers, bindings and whoever talks to the server get theirs. Left out:
-deciding (`attempt`), writing (`binding`), what the pod is told (`telling`).
+deciding (`attempt`), writing (`binding`), conditions and events of pods (`pod_status`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dray.core.attempt import Attempt, Promise, Refused, Unfinished
 from dray.core.core import SchedulerCore
 from dray.core.gang_attempt import GangAttempt
 from dray.core.queue import Waiting
+from dray.scheduler.background_search import SLOW_ATTEMPT_BACKOFF, BackgroundSearch
 from dray.scheduler.binding import PASSING, Binder, Overtaken
 from dray.scheduler.conditions import NotReady
 from dray.scheduler.feed import InformerFeed
 from dray.scheduler.gang_loop import GangLoop
 from dray.scheduler.group_status import GroupReporter
 from dray.scheduler.metrics import PREEMPTION_ATTEMPTS, SchedulerFigures
+from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
 from dray.scheduler.tasks import Tasks
-from dray.scheduler.telling import Teller
-from dray.scheduler.thinking import PAUSE_FOR_THOUGHT, Thinker
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +46,10 @@ class SchedulingLoop:
         self,
         core: SchedulerCore,
         feed: InformerFeed,
-        teller: Teller,
+        pod_status: PodStatusWriter,
         groups: GroupReporter,
         tasks: Tasks,
-        thinker: Thinker,
+        background_search: BackgroundSearch,
         binder: Binder,
         gangs: GangLoop,
         preempting: Preempting,
@@ -58,7 +58,7 @@ class SchedulingLoop:
     ) -> None:
         self._core = core
         self._feed = feed
-        self._teller, self._tasks, self._thinker = teller, tasks, thinker
+        self._pod_status, self._tasks, self._background_search = pod_status, tasks, background_search
         self._binder, self._groups, self._gangs = binder, groups, gangs
         self._preempting = preempting
         self._pods = pods
@@ -118,14 +118,14 @@ class SchedulingLoop:
         except Exception:  # one pod that cannot be judged must not keep the others waiting
             log.exception("attempt to place %s/%s failed", waiting.pod.metadata.namespace, waiting.pod.metadata.name)
             self._core.fail(waiting)
-        self._thinker.forget(waiting.key)
+        self._background_search.forget(waiting.key)
         self._figures.attempted(result, profile, earlier + time.perf_counter() - started)
 
     def _try_gang(self, gang: GangAttempt) -> None:
         """Make an attempt to place a gang, or a further part of one."""
         unfinished = self._gangs.go_on(gang)
         if unfinished is None:
-            self._thinker.forget(gang.leader.key)
+            self._background_search.forget(gang.leader.key)
             return
 
         def spend(seconds: float) -> None:
@@ -143,7 +143,7 @@ class SchedulingLoop:
 
     def _wait_for_work(self, waiting: Waiting, unfinished: Unfinished, spend: Callable[[float], None]) -> None:
         works, is_hurried = unfinished.left_over
-        self._thinker.need(waiting, works)
+        self._background_search.need(waiting, works)
         if is_hurried or not works:
             self._core.queue.postpone(waiting)
             return
@@ -153,7 +153,7 @@ class SchedulingLoop:
             self._core.now = time.monotonic()
             self._core.queue.postpone(waiting)
 
-        self._thinker.wait(waiting, go_on)
+        self._background_search.wait(waiting, go_on)
 
     def _place(self, waiting: Waiting, promise: Promise) -> None:
         pod = waiting.pod
@@ -165,8 +165,8 @@ class SchedulingLoop:
         """Let a pod wait: for an event, or for a while if its attempt took too long."""
         pod = waiting.pod
         log.debug("pod %s/%s waits, refused by %s", pod.metadata.namespace, pod.metadata.name, sorted(refused.rules))
-        self._core.refuse(waiting, refused, attempt.seconds * PAUSE_FOR_THOUGHT if refused.is_late else 0.0)
-        self._teller.waits(pod, refused.why)
+        self._core.refuse(waiting, refused, attempt.seconds * SLOW_ATTEMPT_BACKOFF if refused.is_late else 0.0)
+        self._pod_status.report_unschedulable(pod, refused.why)
         self._groups.waits(pod, refused.why)
         claim = self._core.state.devices.expendable(attempt)
         if claim is not None:  # PostFilter
@@ -198,7 +198,7 @@ class SchedulingLoop:
     async def _bind(self, waiting: Waiting, promise: Promise) -> None:
         pod = promise.claims.pod
         started = time.perf_counter()
-        await self._teller.finished(pod.metadata.uid)
+        await self._pod_status.finished(pod.metadata.uid)
         try:
             settled = await self._binder.bind(promise)
         except Exception as error:  # whatever it is, the pod must not be lost
@@ -211,7 +211,7 @@ class SchedulingLoop:
         self._feed.look_soon()
         self._figures.passed("Bind", pod.spec.schedulerName, time.perf_counter() - started)
         self._figures.chose(promise.outcome.alternatives if promise.outcome else ())
-        self._teller.bound(pod, promise.node)
+        self._pod_status.report_bound(pod, promise.node)
 
     def _not_bound(self, waiting: Waiting, promise: Promise, error: Exception) -> None:
         meta = promise.claims.pod.metadata
@@ -224,9 +224,9 @@ class SchedulingLoop:
         if self._core.queue.get(waiting.key) is not waiting:
             return  # gone meanwhile
         if isinstance(error, NotReady):
-            self._teller.not_ready(waiting.pod, error.found)
+            self._pod_status.report_devices_not_ready(waiting.pod, error.found)
         elif not isinstance(error, PASSING):
-            self._teller.not_bound(waiting.pod, promise.node, error)
+            self._pod_status.report_not_bound(waiting.pod, promise.node, error)
 
 
 async def _next_turn() -> float:

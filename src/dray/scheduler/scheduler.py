@@ -23,6 +23,7 @@ from dray.client.readiness import Readiness
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
 from dray.scheduler import rule_log
+from dray.scheduler.background_search import BackgroundSearch
 from dray.scheduler.binding import Binder
 from dray.scheduler.conditions import BindingConditions
 from dray.scheduler.feed import InformerFeed
@@ -30,11 +31,10 @@ from dray.scheduler.gang_loop import GangLoop
 from dray.scheduler.group_status import GroupConditions, GroupReporter
 from dray.scheduler.informed import InformedObjects
 from dray.scheduler.loop import GiveWay, SchedulingLoop
+from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
 from dray.scheduler.rivals import AllocatedDevices, other_schedulers
 from dray.scheduler.tasks import Tasks
-from dray.scheduler.telling import Teller
-from dray.scheduler.thinking import Thinker
 
 log = logging.getLogger(__name__)
 
@@ -80,15 +80,15 @@ class Scheduler:
         rule_log.observe(self.core.state.placement, self.core.state.table)
         self._owns_background = background is None
         self._background = background or Background()
-        self._thinker = Thinker(self.core.queue, self._background)
+        self._background_search = BackgroundSearch(self.core.queue, self._background)
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)
-        self._teller = Teller(client, self._tasks, time.monotonic)
-        conditions = BindingConditions(timeouts, sharing, self._tasks, self._teller, objects.claim, time.time)
+        self._pod_status = PodStatusWriter(client, self._tasks, time.monotonic)
+        conditions = BindingConditions(timeouts, sharing, self._tasks, self._pod_status, objects.claim, time.time)
         groups = GroupConditions(client, informers, self._tasks, profiles) if has_groups else GroupReporter()
-        preempting = Preempting(client, self.core, self._tasks, self._teller.recorder, objects.group_of)
-        self._feed = InformerFeed(self.core, self._teller, groups, conditions, preempting, allocates_from)
+        preempting = Preempting(client, self.core, self._tasks, self._pod_status.recorder, objects.group_of)
+        self._feed = InformerFeed(self.core, self._pod_status, groups, conditions, preempting, allocates_from)
         ready = conditions.ready if has_conditions else None
-        self.allocated = AllocatedDevices(informers.informer(ResourceClaim), self._teller.recorder)
+        self.allocated = AllocatedDevices(informers.informer(ResourceClaim), self._pod_status.recorder)
         rival_of = None if holds_devices else self.allocated.rival_of
         binder = Binder(client, sharing, ready, objects.uses, objects.claim, rival_of)
         pods = self._pods = informers.informer(Pod)
@@ -99,7 +99,7 @@ class Scheduler:
             client,
             binder,
             sharing,
-            self._teller,
+            self._pod_status,
             groups,
             self._tasks,
             informers,
@@ -110,10 +110,10 @@ class Scheduler:
         self.loop = SchedulingLoop(
             self.core,
             self._feed,
-            self._teller,
+            self._pod_status,
             groups,
             self._tasks,
-            self._thinker,
+            self._background_search,
             binder,
             gangs,
             preempting,
@@ -158,12 +158,12 @@ class Scheduler:
             if self._gangs is not None:
                 await self._gangs.recover()
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._teller.run(), name="scheduler events")
+                group.create_task(self._pod_status.run(), name="scheduler events")
                 group.create_task(self._feed.report_missing(), name="scheduler reports")
                 group.create_task(self.loop.run(), name="scheduler loop")
         finally:
             self._feed.close()
-            await self._thinker.close()
+            await self._background_search.close()
             if self._owns_background:
                 await self._background.close()
             await self._tasks.cancel()

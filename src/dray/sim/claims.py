@@ -98,26 +98,28 @@ class SimulatedClaims:
             self._model.put(replace(claim, status=replace(status, allocation=allocation)))
         return self._on_node(promise)
 
-    def _with_special(self, promise: Promise) -> Pod:
+    def with_extended_resource_claim(self, promise: Promise) -> Pod:
         """The pod, with the claim for its extended resources where it needs one."""
-        pod, special = promise.claims.pod, promise.special
-        if special is None:
+        pod, extended = promise.claims.pod, promise.extended_resource_claim
+        if extended is None:
             return pod
-        self._model.state.devices.ledger.forget(special.metadata.uid)
+        self._model.state.devices.ledger.forget(extended.metadata.uid)
         name = f"{pod.metadata.name}-extended-resources"
-        made = self._named(replace(special, metadata=replace(special.metadata, name=name, generateName="", uid="")))
-        status, _ = reservation(promise.with_special(made), ClaimUse(made, by_group=False), made, self._sharing)
+        made = self._named(replace(extended, metadata=replace(extended.metadata, name=name, generateName="", uid="")))
+        status, _ = reservation(
+            promise.with_extended_resource_claim(made), ClaimUse(made, by_group=False), made, self._sharing
+        )
         self._model.put(replace(made, status=status))
         told = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=name)
         return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
 
     def _on_node(self, promise: Promise) -> Pod:
         """The pod with its node, and with what its claims take from that."""
-        pod = self._with_special(promise)
-        special = pod.status.extendedResourceClaimStatus
+        pod = self.with_extended_resource_claim(promise)
+        extended = pod.status.extendedResourceClaimStatus
         told = tuple(
-            replace(one, resourceClaimName=special.resourceClaimName)
-            if special is not None and one.resourceClaimName == IN_MEMORY
+            replace(one, resourceClaimName=extended.resourceClaimName)
+            if extended is not None and one.resourceClaimName == IN_MEMORY
             else one
             for one in promise.node_claims
         )

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from dray.api.extended_resources import Needs, Served, needs_of, special_claim
+from dray.api.extended_resources import Needs, Served, extended_resource_claim, needs_of
 from dray.api.host_ports import Port, host_ports
 from dray.api.quantity import Quantity
 from dray.api.types.core import Container, Pod, PodSpec
@@ -76,11 +76,11 @@ class Candidate:
         if extended != self.extended:
             self.extended, self.needs, self.signatures = extended, {}, {}
 
-    def special_claim(self, resources: frozenset[str]) -> ResourceClaim:
+    def extended_resource_claim(self, resources: frozenset[str]) -> ResourceClaim:
         """Return the claim that requests devices for some extended resources."""
         if resources not in self.needs:
             self.needs[resources] = needs_of(self.pod, {name: self.extended[name] for name in resources})
-        return special_claim(self.pod, self.needs[resources])
+        return extended_resource_claim(self.pod, self.needs[resources])
 
 
 def containers_demand(pod: Pod) -> Amounts:

@@ -133,7 +133,7 @@ class DeviceRule:
             verdict.refused.append((reason, bad))
             left &= ~bad
         for resources, asked in self._groups(pod, nodes if thorough else left):
-            pending = [*claims.pending, pod.special_claim(resources)] if resources else claims.pending
+            pending = [*claims.pending, pod.extended_resource_claim(resources)] if resources else claims.pending
             if pending and (thorough or verdict.wrong is None):
                 self._judge_pending(pending, asked, verdict, asking, turn, thorough=thorough)
         return verdict

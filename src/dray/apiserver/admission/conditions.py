@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from dray.api.needs import Known
+from dray.api.needs import KnownValues
 from dray.api.types.admissionregistration import MatchCondition
 from dray.apiserver.admission.judging import VALUES, JudgementFailed, judged
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
@@ -52,7 +52,7 @@ class Conditions:
         return True
 
 
-def held(conditions: Conditions, read: Read, known: Known) -> bool:
+def held(conditions: Conditions, read: Read, known: KnownValues) -> bool:
     """Whether conditions hold. Raises ConditionsFailed, and Lacking if the worker process must evaluate them."""
     there = partial(_hold, conditions.source)
     return judged(known, id(conditions), read, conditions.hold, there, (name for name in VALUES if name != "params"))

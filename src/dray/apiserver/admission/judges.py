@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from dray.api.errors import ApiError
 from dray.api.gates import FeatureGates
-from dray.api.needs import Known
+from dray.api.needs import KnownValues
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.admissionregistration import (
     MutatingAdmissionPolicy,
@@ -66,7 +66,7 @@ class JudgingContext(NamedTuple):
 
     async def hold(self, conditions: Conditions, request: AdmissionRequest, read: Callable[[], Read]) -> bool:
         """Whether conditions hold. `read` is called for each attempt. Raises ConditionsFailed."""
-        known = Known()
+        known = KnownValues()
         return await self.resolver.run(request.user.name, False, lambda: held(conditions, read(), known))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
-from dray.api.needs import Known, Lacking
+from dray.api.needs import KnownValues, Lacking
 from dray.apiserver.steps import quickly
 from dray.background.resolver import Computing, UnansweredQuestion
 from dray.cel.admission import Read
@@ -63,7 +63,7 @@ class Judging:
 
 
 def judged(
-    known: Known, key: Hashable, read: Read, here: Judge[T], there: Judge[T], names: Iterable[str] = VALUES
+    known: KnownValues, key: Hashable, read: Read, here: Judge[T], there: Judge[T], names: Iterable[str] = VALUES
 ) -> T:
     """A verdict. `here` judges on the event loop; `there` does the same in the worker process, if that takes too long.
 

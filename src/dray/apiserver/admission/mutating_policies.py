@@ -10,7 +10,7 @@ from functools import partial
 
 from dray.api.custom import CustomObject
 from dray.api.errors import ApiError, InternalError
-from dray.api.needs import Known
+from dray.api.needs import KnownValues
 from dray.api.resources import RESOURCES
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from dray.api.wire import Tree
@@ -69,7 +69,7 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
         return changed
 
     async def _mutate(self, number: int, params: Params, version: str, request: AdmissionRequest) -> bool:
-        about, known, policy = present(request), Known(), self.policy
+        about, known, policy = present(request), KnownValues(), self.policy
 
         def patch() -> Patch:
             return policy.patch(number, self._reading(about, version, params), known)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from dray.api.needs import Known
+from dray.api.needs import KnownValues
 from dray.api.times import timestamp
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
 from dray.apiserver.admission.compiled_policies import CompiledPolicy
@@ -45,7 +45,7 @@ class MutatingPolicy(CompiledPolicy):
         self.source, spec, compiler = policy, policy.spec, self.compiler
         self._mutations = [compiler.compile(*_expression(mutation)) for mutation in spec.mutations]
 
-    def patch(self, number: int, read: Read, known: Known) -> Patch:
+    def patch(self, number: int, read: Read, known: KnownValues) -> Patch:
         """What a mutation wants. Raises MutationFailed, and Lacking if the worker process must evaluate it."""
         there = partial(_evaluated, self.source, number)
         return judged(known, (id(self), number), read, partial(self.evaluated, number), there)

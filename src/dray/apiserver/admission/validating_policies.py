@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dray.api.custom import CustomObject
 from dray.api.errors import ApiError, Forbidden, TooLarge, Unauthorized
-from dray.api.needs import Known, Lacking
+from dray.api.needs import KnownValues, Lacking
 from dray.api.resources import RESOURCES
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
@@ -51,7 +51,7 @@ class CheckingPolicy(BoundPolicy[Policy, Binding]):
     def __init__(self, policy: ValidatingAdmissionPolicy, bindings: list[Binding], context: JudgingContext) -> None:
         super().__init__(Policy(policy), bindings, context)
 
-    def denials(self, request: AdmissionRequest, views: dict[str, PolicyView], known: Known) -> Iterator[Denial]:
+    def denials(self, request: AdmissionRequest, views: dict[str, PolicyView], known: KnownValues) -> Iterator[Denial]:
         """The refusals of a request; its warnings are added to it. Raises Lacking for a verdict that takes long."""
         policy, version = self.policy, self.matcher.version(request, self.context.reader)
         if version is None:
@@ -93,7 +93,7 @@ class ValidatingPolicies(Admission):
         return self._ask(about, request) if about else None
 
     def _ask(self, about: Sequence[CheckingPolicy], request: AdmissionRequest) -> Waiting:
-        warnings, known = len(request.warnings), Known()
+        warnings, known = len(request.warnings), KnownValues()
 
         def check() -> None:
             del request.warnings[warnings:]

@@ -19,7 +19,7 @@ from dray.api.custom import SchemaNode
 from dray.api.custom.judgement import judged
 from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
-from dray.api.needs import Known, Lacking
+from dray.api.needs import KnownValues, Lacking
 from dray.api.wire import Tree
 from dray.apiserver.request import Request
 from dray.apiserver.steps import quickly
@@ -47,7 +47,7 @@ class Validators:
         self._kept: dict[tuple[str, bool], Checked] = {}
         self._on_loop: dict[str, _ValidationChecks] = {}  # by version; one after the other, so they serve all
 
-    def errors(self, request: Request, known: Known, judge: Judge) -> list[FieldError]:
+    def errors(self, request: Request, known: KnownValues, judge: Judge) -> list[FieldError]:
         """What validation finds wrong: a step, which runs in the worker thread if the request is large. Raises Lacking."""
         version = request.version or request.resource.stored
         checks = self._on_loop.get(version) if not request.is_large else None
@@ -85,7 +85,7 @@ class _ValidationChecks:
 
     def __init__(self, validators: Validators, version: str) -> None:
         self._validators = validators
-        self._known: Known = {}
+        self._known: KnownValues = {}
         self._room = AT_ONCE
         self.lacking: dict[Any, Computing] = {}
         self.context = validation.Context(
@@ -98,7 +98,7 @@ class _ValidationChecks:
             self.object_errors,
         )
 
-    def begin(self, known: Known) -> None:
+    def begin(self, known: KnownValues) -> None:
         """Begin another validation."""
         self._known, self._room = known, AT_ONCE
         if self.lacking:

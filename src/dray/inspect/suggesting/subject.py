@@ -13,7 +13,7 @@ from typing import Any
 
 from dray.allocator.budget import StepMeter
 from dray.api import podclaims
-from dray.api.extended_resources import IN_MEMORY, ExtendedResources, needs_of, special_claim
+from dray.api.extended_resources import IN_MEMORY, ExtendedResources, extended_resource_claim, needs_of
 from dray.api.reasons.causes.base import Cause, RequestCause
 from dray.api.reasons.causes.conflicts import AlternativesShort
 from dray.api.reasons.nodes import NodeVerdict
@@ -115,7 +115,7 @@ class WaitingPod:
                 yield claim
         served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).extended)
         if served:
-            yield special_claim(self.pod, needs_of(self.pod, served))
+            yield extended_resource_claim(self.pod, needs_of(self.pod, served))
 
     def claim_again(self, name: str, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
         """A claim that has no devices made again with another spec: itself, or its template and then the pod."""

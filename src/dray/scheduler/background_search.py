@@ -1,4 +1,4 @@
-"""Searches that take long, done in the worker process: which pod waits for which work.
+"""Searches that take long, done in the worker process: which pod waits for which search.
 
 A pod whose attempt needs such work waits here, in no place of the queue, until some of it is done; then the attempt goes
 on. All work that it needs is done, in the order in which it is needed; a few works at a time are with the worker process.
@@ -25,11 +25,11 @@ AHEAD = 2  # works of a pod that are with the worker process at a time, so that 
 DEVICE = 2  # units of work on the event loop to write a device down for the worker process
 GATHERED = 0.05  # seconds in which more work may be done before the attempt goes on, which looks at all nodes again
 LOOK_AGAIN = 1.0  # seconds between two looks whether the pod still waits
-PAUSE_FOR_THOUGHT = 9  # an attempt that took too long waits nine times as long: others want nine tenths
+SLOW_ATTEMPT_BACKOFF = 9  # an attempt that took too long waits nine times as long: others want nine tenths
 
 
-class Thinker:
-    """Lets work be done for pods."""
+class BackgroundSearch:
+    """Runs the searches that pods need in the worker process."""
 
     def __init__(self, queue: SchedulingQueue, background: Background) -> None:
         self._queue = queue
@@ -40,7 +40,7 @@ class Thinker:
         self._tasks = Tasks()
 
     def need(self, waiting: Waiting, works: Sequence[Work]) -> None:
-        """Let all of this work be done for a pod, in this order, and no other that it needed before."""
+        """Set the works that a pod needs, in this order. Works that only it needed before are given up."""
         before = self._needed.pop(waiting.key, {})
         if works:
             self._needed[waiting.key] = dict.fromkeys(works, waiting)
@@ -49,11 +49,11 @@ class Thinker:
         self._begin()
 
     def wait(self, waiting: Waiting, go_on: Callable[[float], None]) -> None:
-        """Call back, with the seconds that it took, when some of the work that a pod needs is done."""
+        """Call `go_on` with the seconds waited when some of the work that a pod needs is done."""
         self._tasks.start(self._wait(waiting, go_on))
 
     def forget(self, uid: str) -> None:
-        """The pod's attempt is over."""
+        """Drop the needs of a pod whose attempt is over."""
         if (event := self._news.pop(uid, None)) is not None:
             event.set()
         if (works := self._needed.pop(uid, None)) is not None:
@@ -66,11 +66,11 @@ class Thinker:
         await self._tasks.cancel()
 
     def _begin(self) -> None:
-        """Begin the works that come next for each pod, up to a few that are not done."""
+        """Start the next works of each pod, `AHEAD` of them at a time."""
         for works in self._needed.values():
             for work, waiting in islice(works.items(), AHEAD):
                 if work not in self._under_way:
-                    work.is_elsewhere = True
+                    work.is_in_worker_process = True
                     self._under_way[work] = task = asyncio.create_task(self._compute(work, waiting), name="search")
                     task.add_done_callback(partial(self._end, work))
 
@@ -83,7 +83,7 @@ class Thinker:
             work.is_given_up = True
 
     def _end(self, work: Work, _: asyncio.Task[None]) -> None:
-        work.is_elsewhere = False
+        work.is_in_worker_process = False
         del self._under_way[work]
         if work.is_over or work.is_given_up:
             for uid, works in self._needed.items():
@@ -92,7 +92,7 @@ class Thinker:
         self._begin()
 
     def _give_up(self, works: Iterable[Work]) -> None:
-        """Give up the work that nobody needs any more."""
+        """Cancel works that no pod needs any more."""
         for work in works:
             if work in self._under_way and not any(work in needed for needed in self._needed.values()):
                 self._under_way[work].cancel()

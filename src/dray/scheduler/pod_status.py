@@ -1,4 +1,4 @@
-"""Tells pods why they wait, in their condition and in events, and that they wait no more.
+"""Writes the condition PodScheduled and the events that say why a pod waits or which node it got.
 
 The same text is repeated once a minute at the most, and never written after the pod has its node. Left out: why a pod
 waits, which comes as data, and its words (`dray.api.reasons.wording`).
@@ -31,7 +31,7 @@ UNSCHEDULABLE = "Unschedulable"  # the condition's reason
 SCHEDULER_ERROR = "SchedulerError"  # the same, where waiting alone will not help
 
 
-class Teller:
+class PodStatusWriter:
     """Writes conditions and events of pods."""
 
     def __init__(self, client: Client, tasks: Tasks, now: Callable[[], float]) -> None:
@@ -45,26 +45,26 @@ class Teller:
     async def run(self) -> None:
         await self.recorder.run()
 
-    def waits(self, pod: Pod, why: Unschedulable) -> None:
-        """Say why a pod waits."""
+    def report_unschedulable(self, pod: Pod, why: Unschedulable) -> None:
+        """Write why a pod is unschedulable."""
         text = wording.unschedulable(why)
         log.log(WHY, "pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, text)
         self._tell(pod, SCHEDULER_ERROR if is_wrong(why) else UNSCHEDULABLE, text)
 
-    def not_bound(self, pod: Pod, node: str, error: Exception) -> None:
-        """Say that a pod could not be bound."""
+    def report_not_bound(self, pod: Pod, node: str, error: Exception) -> None:
+        """Write that binding a pod failed."""
         self._tell(pod, SCHEDULER_ERROR, wording.not_bound(node, str(error)))
 
-    def not_ready(self, pod: Pod, found: DeviceBinding) -> None:
-        """Say that the devices of a pod did not become ready."""
+    def report_devices_not_ready(self, pod: Pod, found: DeviceBinding) -> None:
+        """Write that the devices of a pod did not become ready."""
         self._tell(pod, SCHEDULER_ERROR, wording.devices_not_ready(found))
 
-    def waits_for_devices(self, pod: Pod, node: str) -> None:
-        """Say that a pod has got its devices, and that they are not ready."""
+    def report_devices_pending(self, pod: Pod, node: str) -> None:
+        """Record that the devices of a pod are allocated but not ready."""
         self.recorder.record(pod, "BindingConditionsPending", wording.waits_for_devices(node))
 
-    def bound(self, pod: Pod, node: str) -> None:
-        """Say that a pod has its node."""
+    def report_bound(self, pod: Pod, node: str) -> None:
+        """Record that a pod is bound to its node."""
         self.forget(pod.metadata.uid)
         self.recorder.record(pod, "Scheduled", wording.bound(pod.metadata.namespace, pod.metadata.name, node))
 
@@ -107,5 +107,5 @@ def is_wrong(why: Unschedulable) -> bool:
 
 
 def _with_condition(pod: Pod, told: PodCondition) -> PodStatus:
-    """The status that tells why a pod waits; a pod that has got its node meanwhile waits no more."""
+    """Returns the status with the condition, or the unchanged status if the pod has its node by now."""
     return pod.status if pod.spec.nodeName else with_conditions(pod.status, told)

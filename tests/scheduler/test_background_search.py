@@ -18,7 +18,7 @@ from dray.background import Background, Computation
 from dray.background.turns import ALLOWANCE
 from dray.cel import Interrupt
 from dray.core.queue import SchedulingQueue, Waiting
-from dray.scheduler.thinking import AHEAD, DEVICE, Thinker
+from dray.scheduler.background_search import AHEAD, DEVICE, BackgroundSearch
 from tests.allocator.test_budget import COSTLY, cluster, packing
 from tests.e2e.objects import pod
 from tests.waiting import eventually
@@ -87,8 +87,8 @@ async def background() -> AsyncIterator[RecordingBackground]:
 
 
 @pytest.fixture
-async def thinker(queue: SchedulingQueue, background: RecordingBackground) -> AsyncIterator[Thinker]:
-    made = Thinker(queue, background)
+async def background_search(queue: SchedulingQueue, background: RecordingBackground) -> AsyncIterator[BackgroundSearch]:
+    made = BackgroundSearch(queue, background)
     yield made
     await made.close()
 
@@ -99,108 +99,116 @@ def waiting(queue: SchedulingQueue, name: str) -> Waiting:
     return queue.add(msgspec.convert(tree, Pod))
 
 
-async def gone_on(thinker: Thinker, one: Waiting) -> None:
+async def gone_on(background_search: BackgroundSearch, one: Waiting) -> None:
     event = asyncio.Event()
-    thinker.wait(one, lambda _: event.set())
+    background_search.wait(one, lambda _: event.set())
     await asyncio.wait_for(event.wait(), 60)
 
 
 async def given_up(work: Work) -> None:
-    await eventually(lambda: not work.is_elsewhere)
+    await eventually(lambda: not work.is_in_worker_process)
 
 
-async def test_a_pod_goes_on_when_its_work_is_done(thinker: Thinker, queue: SchedulingQueue) -> None:
+async def test_a_pod_goes_on_when_its_work_is_done(background_search: BackgroundSearch, queue: SchedulingQueue) -> None:
     work, one = Counting(1000), waiting(queue, "p")
-    thinker.need(one, [work])
-    assert work.is_elsewhere
-    await gone_on(thinker, one)
+    background_search.need(one, [work])
+    assert work.is_in_worker_process
+    await gone_on(background_search, one)
     assert work.steps == 1000
-    assert not work.is_elsewhere
+    assert not work.is_in_worker_process
 
 
-async def test_a_pod_goes_on_when_some_of_its_work_is_done(thinker: Thinker, queue: SchedulingQueue) -> None:
+async def test_a_pod_goes_on_when_some_of_its_work_is_done(
+    background_search: BackgroundSearch, queue: SchedulingQueue
+) -> None:
     short, endless, one = Counting(1), Counting(None), waiting(queue, "p")
-    thinker.need(one, [short, endless])
-    await gone_on(thinker, one)
+    background_search.need(one, [short, endless])
+    await gone_on(background_search, one)
     assert short.steps == 1
-    assert endless.is_elsewhere
+    assert endless.is_in_worker_process
 
 
-async def test_the_work_of_one_pod_does_not_wait_for_that_of_another(thinker: Thinker, queue: SchedulingQueue) -> None:
+async def test_the_work_of_one_pod_does_not_wait_for_that_of_another(
+    background_search: BackgroundSearch, queue: SchedulingQueue
+) -> None:
     endless, short, one, other = Counting(None), Counting(1), waiting(queue, "one"), waiting(queue, "other")
-    thinker.need(one, [endless])
-    thinker.need(other, [short])
-    await gone_on(thinker, other)
+    background_search.need(one, [endless])
+    background_search.need(other, [short])
+    await gone_on(background_search, other)
     assert short.steps == 1
-    assert endless.is_elsewhere
+    assert endless.is_in_worker_process
 
 
-async def test_work_is_given_up_when_the_last_pod_needs_it_no_more(thinker: Thinker, queue: SchedulingQueue) -> None:
+async def test_work_is_given_up_when_the_last_pod_needs_it_no_more(
+    background_search: BackgroundSearch, queue: SchedulingQueue
+) -> None:
     endless, one, other = Counting(None), waiting(queue, "one"), waiting(queue, "other")
     for each in (one, other):
-        thinker.need(each, [endless])
-    thinker.forget("one")
+        background_search.need(each, [endless])
+    background_search.forget("one")
     short = Counting(1)
-    thinker.need(one, [short])
-    await gone_on(thinker, one)
-    assert endless.is_elsewhere
-    thinker.forget("other")
+    background_search.need(one, [short])
+    await gone_on(background_search, one)
+    assert endless.is_in_worker_process
+    background_search.forget("other")
     await given_up(endless)
 
 
 async def test_all_work_that_a_pod_needs_is_done_though_few_works_are_sent_at_a_time(
-    thinker: Thinker, queue: SchedulingQueue
+    background_search: BackgroundSearch, queue: SchedulingQueue
 ) -> None:
     works, one = [Counting(5) for _ in range(50)], waiting(queue, "p")
-    thinker.need(one, works)
-    assert sum(work.is_elsewhere for work in works) == AHEAD
+    background_search.need(one, works)
+    assert sum(work.is_in_worker_process for work in works) == AHEAD
     await eventually(lambda: all(work.steps == 5 for work in works))
 
 
 async def test_devices_are_written_down_in_turns_of_the_event_loop(
-    thinker: Thinker, queue: SchedulingQueue, background: RecordingBackground
+    background_search: BackgroundSearch, queue: SchedulingQueue, background: RecordingBackground
 ) -> None:
     works = [Counting(5) for _ in range(10)]
     background.tick(len(works))
     for number, work in enumerate(works):
         work.size = ALLOWANCE // DEVICE
-        thinker.need(waiting(queue, f"p{number}"), [work])
+        background_search.need(waiting(queue, f"p{number}"), [work])
     await eventually(lambda: len(background.sent) == len(works))
     assert len({*background.sent}) == len(works)
 
 
-async def test_work_that_was_cancelled_is_not_lost(thinker: Thinker, queue: SchedulingQueue) -> None:
+async def test_work_that_was_cancelled_is_not_lost(background_search: BackgroundSearch, queue: SchedulingQueue) -> None:
     endless, one = Counting(None), waiting(queue, "p")
-    thinker.need(one, [endless])
-    thinker.forget("p")
+    background_search.need(one, [endless])
+    background_search.forget("p")
     await given_up(endless)
     assert not endless.is_given_up
-    thinker.need(one, [endless])
-    thinker.forget("p")
-    thinker.need(one, [endless])  # before it has ended
+    background_search.need(one, [endless])
+    background_search.forget("p")
+    background_search.need(one, [endless])  # before it has ended
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert endless.is_elsewhere
+    assert endless.is_in_worker_process
 
 
-async def test_work_that_fails_is_given_up_and_the_pod_goes_on(thinker: Thinker, queue: SchedulingQueue) -> None:
+async def test_work_that_fails_is_given_up_and_the_pod_goes_on(
+    background_search: BackgroundSearch, queue: SchedulingQueue
+) -> None:
     failing, one = Failing(5), waiting(queue, "p")
-    thinker.need(one, [failing])
-    await gone_on(thinker, one)
+    background_search.need(one, [failing])
+    await gone_on(background_search, one)
     assert failing.is_given_up
 
 
-async def test_a_pod_that_is_gone_does_not_go_on(thinker: Thinker, queue: SchedulingQueue) -> None:
+async def test_a_pod_that_is_gone_does_not_go_on(background_search: BackgroundSearch, queue: SchedulingQueue) -> None:
     endless, one = Counting(None), waiting(queue, "p")
-    thinker.need(one, [endless])
+    background_search.need(one, [endless])
     queue.remove("p")
-    thinker.wait(one, lambda _: pytest.fail("it went on"))
+    background_search.wait(one, lambda _: pytest.fail("it went on"))
     await given_up(endless)
 
 
 @pytest.mark.parametrize("size", [3, 5])
 async def test_an_index_answers_with_the_process_as_without_it_whatever_clocks_say(
-    thinker: Thinker, queue: SchedulingQueue, monkeypatch: pytest.MonkeyPatch, size: int
+    background_search: BackgroundSearch, queue: SchedulingQueue, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     chance, ahead = random.Random(size), [0.0]
 
@@ -208,7 +216,7 @@ async def test_an_index_answers_with_the_process_as_without_it_whatever_clocks_s
         ahead[0] += chance.choice((0.0, 0.05, 60.0))
         return ahead[0]
 
-    monkeypatch.setattr("dray.scheduler.thinking.time", SimpleNamespace(monotonic=jumping))
+    monkeypatch.setattr("dray.scheduler.background_search.time", SimpleNamespace(monotonic=jumping))
     one = waiting(queue, "p")
     for wish in (packing(*[size] * 5), COSTLY):
         for budget in (Budget(200), Budget(600, 1200, 200), Budget(100_000, 600_000)):
@@ -218,9 +226,9 @@ async def test_an_index_answers_with_the_process_as_without_it_whatever_clocks_s
                 left = index.left_over()
                 if not left.is_anything:
                     break
-                thinker.need(one, left.works)
+                background_search.need(one, left.works)
                 if not left.is_hurried:
-                    await gone_on(thinker, one)
+                    await gone_on(background_search, one)
             expected = cluster().fits([wish], budget)
             assert (sorted(fits), fits.undecided) == (sorted(expected), expected.undecided)
 
@@ -228,13 +236,13 @@ async def test_an_index_answers_with_the_process_as_without_it_whatever_clocks_s
 async def test_closing_begins_no_work_that_was_still_to_come(
     queue: SchedulingQueue, background: RecordingBackground
 ) -> None:
-    thinker, one = Thinker(queue, background), waiting(queue, "p")
+    background_search, one = BackgroundSearch(queue, background), waiting(queue, "p")
     first = Counting(1)
-    thinker.need(one, [first, *(Counting(None) for _ in range(4))])
-    await gone_on(thinker, one)
+    background_search.need(one, [first, *(Counting(None) for _ in range(4))])
+    await gone_on(background_search, one)
     assert first.is_over
     sent = len(background.sent)
-    await thinker.close()
+    await background_search.close()
     for _ in range(3):  # what ended is told, and would make room for the next
         await asyncio.sleep(0)
     assert len(background.sent) == sent
