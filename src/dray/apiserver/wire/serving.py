@@ -24,6 +24,7 @@ from dray.apiserver.streaming.duplex import Duplex
 from dray.files import read_regular
 
 _BACKLOG = 2048
+_CLOSING_SECONDS = 0.002  # between two looks whether all connections of a stopping server are closed
 _HIGH_WATER = 64 << 10  # bytes that wait to be sent, above which a writer waits
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -252,6 +253,23 @@ class _Server(uvicorn.Server):
     async def main_loop(self) -> None:
         """uvicorn's own looks ten times a second whether there is something to do; with our options there never is."""
         await self.stopping.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn's own, without its pauses of 100 ms: ends as soon as all connections and tasks have ended."""
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        state = self.server_state
+        for connection in [*state.connections]:
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while state.connections or state.tasks:
+                    await asyncio.sleep(_CLOSING_SECONDS)
+                for server in self.servers:
+                    await server.wait_closed()
+        except TimeoutError:
+            for task in [*state.tasks]:
+                task.cancel("the server stops")
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
