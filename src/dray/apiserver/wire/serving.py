@@ -24,7 +24,6 @@ from dray.apiserver.streaming.duplex import Duplex
 from dray.files import read_regular
 
 _BACKLOG = 2048
-_CLOSING_SECONDS = 0.002  # between two looks whether all connections of a stopping server are closed
 _HIGH_WATER = 64 << 10  # bytes that wait to be sent, above which a writer waits
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -69,6 +68,7 @@ class Protocol(HttpToolsProtocol):
 
     certificate: dict[str, Any] | None = None
     limits = Limits()
+    all_closed: asyncio.Event  # set whenever the last connection of the server closes
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -98,6 +98,8 @@ class Protocol(HttpToolsProtocol):
         if self._duplex is not None:
             self._duplex.feed_end()
         super().connection_lost(exc)
+        if not self.connections:
+            self.all_closed.set()
         self._unset_keepalive_if_required()
         self.pipeline.clear()
 
@@ -234,12 +236,13 @@ class _Server(uvicorn.Server):
         self._limits = limits
         self.stopping = asyncio.Event()
         self.listening = asyncio.Event()
+        self._all_closed = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn's own, but for a deadline of handshakes, which it cannot be told."""
         config, loop = self.config, asyncio.get_running_loop()
         handshake = self._limits.handshake_seconds if config.ssl else None
-        protocol = type("Protocol", (Protocol,), {"limits": self._limits})
+        protocol = type("Protocol", (Protocol,), {"limits": self._limits, "all_closed": self._all_closed})
         make = partial(protocol, config=config, server_state=self.server_state, app_state={}, _loop=loop)
         self.servers = [
             await loop.create_server(
@@ -263,8 +266,11 @@ class _Server(uvicorn.Server):
             connection.shutdown()
         try:
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                while state.connections or state.tasks:
-                    await asyncio.sleep(_CLOSING_SECONDS)
+                if state.connections:
+                    self._all_closed.clear()
+                    await self._all_closed.wait()
+                if state.tasks:
+                    await asyncio.wait([*state.tasks])
                 for server in self.servers:
                     await server.wait_closed()
         except TimeoutError:
