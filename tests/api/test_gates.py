@@ -18,6 +18,7 @@ ALPHA = (
     "DRAResourcePoolStatus",
     "GenericWorkload",
     "PodGroupPreemptionPolicy",
+    "WorkloadWithJob",
     "TopologyAwareWorkloadScheduling",
     "WorkloadPodGroupResourceClaimTemplate",
 )

@@ -185,6 +185,13 @@ GATES: tuple[Gate, ...] = (
         "let a PodGroup have a preemption policy, which its pods must have too (preemptionPolicy)",
         needs=("GenericWorkload",),
     ),
+    Gate(
+        "WorkloadWithJob",
+        "alpha",
+        False,
+        "make a Workload and a PodGroup for each new Job (scheduling of a Job)",
+        needs=("GenericWorkload",),
+    ),
 )
 
 FIXED: Mapping[str, bool] = {  # gates of Kubernetes that have no switch here: what is always on, and what is not built

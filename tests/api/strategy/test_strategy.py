@@ -271,7 +271,7 @@ def _without(gate: str) -> FeatureGates:
         chosen = {gate: False}
     elif gate == "GenericWorkload":
         needing = "CompositePodGroup TopologyAwareWorkloadScheduling WorkloadPodGroupResourceClaimTemplate"
-        chosen |= dict.fromkeys((*needing.split(), "PodGroupPreemptionPolicy"), False)
+        chosen |= dict.fromkeys((*needing.split(), "PodGroupPreemptionPolicy", "WorkloadWithJob"), False)
     return FeatureGates.of(chosen)
 
 

@@ -44,5 +44,8 @@ KIND = Resource(
         "spec.failedJobsHistoryLimit": 1,
     },
     more_defaults=_defaults,
-    guards=pod_guards("spec.jobTemplate.spec.template.spec"),
+    guards={
+        **pod_guards("spec.jobTemplate.spec.template.spec"),
+        "WorkloadWithJob": ("spec.jobTemplate.spec.scheduling",),
+    },
 )

@@ -92,7 +92,7 @@ KIND = Resource(
         "spec.podFailurePolicy.rules[].onPodConditions[].status": "True",
     },
     more_defaults=_defaults,
-    guards=pod_guards("spec.template.spec"),
+    guards={**pod_guards("spec.template.spec"), "WorkloadWithJob": ("spec.scheduling",)},
     on_create=_select_own_pods,
     selectable={"status.successful": lambda job: str(job.status.succeeded)},
     not_selectable='field label "{field}" not supported for Job',

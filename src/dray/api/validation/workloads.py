@@ -187,6 +187,12 @@ def update_job(job: batch.Job, old: batch.Job, context: Context) -> Errors:
         yield from unchanged(spec.template, before.template, SPEC / "template", spec.template)
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         yield from unchanged(getattr(spec, field), getattr(before, field), SPEC / field, as_go(getattr(spec, field)))
+    yield from unchanged(_is_gang(spec), _is_gang(before), SPEC / "scheduling" / "schedulingPolicy")
+
+
+def _is_gang(spec: batch.JobSpec) -> bool:
+    policy = spec.scheduling.schedulingPolicy if spec.scheduling is not None else None
+    return policy is not None and policy.gang is not None
 
 
 def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
@@ -200,6 +206,8 @@ def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
         yield from _indexed_parallelism(spec, where / "parallelism")
     if spec.podFailurePolicy is not None:
         yield from failure_policy(spec, where / "podFailurePolicy")
+    if spec.scheduling is not None:
+        yield from _gang_size(spec, where / "scheduling" / "schedulingPolicy" / "gang" / "minCount")
     yield from pod_template(spec.template, where / "template")
     path, policy = where / "template" / "spec" / "restartPolicy", spec.template.spec.restartPolicy
     if policy == "Always":
@@ -208,6 +216,14 @@ def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
         yield unsupported(path, policy, _JOB_RESTARTS)
     elif spec.podFailurePolicy is not None and policy != "Never":
         yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _gang_size(spec: batch.JobSpec, path: Path) -> Errors:
+    """A gang of a job may not need more pods than the job has at once."""
+    policy = spec.scheduling.schedulingPolicy if spec.scheduling is not None else None
+    size = policy.gang.minCount if policy is not None and policy.gang is not None else None
+    if size is not None and spec.parallelism is not None and size > spec.parallelism:
+        yield invalid(path, size, f"must be less than or equal to parallelism ({spec.parallelism})")
 
 
 # CronJob

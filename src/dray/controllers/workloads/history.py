@@ -47,9 +47,14 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec:
 
 
 def revision_hash(data: Tree, collisions: int) -> str:
-    """FNV-1 of the data and the count of collisions, spelt in letters that make no words."""
+    """Hash of the data and the count of collisions."""
+    return spelled_hash(msgspec.json.encode(data) + (str(collisions).encode() if collisions else b""))
+
+
+def spelled_hash(text: bytes) -> str:
+    """FNV-1 of bytes, spelt in letters that make no words."""
     value = _FNV_OFFSET
-    for byte in msgspec.json.encode(data) + (str(collisions).encode() if collisions else b""):
+    for byte in text:
         value = value * _FNV_PRIME % 2**32 ^ byte
     return "".join(GENERATED_ALPHABET[ord(digit) % len(GENERATED_ALPHABET)] for digit in str(value))
 

@@ -61,10 +61,12 @@ def ended_at(pod: Pod) -> float:
     return max(map(parse_timestamp, ends), default=0.0)
 
 
-def job_pod(job: Job, index: int | None, failures: int) -> Tree:
-    """A pod of the job; with an index, it is told to the pod in every way that programs look for it."""
+def job_pod(job: Job, index: int | None, failures: int, group: str = "") -> Tree:
+    """A pod of the job, in a PodGroup if one is named; its index is in every place where programs look for it."""
     tree = pod_tree(job, job.spec.template)
     metadata, spec = tree["metadata"], tree["spec"]
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
     metadata["finalizers"] = [*metadata.get("finalizers", []), TRACKING]
     if index is None:
         return tree

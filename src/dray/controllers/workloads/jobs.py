@@ -31,6 +31,7 @@ from dray.controllers.workloads.completion import (
     verdict,
 )
 from dray.controllers.workloads.counting import Tally, tally
+from dray.controllers.workloads.jobgroups import JobGroups
 from dray.controllers.workloads.jobpods import TRACKING, is_indexed, is_tracked, job_pod
 from dray.controllers.workloads.jobstatus import COMPLETE, FAILED, SUSPENDED, finish, status_of, until_expired
 from dray.controllers.workloads.loop import WORKERS, WorkloadLoop
@@ -58,6 +59,7 @@ class JobController:
         self._pods = context.informers.informer(Pod)
         self._adoption = Adoption(self._client, Pod, self._pods, self._loop.writes, finalizer=TRACKING)
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
+        self._groups = JobGroups(context, self._loop) if context.gates.served("WorkloadWithJob") else None
         self._orphans: Controller[Key | str] = context.controller("job_orphan_pod", self._free, WORKERS)
         self._pods.add_handler(self._on_pods)
         self._loop.owners.add_handler(self._on_jobs)
@@ -123,7 +125,8 @@ class JobController:
         now = self._clock.time()
         count, active, end, wanted = await in_thread_if_large(len(pods), _decide, job, pods, now)
         if end is None:
-            managed = await self._manage(job, wanted, pods, now)
+            group = await self._groups.group_of(job, pods) if self._groups is not None else ""
+            managed = await self._manage(job, wanted, pods, now, group)
         else:
             managed = await self._end(job, active, end)
         status = await in_thread_if_large(len(pods), status_of, job, count, pods, active, managed.created, end, now)
@@ -144,13 +147,13 @@ class JobController:
         await self._client.delete(Job, meta.name, meta.namespace, uid=meta.uid, propagation="Foreground")
         return None
 
-    async def _manage(self, job: Job, wanted: Need, pods: Sequence[Pod], now: float) -> _Managed:
+    async def _manage(self, job: Job, wanted: Need, pods: Sequence[Pod], now: float, group: str) -> _Managed:
         if wanted.delete:
             return _Managed(error=await self._discard(job, wanted.delete))
         due, again = await in_thread_if_large(len(pods), _due, job, wanted.create, pods, now)
         made = await in_thread_if_large(len(pods), by_index, pods) if is_indexed(job) else {}
         outcome = await self._control.create(
-            job, due, lambda index: job_pod(job, index, index_failures(job, made.get(index, ())))
+            job, due, lambda index: job_pod(job, index, index_failures(job, made.get(index, ())), group)
         )
         return _Managed(outcome.done, again, outcome.error)
 
