@@ -8,10 +8,11 @@ import signal
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from dray.api.types.core import Event, Pod
-from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
 from dray.inspect.snapshot import Snapshot
 from dray.questions.occupancy import device_rows, pool_rows
@@ -55,6 +56,19 @@ async def test_a_class_narrows_what_is_matched(server: Served, admin: Browser) -
     async with admin.page():
         assert (await admin.ask("match", **{"class": CLASS}))["count"] == 3
         assert await admin.refused("match", **{"class": "absent"}) == (404, "NotFound", "class")
+
+
+async def test_the_devices_of_each_class_are_told_at_once(server: Served, admin: Browser) -> None:
+    await _hardware(server)
+    selector = {"cel": {"expression": f'"{DRIVER}" in device.attributes && has({MODEL}) && {MODEL} == "h100"'}}
+    fast = msgspec.convert({"metadata": {"name": "fast"}, "spec": {"selectors": [selector]}}, DeviceClass)
+    await server.client.create(DeviceClass, fast)
+    async with admin.page() as page:
+        await page.wait(lambda: page.row("classes", "fast"))
+        found = await admin.ask("classes")
+        devices = {one["class"]: _names(page, one["devices"]) for one in found["classes"]}
+        assert devices == {CLASS: {"gpu-0", "gpu-1", "gpu-2"}, "fast": {"gpu-0"}}
+        assert found["complete"]
 
 
 @pytest.mark.parametrize("expression", ["device.", "1 +", "device.attributes[", "'a'", "x" * 20_000])

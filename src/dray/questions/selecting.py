@@ -55,20 +55,19 @@ def matching(snapshot: Snapshot, expression: str, of_class: str = "", steps: int
     """The devices of a class, or of all, that an expression selects; up to a number of steps."""
     class_ = snapshot.classes[of_class].spec.selectors if of_class else ()
     devices = Hardware(snapshot.pools).devices
-    found = select([*enumerate(one.view for one in devices)], expression, expressions(class_), steps)
+    found = select([*enumerate(one.view for one in devices)], expression, expressions(class_), StepMeter(steps))
     failed = [(one.part.text, one.error, [devices[number].id for number in one.devices]) for one in found.failures]
     return MatchingDevices(found.problem, [devices[number].id for number in found.matched], failed, found.is_complete)
 
 
-def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], steps: int | None) -> SelectedDevices:  # fmt: skip
-    """Ask about every device, by number, up to a number of steps."""
+def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], meter: StepMeter) -> SelectedDevices:  # fmt: skip
+    """Ask about every device, by number, as far as the meter allows."""
     refused = check_selector(expression) if expression.strip() else None
     if refused is not None:
         return SelectedDevices(f"{refused.reason}: {refused.detail}", [], [], 0, True)
     judge = _Judge(expression, of_class)
     matched: list[int] = []
     failures: dict[tuple[ExpressionPart, str], list[int]] = {}
-    meter = StepMeter(steps)
     is_complete = True
     for number, view in devices:
         try:

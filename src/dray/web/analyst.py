@@ -158,6 +158,9 @@ class ClusterAnalyst:
         """The classes that a device is of."""
         return cast("list[str]", await self._ask(facts, seconds, "classes", number))
 
+    async def members(self, facts: ClusterFacts, seconds: float) -> Tree:
+        return cast(Tree, await self._ask(facts, seconds, "members"))
+
     async def why(self, facts: ClusterFacts, namespace: str, name: str, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "why", namespace, name))
 

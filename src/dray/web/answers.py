@@ -120,7 +120,7 @@ class Answers:
 
     def match(self, seconds: float, expression: str, of_class: str) -> Tree:
         devices = [one for pool in self._pools.values() for one in pool.seen()]
-        found = select(devices, expression, self._expressions(of_class), steps_in(seconds))
+        found = select(devices, expression, self._expressions(of_class), StepMeter(steps_in(seconds)))
         if found.problem:
             return {"problem": found.problem}
         return {
@@ -138,7 +138,21 @@ class Answers:
         devices = [one for pool in self._pools.values() if number in pool.numbers.values() for one in pool.seen()]
         meant = [one for one in devices if one[0] == number]
         names = sorted(self._snapshot.classes)
-        return [name for name in names if select(meant, "", self._expressions(name), steps_in(seconds)).matched]
+        return [
+            name for name in names if select(meant, "", self._expressions(name), StepMeter(steps_in(seconds))).matched
+        ]
+
+    def members(self, seconds: float) -> Tree:
+        """The devices of each class. Classes for which time ran out are left out, and the answer is not complete."""
+        devices = [one for pool in self._pools.values() for one in pool.seen()]
+        meter = StepMeter(steps_in(seconds))
+        found: list[Tree] = []
+        for name in sorted(self._snapshot.classes):
+            selected = select(devices, "", self._expressions(name), meter)
+            if not selected.is_complete:
+                return {"classes": found, "complete": False}
+            found.append({"class": name, "devices": ranges(selected.matched)})
+        return {"classes": found, "complete": True}
 
     def _expressions(self, class_: str) -> tuple[str, ...]:
         return expressions(self._snapshot.classes[class_].spec.selectors) if class_ in self._snapshot.classes else ()

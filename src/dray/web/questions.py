@@ -96,6 +96,7 @@ class Desk:
         self._analyst = analyst
         self._kinds: Mapping[str, tuple[type[Any], Callable[[DashboardPicture, Any], Awaitable[Tree]]]] = {
             "match": (DeviceMatch, self._match),
+            "classes": (Nothing, self._classes),
             "why": (Named, self._why),
             "try": (TrialQuestion, self._attempt),
             "fits": (Nothing, self._fits),
@@ -130,6 +131,9 @@ class Desk:
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
         return await self._analyst.match(await facts(picture), asked.expression, asked.class_, MATCH_SECONDS)
+
+    async def _classes(self, picture: DashboardPicture, asked: Nothing) -> Tree:
+        return await self._analyst.members(await facts(picture), MATCH_SECONDS)
 
     async def _why(self, picture: DashboardPicture, asked: Named) -> Tree:
         if picture.following.get(Pod, asked.namespace, asked.name) is None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from dray.testing import Cluster
-from tests.web.pages.browsing import CLASS, H100, NARROW, Visit, let_wait, run, taint
+from tests.web.pages.browsing import CLASS, H100, NARROW, Visit, let_wait, pod, run, taint
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,9 +25,18 @@ def count(page: Page, label: str) -> str:
 
 def test_the_map_counts_devices_and_its_legend_says_what_colours_mean(visit: Visit) -> None:
     page = visit.open()
-    expect(page.locator(".stat", has_text="Devices").locator(".value")).to_have_text("12")
+    expect(page.locator(".stat", has_text=CLASS).locator(".value")).to_have_text("10 of 12 free")
+    expect(page.locator(".stat", has_text=CLASS)).to_contain_text("2 allocated")
     assert (count(page, "Free"), count(page, "Allocated")) == ("10", "2")
     expect(page.locator(".map-canvas")).to_be_visible()
+
+
+def test_the_card_of_a_class_filters_by_it(visit: Visit) -> None:
+    page = visit.open()
+    page.locator(".stat").get_by_role("button", name=CLASS).click()
+    expect(page.locator("#cel-result")).to_contain_text("12 of 12 devices match")
+    page.locator(".stat").get_by_role("button", name=CLASS).click()
+    expect(page.locator("#cel-result")).to_be_empty()
 
 
 def test_the_table_has_the_same_devices_as_the_map(visit: Visit) -> None:
@@ -123,6 +132,35 @@ def test_a_link_to_a_device_opens_it_with_its_path(visit: Visit, cluster: Cluste
     expect(details.locator(".kind").first).to_have_text("device")
 
 
+def test_why_opens_with_the_pod_that_has_waited_longest(visit: Visit, cluster: Cluster) -> None:
+    let_wait(cluster, "aaa-later", 9)
+    visit.open()
+    page = visit.turn_to("#/why")
+    expect(page.locator(".story h2")).to_have_text("Why default/greedy waits")
+    expect(page.get_by_role("link", name="default/greedy", exact=True).first).to_have_attribute("aria-current", "true")
+    page.go_back()
+    expect(page.locator(".view-map")).to_be_visible()
+    cluster.delete("pods", "aaa-later")
+    cluster.delete("resourceclaims", "aaa-later")
+
+
+def test_a_pod_that_waits_does_not_count_as_user_of_a_device(visit: Visit, cluster: Cluster) -> None:
+    """A pod that names the claim of another one, and cannot run beside it, holds none of its devices."""
+    held = next(one for one in cluster.list("resourceclaims") if one["metadata"]["name"] == "training")
+    device = held["status"]["allocation"]["devices"]["results"][0]
+    cluster.apply(
+        pod("guest", "training") | {"spec": {**pod("guest", "training")["spec"], "nodeSelector": {"no": "node"}}}
+    )
+    cluster.wait("pods", "guest", lambda tree: bool(tree["status"].get("conditions")))
+    page = visit.open(f"#/map?sel=device:{CLASS}/{device['pool']}/{device['device']}")
+    path = page.get_by_role("navigation", name="Path from pod to driver")
+    expect(path.locator("li", has_text="claim")).to_contain_text("training")
+    expect(path.locator("li").first).to_have_text("podtraining")
+    visit.turn_to("#/map?sel=claim:default/training")
+    expect(path.locator("li").first).to_contain_text("guest, waits")
+    cluster.delete("pods", "guest")
+
+
 def test_why_groups_pods_by_cause_and_lights_the_steps_of_one(visit: Visit) -> None:
     page = visit.open("#/why")
     expect(page.locator(".causes summary")).to_contain_text("TooFewDevices")
@@ -141,11 +179,11 @@ def test_a_pod_that_is_gone_is_said_to_be_gone(visit: Visit) -> None:
 
 
 def test_an_answer_that_comes_when_another_view_is_open_is_there_on_return(visit: Visit) -> None:
-    page = visit.open("#/why")
+    page = visit.open("#/map")
     held: list[Route] = []
     page.route("**/api/ask/why", lambda route: held.append(route))
     with page.expect_request("**/api/ask/why"):
-        page.get_by_role("link", name="default/greedy").click()
+        visit.turn_to("#/why")
     visit.turn_to("#/claims")
     expect(page.locator(".view-claims")).to_be_visible()
     with page.expect_response("**/api/ask/why"):
@@ -239,6 +277,20 @@ def test_a_narrow_window_has_no_sideways_scrolling(visit: Visit) -> None:
         page = visit.turn_to(f"#/{view}")
         expect(page.locator(f".view-{view}")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+
+
+def test_what_fits_is_read_without_sideways_scrolling_in_a_narrow_window(visit: Visit) -> None:
+    visit.page.set_viewport_size(NARROW)
+    page = visit.open("#/fits")
+    row = page.locator(".classes tbody tr", has_text=CLASS)
+    for cell in row.locator("th, td").all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= NARROW["width"]
+    assert page.locator(".classes .scroller").evaluate("element => element.scrollWidth <= element.clientWidth")
+    title = "getComputedStyle(element, '::before').content"
+    assert row.locator("td").first.evaluate(f"element => {title}") == '"Free"'  # each line says what it is
 
 
 def test_a_narrow_window_goes_to_the_pod_that_was_chosen(visit: Visit) -> None:

@@ -85,9 +85,9 @@ export class Inspector {
   }
 }
 
-function pathEntry(subject, kind, { text, href }) {
+function pathEntry(subject, kind, { text, href, note = "" }) {
   const here = subject.kind === kind && subject.label === text;
-  return h("a", { href, "aria-current": here ? "step" : null, "data-key": `path ${href}` }, name(text.split("/").at(-1)));
+  return h("a", { href, "aria-current": here ? "step" : null, "data-key": `path ${href}` }, name(text.split("/").at(-1)), note ? h("span", { class: "faint" }, `, ${note}`) : null);
 }
 
 const KINDS = { claim: "ResourceClaim", pod: "Pod", group: "", node: "Node", slice: "ResourceSlice" };
@@ -118,11 +118,13 @@ function signature(store, subject, dark) {
   if (subject.kind === "device") {
     const { id } = subject;
     const parts = store.partsOf(store.devices.cell[id]).map((part) => [part, store.devices.state[part]]);
-    return [dark, id, store.devices.state[id], store.devices.used[id], parts, store.claimsOf(id), Boolean(remembered(store, id))];
+    return [dark, id, store.devices.state[id], store.devices.used[id], parts, store.claimsOf(id), podStates(store, store.claimsOf(id)), Boolean(remembered(store, id))];
   }
   const devices = (subject.row?.devices ?? []).slice?.(0, 50) ?? [];
-  return [dark, subject.row ?? subject.label, Array.isArray(devices) ? devices.map((id) => store.devices.state[id]) : 0, store.version.claims];
+  return [dark, subject.row ?? subject.label, subject.kind === "claim" ? podStates(store, [subject.row]) : 0, Array.isArray(devices) ? devices.map((id) => store.devices.state[id]) : 0, store.version.claims];
 }
+
+const podStates = (store, claims) => claims.flatMap((claim) => claim.pods.map((id) => store.pods.get(id)?.state));
 
 // Links.
 
@@ -134,12 +136,12 @@ function pathOf(store, subject, again) {
   const devices = subject.kind === "device" ? [subject.id] : devicesOf(store, subject);
   const claims = subject.kind === "claim" ? [subject.row] : subject.kind === "device" ? store.claimsOf(subject.id) : claimsOf(store, subject);
   if (!["device", "claim", "pod"].includes(subject.kind)) return null;
-  const pods = subject.kind === "pod" ? [subject.row] : claims.flatMap((claim) => claim.pods.map((id) => store.pods.get(id))).filter(Boolean);
+  const pods = subject.kind === "pod" ? [subject.row] : claims.flatMap((claim) => podsOf(store, claim, subject.kind === "claim"));
   const known = devices.length ? remembered(store, devices[0]) : null;
   if (devices.length && !known) details(store, devices[0]).then(again, () => {});
   const drivers = new Set(devices.map((id) => store.poolOf(id)?.driver).filter(Boolean));
   return [
-    ["pod", pods.map((pod) => at("pod", claimLabel(pod)))],
+    ["pod", pods.map((pod) => ({ ...at("pod", claimLabel(pod)), note: pod.state <= 1 && subject.kind !== "pod" ? POD_STATES[pod.state] : "" }))],
     ["claim", claims.map((claim) => at("claim", claimLabel(claim)))],
     ["device", devices.map((id) => at("device", store.deviceKey(id)))],
     ["slice", known?.slice ? [at("slice", known.slice)] : []],
@@ -147,6 +149,9 @@ function pathOf(store, subject, again) {
   ];
 }
 
+/** The pods that use a claim; of those that only refer to it, and wait, its devices are not. */
+const podsOf = (store, claim, withWaiting) =>
+  claim.pods.map((id) => store.pods.get(id)).filter((pod) => pod && (withWaiting || pod.state > 1));
 const claimsOf = (store, { row }) => (row?.claims ?? []).map((id) => store.claims.get(id)).filter(Boolean);
 const devicesOf = (store, subject) =>
   (subject.kind === "claim" ? [subject.row] : claimsOf(store, subject)).flatMap((claim) => claim.devices).filter((id) => store.devices.present[id]);

@@ -6,6 +6,7 @@ import { ask, latest } from "./server.js";
 import { TrialForm } from "./trial.js";
 import { bound, number, percent, plural } from "./words.js";
 
+const COLUMNS = ["Class", "Free", "Largest claim on one node", "Together in the cluster", "Nodes, by devices left"];
 const REST = 1500; // milliseconds between questions while devices come and go
 
 export class FitsView {
@@ -42,19 +43,20 @@ export class FitsView {
       hidden ? h("p", { class: "notice" }, "You may not read all claims: what others hold counts as free here.") : null,
       h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "What still fits, by class" }, h("table", {},
         h("caption", { class: "unseen" }, "What still fits, by class"),
-        h("thead", {}, h("tr", {}, ["Class", "Free", "Largest claim on one node", "Together in the cluster", "Nodes, by devices left"].map((title, i) => h("th", { scope: "col", class: i && i < 4 ? "right" : null }, title)))),
+        h("thead", {}, h("tr", {}, COLUMNS.map((title, i) => h("th", { scope: "col", class: i && i < 4 ? "right" : null }, title)))),
         h("tbody", {}, classes.map((row) => classRow(row, hidden))))));
   }
 }
 
 function classRow(row, hidden) {
   const least = bound(row.exact, hidden);
+  const cell = (column, ...content) => h("td", { class: column < 4 ? "right" : null, "data-title": COLUMNS[column] }, h("span", {}, content));
   return h("tr", {},
     h("th", { scope: "row" }, h("a", { href: address("map", { class: row.class }), "data-key": `class ${row.class}` }, name(row.class))),
-    h("td", { class: "right" }, `${bound(true, hidden)}${number(row.free)} of ${number(row.total)}`, h("span", { class: "note" }, percent(row.free, row.total), row.shared ? `, ${number(row.shared)} in part` : "")),
-    h("td", { class: "right" }, row.node?.count ? [`${least}${number(row.node.count)} on `, h("a", { href: select("node", row.node.name), "data-key": `node ${row.class}` }, name(row.node.name))] : "none"),
-    h("td", { class: "right" }, `${least}${number(row.cluster)}`),
-    h("td", {}, histogram(row.spread)));
+    cell(1, `${bound(true, hidden)}${number(row.free)} of ${number(row.total)} `, h("span", { class: "note" }, percent(row.free, row.total), row.shared ? `, ${number(row.shared)} in part` : "")),
+    cell(2, row.node?.count ? [`${least}${number(row.node.count)} on `, h("a", { href: select("node", row.node.name), "data-key": `node ${row.class}` }, name(row.node.name))] : "none"),
+    cell(3, `${least}${number(row.cluster)}`),
+    cell(4, histogram(row.spread)));
 }
 
 const BAR = 44;

@@ -43,19 +43,33 @@ export class WhyView {
     const { store } = this.app;
     this.#fillList(store);
     const { params } = read();
-    const pod = params.get("pod") ?? "";
+    if (!params.get("pod")) return this.#choose(store);
+    const pod = params.get("pod");
     const row = pod ? store.find("pods", ...pod.split(/\/(.*)/s).slice(0, 2)) : null;
-    const key = pod ? JSON.stringify([pod, store.hello.epoch, row?.state, row?.cause, row?.node]) : "";
+    const key = JSON.stringify([pod, store.hello.epoch, row?.state, row?.cause, row?.node]);
     if (key !== this.asked && store.ready) this.#ask(key, pod);
     if (this.answer && this.told !== this.request) this.#tell();
     this.#fillLegend();
     this.app.map.show({ lens: this.answer ? this.#lens(store) : null });
   }
 
+  /** Without a pod in the address, the one that has waited longest is chosen. */
+  #choose(store) {
+    const [oldest] = store.ready ? waitingPods(store) : [];
+    if (oldest) {
+      this.chose = `${oldest.namespace}/${oldest.name}`;
+      return change({ pod: this.chose }, { replace: true });
+    }
+    if (this.asked) this.#ask("", "");
+    this.#fillLegend();
+    this.app.map.show({ lens: null });
+  }
+
   #ask(key, pod) {
     const again = this.asked.startsWith(JSON.stringify([pod]).slice(0, -1));
     this.asked = key;
     this.pod = pod;
+    if (pod !== this.chose) this.chose = "";
     if (!again) { this.answer = null; this.trial = null; }
     if (!pod) { this.asking.stop(); return this.#tell(); }
     if (!again) refill(this.story, h("p", { class: "faint" }, "Looking at every node …"));
@@ -67,7 +81,7 @@ export class WhyView {
     const isFirst = !this.answer;
     this.answer = answer;
     this.#tell();
-    if (isFirst && NARROW.matches) this.story.scrollIntoView(); // it stands below the list there
+    if (isFirst && this.pod !== this.chose) this.#scroll();
     if (answer.cause) say(`It waits: ${answer.cause.text}`);
     this.app.redraw();
   }
@@ -86,7 +100,7 @@ export class WhyView {
     const key = JSON.stringify([store.version.causes, store.version.pods, chosen, Math.floor(store.now() / 10), store.hello.epoch, store.resources.pods]);
     if (key === this.listed) return;
     this.listed = key;
-    const waiting = [...store.pods.values()].filter((pod) => pod.state <= 1).sort((a, b) => a.created - b.created);
+    const waiting = waitingPods(store);
     if (store.resources.pods === "hidden") return refill(this.list, h("p", { class: "empty" }, "You may not read pods, so none are listed."));
     if (!waiting.length) return refill(this.list, h("p", { class: "empty" }, store.ready ? "No pod waits." : "Reading the cluster …"));
     const groups = [...Map.groupBy(waiting, (pod) => store.causes.get(pod.cause)?.code ?? "")];
@@ -102,9 +116,20 @@ export class WhyView {
       parts.slice(0, LISTED).map(([text, some]) => [h("p", { class: "cause" }, name(text)), h("ul", {}, some.slice(0, LISTED).map((pod) => this.#pod(store, pod, chosen)), some.length > LISTED ? h("li", { class: "faint" }, `${number(some.length - LISTED)} more`) : null)]));
   }
 
+  /** Somebody chose a pod, perhaps the one that was chosen already: then the address stays the same. */
+  #goTo(label) {
+    this.chose = "";
+    if (label === this.pod && this.answer) this.#scroll();
+  }
+
+  /** The story stands below the list in a narrow window. */
+  #scroll() {
+    if (NARROW.matches) this.story.scrollIntoView();
+  }
+
   #pod(store, pod, chosen) {
     const label = `${pod.namespace}/${pod.name}`;
-    return h("li", {}, h("a", { href: address("why", { pod: label }), "aria-current": label === chosen ? "true" : null, "data-key": `pod ${label}` }, name(label)), h("span", { class: "faint" }, ` ${lasting(store.now() - pod.created)}`));
+    return h("li", {}, h("a", { href: address("why", { pod: label }), "aria-current": label === chosen ? "true" : null, "data-key": `pod ${label}`, on: { click: () => this.#goTo(label) } }, name(label)), h("span", { class: "faint" }, ` ${lasting(store.now() - pod.created)}`));
   }
 
   // One pod.
@@ -118,7 +143,7 @@ export class WhyView {
   #tell() {
     const { answer, pod } = this;
     this.told = this.request;
-    if (!answer) return refill(this.story, pod ? null : h("p", { class: "empty" }, "Choose a pod to see which devices were considered for it, and where they dropped out."));
+    if (!answer) return refill(this.story, pod ? null : h("p", { class: "empty" }, "For a pod that waits, this shows which devices were considered, and where they dropped out."));
     const { cause } = answer;
     refill(this.story, h("div", { class: "panel" },
       h("h2", {}, answer.waits ? "Why " : "", h("a", { href: select("pod", pod), "data-key": "pod" }, name(pod)), answer.waits ? " waits" : " does not wait"),
@@ -212,5 +237,9 @@ export class WhyView {
     this.legend.replaceChildren(...shown.map((look) => h("li", {}, swatch(look, this.app.dark), look.code === "left" ? look.label : h("span", {}, "out at: ", name(look.label)))));
   }
 }
+
+/** Pods that wait, those first that have waited longest; gated ones, which wait on purpose, come last. */
+const waitingPods = (store) => [...store.pods.values()].filter((pod) => pod.state <= 1)
+  .sort((a, b) => a.state - b.state || a.created - b.created || (a.name < b.name ? -1 : 1));
 
 const requestLabel = ({ claim, request, alternative }) => `${claim.split("/").at(-1)} / ${request}${alternative && alternative !== request ? ` / ${alternative}` : ""}`;
