@@ -54,6 +54,7 @@ class ClusterOptions(ServerOptions, frozen=True, kw_only=True):
     agents: int = 0
     runtime: str = "auto"
     simulated_pod_cidr: str = SIMULATED_PODS
+    pod_addresses: str = ""
     images: tuple[Path, ...] = ()
     registry: tuple[str, ...] = ()
     scheduler_config: Path | None = None

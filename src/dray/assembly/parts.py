@@ -17,6 +17,8 @@ from dray.assembly.options import ClusterOptions, ServerStartError
 from dray.files import read_text
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Network
+
     from dray.api.selectors.labels import LabelRequirements
     from dray.api.simulated import Network
     from dray.api.wire import Tree
@@ -54,6 +56,7 @@ class ClusterPlan:
     """The groups whose nodes come and go by themselves."""
     images: ImageSettings | None
     pod_range: Network
+    pod_addresses: IPv4Network | None
     configuration: Configuration
 
 
@@ -78,12 +81,12 @@ def plan_of(options: ClusterOptions) -> ClusterPlan:
     except (ConfigurationError, OSError) as error:
         raise ServerStartError(f"--scheduler-config {options.scheduler_config}: {error}") from error
     try:
-        range_ = pod_range(options.simulated_pod_cidr)
+        range_, addresses = pod_range(options.simulated_pod_cidr), pod_addresses(options.pod_addresses)
         profiled, groups = _profiled(options), _groups(options)
         images = image_settings(options.images, options.registry)
     except (ValueError, OSError) as error:
         raise ServerStartError(str(error)) from error
-    return ClusterPlan(options, profiled, adopted, groups, images, range_, configuration)
+    return ClusterPlan(options, profiled, adopted, groups, images, range_, addresses, configuration)
 
 
 def pod_range(text: str) -> Network:
@@ -94,6 +97,18 @@ def pod_range(text: str) -> Network:
         return simulated.pod_range(text)
     except ValueError as error:
         raise ValueError(f"--simulated-pod-cidr: {error}") from None
+
+
+def pod_addresses(text: str) -> IPv4Network | None:
+    """The loopback addresses of pods that run; None where they share their node's. Raises ValueError."""
+    if not text:
+        return None
+    from dray.node.podaddresses import loopback_range
+
+    try:
+        return loopback_range(text)
+    except ValueError as error:
+        raise ValueError(f"--pod-addresses: {error}") from None
 
 
 def image_settings(directories: Sequence[Path], registries: Sequence[str]) -> ImageSettings | None:
@@ -339,6 +354,7 @@ def _agent(name: str, running: Running, plan: ClusterPlan) -> Agent:
         gates=running.gates,
         outlived=options.store != "memory",
         pod_range=plan.pod_range,
+        pod_addresses=plan.pod_addresses,
     )
     client = InProcess(running.api, node_user(name), user_agent=f"dray-node/{name}")
     return Agent(client, settings)

@@ -11,7 +11,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Pod
 from dray.assembly.component import ComponentError
 from dray.assembly.options import SIMULATED_PODS
-from dray.assembly.parts import image_settings, pod_range
+from dray.assembly.parts import image_settings, pod_addresses, pod_range
 from dray.client import Client
 from dray.client.config import Config
 from dray.client.http import Http
@@ -28,6 +28,7 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     runtime: str = "auto"
     simulated_pod_cidr: str = SIMULATED_PODS
+    pod_addresses: str = ""
     address: str = "127.0.0.1"
     log_port: int = 0
     labels: str = ""
@@ -45,6 +46,7 @@ class StandaloneNode:
         self._labels, self._capacity = _pairs("--labels", options.labels), _pairs("--capacity", options.capacity)
         self._images = image_settings(options.images, options.registry) or ImageSettings()
         self._pod_range = pod_range(options.simulated_pod_cidr)
+        self._pod_addresses = pod_addresses(options.pod_addresses)
         self.runtime = open_runtime(options.runtime, options.root.resolve())
 
     async def run(self, client: Http, gates: FeatureGates, readiness: Readiness) -> None:
@@ -62,6 +64,7 @@ class StandaloneNode:
             images=self._images,
             gates=gates,
             pod_range=self._pod_range,
+            pod_addresses=self._pod_addresses,
         )
         try:
             await Agent(client, settings, runtime=self.runtime).run()

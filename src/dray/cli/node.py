@@ -21,6 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_runtime_option(parser)
     add_pod_range_option(parser, "of the runtime fake")
+    add_pod_addresses_option(parser)
     parser.add_argument("--address", default="127.0.0.1", help="of the node, for its pods and logs (%(default)s)")
     parser.add_argument("--log-port", type=int, default=0, help="where the API server reads logs, 0 for any")
     parser.add_argument("--labels", default="", metavar="K=V,…", help="of the node")
@@ -54,6 +55,16 @@ def add_pod_range_option(parser: argparse.ArgumentParser, whose: str) -> None:
         metavar="CIDR",
         help=f"IPv4 or IPv6 network that the pods {whose} get their addresses from. Nothing runs these pods, and the "
         "API server never connects to them. The default is reserved for benchmarks and not routed (%(default)s)",
+    )
+
+
+def add_pod_addresses_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pod-addresses",
+        default="",
+        metavar="CIDR",
+        help="give each pod that runs an address of its own of this part of 127.0.0.0/8, such as 127.64.0.0/10, at which "
+        "it can listen (status.podIP) at the same port as others; without, pods share the address of their node",
     )
 
 

@@ -12,7 +12,7 @@ from dray.cli._cluster_name import directory_of
 from dray.cli._component import add_verbosity, set_up_logging
 from dray.cli._given import GIVEN, note_given
 from dray.cli._server import add_options, run_server
-from dray.cli.node import add_image_options, add_pod_range_option, add_runtime_option
+from dray.cli.node import add_image_options, add_pod_addresses_option, add_pod_range_option, add_runtime_option
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -67,6 +67,7 @@ def _add_parts(parser: argparse.ArgumentParser) -> None:
     )
     add_runtime_option(parser)
     add_pod_range_option(parser, "of simulated nodes and of the runtime fake")
+    add_pod_addresses_option(parser)
     add_image_options(parser)
     parser.add_argument("--scheduler-config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
     parser.add_argument(

@@ -14,6 +14,7 @@ import fcntl
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from dray.api.gates import OPTIONAL_OPERATIONS, FeatureGates, declared_features
@@ -69,6 +70,7 @@ class AgentSettings:
     refresh_seconds: float = REFRESH_SECONDS
     usage_seconds: float = USAGE_SECONDS  # between two looks at volumes with a size limit
     pod_range: Network = POD_RANGE  # addresses of pods under the runtime fake
+    pod_addresses: IPv4Network | None = None  # of pods that run, each its own; None: they share the node's
     outlived: bool = True  # by its containers; otherwise they end with the agent, for clusters that live in memory
 
 
@@ -181,6 +183,7 @@ class _Parts:
             refresh_seconds=settings.refresh_seconds,
             capacity=machine_capacity() | dict(settings.capacity),
             pod_range=settings.pod_range,
+            own_addresses=settings.pod_addresses,
             usage_seconds=settings.usage_seconds,
             pods=informer.list,
         )

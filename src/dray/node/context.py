@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from dray.api import simulated
@@ -18,6 +19,7 @@ from dray.node.hostpaths import HostPaths
 from dray.node.identity import machine_capacity
 from dray.node.images.puller import Images
 from dray.node.lifecycle import RestartDelays
+from dray.node.podaddresses import own_address
 from dray.node.runtime import Runtime
 
 # How often volumes made of API objects are compared with them. Kubelets take up to a minute.
@@ -46,6 +48,7 @@ class NodeContext:
     usage_seconds: float = USAGE_SECONDS
     pods: Callable[[], Iterable[Pod]] = lambda: ()  # all of this node
     pod_range: simulated.Network = simulated.POD_RANGE  # for pods of a runtime that runs nothing
+    own_addresses: IPv4Network | None = None  # for pods of other runtimes; None: they share the node's address
 
     @cached_property
     def service_env(self) -> dict[str, str]:
@@ -62,7 +65,7 @@ class NodeContext:
 
     def place_of(self, pod: Pod) -> VariablePlace:
         """Containers share the node's network; those that do not exist get an address where nobody answers."""
-        address = self.address
+        address = own_address(self.own_addresses, pod) or self.address
         if not self.runtime.executes:
             address = simulated.pod_address(self.pod_range, pod.metadata.uid)
         return VariablePlace(self.name, self.address, address, self.capacity)

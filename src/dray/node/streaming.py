@@ -73,15 +73,17 @@ class NodeStreams:
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         """A text message says what is wrong; everything else is bytes."""
         names, port, socket = request.match_info, request.query.get("port", ""), await _open(request)
-        if self._find(names["namespace"], names["pod"]) is None:
+        if (pod := self._find(names["namespace"], names["pod"])) is None:
             return await _refuse(socket, port, f'pod "{names["pod"]}" not found')
         if not self._runtime.executes:
             return await _refuse(socket, port, f"the runtime {self._runtime.name} executes nothing")
+        has_own_address = pod.status.podIP not in ("", pod.status.hostIP)
+        host = pod.status.podIP if has_own_address else "127.0.0.1"
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+                reader, writer = await asyncio.open_connection(host, int(port))
         except (OSError, ValueError, OverflowError) as error:
-            return await _refuse(socket, port, not_connected(f"127.0.0.1:{port}", error))
+            return await _refuse(socket, port, not_connected(f"{host}:{port}", error))
         try:
             await _first([_from_port(reader, socket), _to_port(socket, writer)])
         finally:

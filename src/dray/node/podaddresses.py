@@ -1,0 +1,37 @@
+"""Addresses for pods that share the machine's network: one of the loopback network for each, so that pods can listen at one port.
+
+Every address of 127.0.0.0/8 belongs to the machine, without any configuration. A pod has to listen at its own address
+(`status.podIP` of the downward API) for that; one that listens at all addresses takes the port from the others, as before.
+Left out: addresses of pods that nothing runs (`dray.api.simulated`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from dray.api.simulated import pod_address
+from dray.api.types.core import Pod
+
+LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
+EXAMPLE = "127.64.0.0/10"
+_FEWEST = 65536  # with fewer addresses, two pods of some hundred would soon have the same one
+
+
+def loopback_range(text: str) -> ipaddress.IPv4Network:
+    """Read a range of addresses for pods. Raises ValueError."""
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError as error:
+        raise ValueError(f"expected an IPv4 network in CIDR form, such as {EXAMPLE}: {error}") from None
+    if not network.subnet_of(LOOPBACK) or ipaddress.IPv4Address("127.0.0.1") in network:
+        raise ValueError(f"{text} is not a part of {LOOPBACK} without 127.0.0.1, such as {EXAMPLE}")
+    if network.num_addresses < _FEWEST:
+        raise ValueError(f"{text} has {network.num_addresses} addresses, expected at least {_FEWEST}")
+    return network
+
+
+def own_address(network: ipaddress.IPv4Network | None, pod: Pod) -> str:
+    """Return the address that a pod has for itself; empty if it shares that of its node."""
+    if network is None or pod.spec.hostNetwork:
+        return ""
+    return pod_address(network, pod.metadata.uid)
