@@ -9,7 +9,7 @@ ARGS ?=
 SIZE ?= 10000x200
 SECONDS ?= 120
 
-.PHONY: setup up test codes attack flood chaos lint format bench clean lock rpc site types mutants release
+.PHONY: setup up test codes attack flood chaos lint format bench clean lock rpc site types mutants release image
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -80,6 +80,9 @@ lock: $(VENV)/installed ## the lock files, anew from pyproject.toml
 
 release: $(VENV)/installed-dev ## source distribution, wheel, notes, bill of materials and checksums, in dist/; publishes nothing
 	$(BIN)/python tools/release.py
+
+image: $(VENV)/installed-dev ## the container image as an OCI layout, build/image/dray, without Docker
+	$(BIN)/python -m tools.image $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(DIR) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info

@@ -58,6 +58,7 @@ class Cluster:
     gates: FeatureGates = field(default_factory=FeatureGates)
     hooks: dict[str, Hook] = field(default_factory=dict)  # asked before each write of a part that is started later
     configurations: dict[str, Configuration] = field(default_factory=dict)
+    users: dict[str, User] = field(default_factory=dict)  # of parts that do not work as Kubernetes' users
 
     def __post_init__(self) -> None:
         self.client: Client = InProcess(self.running.api, ADMIN)
@@ -85,7 +86,7 @@ class Cluster:
         return Scheduler(client, gates, self.configurations.get(name), informers=informers)
 
     def client_of(self, name: str) -> Client:
-        user = {
+        user = self.users.get(name) or {
             CONTROLLERS: User("system:kube-controller-manager", groups=(MASTERS, AUTHENTICATED)),
             NODES: User("system:simulated-nodes", groups=(MASTERS, AUTHENTICATED)),
         }.get(name, User("system:kube-scheduler", groups=(AUTHENTICATED,)))

@@ -16,16 +16,14 @@ from dray.client.readiness import Readiness
 from dray.core.configuration import Configuration, read
 from dray.replay import shadow_report
 from dray.scheduler.shadow import ShadowReport, ShadowResult, ShadowScheduler
+from tests.deploy.roles import role
 from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import interposed
 from tests.e2e.objects import claim, pod
-from tests.permissions import READ, allow, rule
+from tests.permissions import allow, without
 from tests.waiting import eventually, within
 
-READS = (
-    rule("", "pods", "nodes", "namespaces", verbs=READ),
-    rule("resource.k8s.io", "deviceclasses", "resourceslices", "resourceclaims", "devicetaintrules", verbs=READ),
-)
+READS = role("shadow")
 WORSE: Configuration = read(
     {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -46,7 +44,7 @@ async def shadowing(c: Cluster) -> AsyncIterator[ShadowScheduler]:
     await allow(c.client, "shadow", *READS)
     client = InProcess(c.running.api, User("shadow", groups=(AUTHENTICATED,)))
     readiness = Readiness()
-    shadow = ShadowScheduler(interposed(client, hook), FeatureGates(), readiness=readiness)
+    shadow = ShadowScheduler(interposed(client, hook), c.gates, readiness=readiness)
     task = asyncio.create_task(shadow.run())
     await within(readiness.started())
     try:
@@ -141,7 +139,7 @@ async def test_a_pod_that_the_other_scheduler_gave_up_is_told_once_if_dray_has_a
 
 async def test_a_shadow_without_a_permission_says_which_it_lacks() -> None:
     async with cluster(nodes=1, parts=(NODES,)) as c:
-        await allow(c.client, "blind", *READS[1:])
+        await allow(c.client, "blind", *without(READS, "pods"))
         client = InProcess(c.running.api, User("blind", groups=(AUTHENTICATED,)))
         readiness = Readiness()
         task = asyncio.create_task(ShadowScheduler(client, FeatureGates(), readiness=readiness).run())
