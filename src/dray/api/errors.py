@@ -14,7 +14,7 @@ import msgspec
 from dray.api.quoting import quote
 from dray.api.resources import Resource
 
-MOST_ERRORS = 100  # of one object that are told; nobody reads more, and an object can have thousands
+MOST_ERRORS = 400  # of one object that are told; nobody reads more, and an object can have thousands
 
 
 class FieldError(msgspec.Struct, frozen=True):

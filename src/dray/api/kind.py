@@ -45,6 +45,7 @@ GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha1")
 
 NAME_AND_AGE = (NAME, AGE)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+FROM_TYPE = "*"  # as a group, a kind or a version: that of the stored objects
 NOW = object()  # as a default: the time of the request
 
 UpdateHook: TypeAlias = Callable[[Tree, Any], None]
@@ -85,16 +86,27 @@ class KindRules(NamedTuple):
     subresources: Mapping[str, str] = EMPTY
 
 
+def plural_of(noun: str) -> str:
+    """The English plural of a kind.
+
+    >>> [plural_of(kind) for kind in ("pod", "ingress", "networkpolicy")]
+    ['pods', 'ingresses', 'networkpolicies']
+    """
+    if noun.endswith("y"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)  # asked, and looked up by, several times in every request
 class Resource:
     """One kind of the API, in one group, with everything that is specific to it."""
 
-    group: str
-    plural: str
-    kind: str
     type: type[Wire]
-    versions: tuple[str, ...] = ("v1",)  # in order of preference
-    stored: str = "v1"
+    group: str = FROM_TYPE
+    kind: str = FROM_TYPE
+    plural: str = ""  # empty: derived from the kind, as in English
+    versions: tuple[str, ...] = ()  # in order of preference; empty: only the stored one
+    stored: str = FROM_TYPE
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -141,10 +153,21 @@ class Resource:
     prefix: str = field(init=False)  # where the objects of this resource are stored
 
     def __post_init__(self) -> None:
+        if FROM_TYPE in (self.group, self.kind, self.stored):
+            group, _, version = self.type().apiVersion.rpartition("/")  # type: ignore[attr-defined]  # of a stored kind
+            self._derive("group", group, self.group == FROM_TYPE)
+            self._derive("kind", self.type.__name__, self.kind == FROM_TYPE)
+            self._derive("stored", version, self.stored == FROM_TYPE)
+        self._derive("versions", (self.stored,), not self.versions)
+        self._derive("singular", self.kind.lower(), not self.singular)
+        self._derive("plural", plural_of(self.singular), not self.plural)
         qualified = f"{self.plural}.{self.group}" if self.group else self.plural
-        object.__setattr__(self, "singular", self.singular or self.kind.lower())
         object.__setattr__(self, "qualified", qualified)
         object.__setattr__(self, "prefix", self.alias_of.prefix if self.alias_of else f"{qualified}/")
+
+    def _derive(self, name: str, value: object, is_open: bool) -> None:
+        if is_open:
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"Resource({self.qualified})"

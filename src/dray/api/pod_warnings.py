@@ -1,8 +1,8 @@
-"""Warnings about pods that are valid and hardly what their author meant, in Kubernetes' words."""
+"""Warnings about pods and volume claims that are valid and hardly what their author meant, in Kubernetes' words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from dray.api.quantity import Quantity
 from dray.api.quoting import quote
@@ -14,6 +14,10 @@ _BYTES = ("memory", "ephemeral-storage")
 
 def pod_warnings(spec: core.PodSpec, path: str) -> Iterator[str]:
     """Yields the warnings about a pod whose spec stands at `path`."""
+    for at, volume in enumerate(spec.volumes):
+        if volume.ephemeral is not None and volume.ephemeral.volumeClaimTemplate is not None:
+            claim = volume.ephemeral.volumeClaimTemplate.spec
+            yield from claim_warnings(claim, f"{path}.volumes[{at}].ephemeral.volumeClaimTemplate.spec")
     for at, constraint in enumerate(spec.topologySpreadConstraints):
         if constraint.labelSelector is None:
             yield f"{path}.topologySpreadConstraints[{at}].labelSelector: {_NO_SELECTOR}"
@@ -29,15 +33,30 @@ def pod_warnings(spec: core.PodSpec, path: str) -> Iterator[str]:
             yield from _neighbours(rules, f"{path}.affinity.{name}")
 
 
+def claim_warnings(spec: core.PersistentVolumeClaimSpec, path: str) -> Iterator[str]:
+    """Yields the warnings about a volume claim whose spec stands at `path`."""
+    for field in ("requests", "limits"):
+        yield from fractional(getattr(spec.resources, field), ("storage",), f"{path}.resources.{field}")
+
+
+def fractional(amounts: Mapping[str, str], names: Sequence[str], path: str) -> Iterator[str]:
+    """Yields a warning for each of the named amounts that is no whole number of bytes."""
+    for name in names:
+        # Kubernetes counts thousandths in 64 bits, which large amounts overflow.
+        if name in amounts and (Quantity.parse(amounts[name]).milli() + 2**63) % 2**64 % 1000 != 2**63 % 1000:
+            text = f"fractional byte value {quote(amounts[name])} is invalid, must be an integer"
+            yield f"{path}[{name}]: {text}"
+
+
 def _container(container: core.Container, path: str) -> Iterator[str]:
-    for field in ("limits", "requests"):
-        for name, amount in getattr(container.resources, field).items():
-            if name in _BYTES and not Quantity.parse(amount).is_whole():
-                shown = quote(amount)
-                yield f"{path}.resources.{field}[{name}]: fractional byte value {shown} is invalid, must be an integer"
+    for name in _BYTES:
+        for field in ("limits", "requests"):
+            yield from fractional(getattr(container.resources, field), (name,), f"{path}.resources.{field}")
     seen: set[str] = set()
     for at, variable in enumerate(container.env):
-        if variable.name in seen:
+        reference = f"$({variable.name})"
+        extends = reference in variable.value and variable.value != reference and variable.valueFrom is None
+        if variable.name in seen and not extends:
             hidden = f"hides previous definition of {quote(variable.name)}"
             yield f"{path}.env[{at}]: {hidden}, which may be dropped when using apply"
         seen.add(variable.name)

@@ -1,11 +1,14 @@
-"""What kinds have in common that make pods from a template: columns of tables, and fields that feature gates guard."""
+"""What kinds have in common that make pods from a template: columns of tables, warnings, and fields that gates guard."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from operator import attrgetter
+from typing import Any
 
 from dray.api.cells import container_names, images, selector
 from dray.api.columns import TableColumn, wide
+from dray.api.pod_warnings import pod_warnings
 from dray.api.selectors import spelled_out
 
 
@@ -20,6 +23,17 @@ def template_columns(path: str) -> tuple[TableColumn, ...]:
 
 
 TEMPLATE_COLUMNS = template_columns("spec")
+
+
+def template_warnings(path: str) -> Callable[[Any, Any], Iterator[str]]:
+    """Returns the warnings of a kind about its pod template at `path`, if it is new or was changed."""
+    template = attrgetter(path)
+
+    def warnings(obj: Any, old: Any) -> Iterator[str]:
+        if old is None or template(old) != template(obj):
+            yield from pod_warnings(template(obj).spec, f"{path}.spec")
+
+    return warnings
 
 
 def pod_guards(spec: str, *statuses: str) -> dict[str, tuple[str, ...]]:

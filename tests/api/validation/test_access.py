@@ -21,6 +21,10 @@ WEBHOOK = {
 }
 
 
+def _rule(*resources: str) -> Tree:
+    return {"operations": ["*"], "apiGroups": [""], "apiVersions": [""], "resources": list(resources)}
+
+
 @pytest.mark.parametrize(
     ("group", "kind", "tree", "expected"),
     [
@@ -100,9 +104,9 @@ WEBHOOK = {
             {"webhooks": [{"name": "short"}]},
             [
                 ("webhooks[0].name", "Invalid"),
-                ("webhooks[0].admissionReviewVersions", "Required"),
                 ("webhooks[0].sideEffects", "Required"),
                 ("webhooks[0].clientConfig", "Required"),
+                ("webhooks[0].admissionReviewVersions", "Required"),
             ],
         ),
         (
@@ -128,6 +132,28 @@ WEBHOOK = {
                 ("webhooks[0].failurePolicy", "NotSupported"),
                 ("webhooks[0].timeoutSeconds", "Invalid"),
                 ("webhooks[0].clientConfig.url", "Invalid"),
+            ],
+        ),
+        (
+            ADMISSION,
+            "ValidatingWebhookConfiguration",
+            {"webhooks": [{**WEBHOOK, "admissionReviewVersions": ["v1", "v1", "V2"]}]},
+            [
+                ("webhooks[0].admissionReviewVersions[1]", "Invalid"),
+                ("webhooks[0].admissionReviewVersions[2]", "Invalid"),
+            ],
+        ),
+        (
+            ADMISSION,
+            "MutatingWebhookConfiguration",
+            {"webhooks": [{**WEBHOOK, "rules": [_rule("", "pods/*", "pods/log"), _rule("*/*", "*", "a")]}]},
+            [
+                ("webhooks[0].rules[0].apiVersions[0]", "Required"),
+                ("webhooks[0].rules[0].resources[0]", "Required"),
+                ("webhooks[0].rules[0].resources[2]", "Invalid"),
+                ("webhooks[0].rules[1].apiVersions[0]", "Required"),
+                ("webhooks[0].rules[1].resources", "Invalid"),
+                ("webhooks[0].rules[1].resources", "Invalid"),
             ],
         ),
         (AUTHORIZATION, "SelfSubjectAccessReview", {"spec": {"resourceAttributes": {"verb": "get"}}}, []),

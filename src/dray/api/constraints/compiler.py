@@ -38,6 +38,7 @@ _SCALARS = {
     "alone": ("len({x}) == 1 or '*' not in {x}", "invalid({p}, {x}, {n!r})"),
     "bytes": ("len({x}.encode()) <= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
     "enum": ("{x} in {n!r}", "unsupported({p}, {x}, {n!r})"),
+    "given": ("{x}", "required({p})"),
     "filled": ("{x}", "invalid({p}, {x}, {n!r})"),
     "least": ("{x} >= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
     "limit": ("len({x}) <= {n}", "too_many({p}, len({x}), {n})"),

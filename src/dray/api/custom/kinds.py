@@ -196,10 +196,10 @@ def custom_resource(definition: apiextensions.CustomResourceDefinition, before: 
     names, spec = definition.status.acceptedNames, definition.spec
     sub = {name for version in kind.versions.values() for name in _subresources(version)}
     return Resource(
-        spec.group,
-        names.plural,
-        names.kind,
         CustomObject,
+        group=spec.group,
+        kind=names.kind,
+        plural=names.plural,
         versions=kind.served,
         stored=kind.stored,
         namespaced=spec.scope == "Namespaced",

@@ -7,7 +7,7 @@ import time
 from dray.api import names
 from dray.api.cells import UNKNOWN
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import API_EXTENSIONS, REGISTRATION, STATUS, KindRules, Resource
+from dray.api.kind import API_EXTENSIONS, STATUS, KindRules, Resource
 from dray.api.times import timestamp
 from dray.api.types import apiregistration
 from dray.api.wire import Tree
@@ -34,20 +34,12 @@ def _create(tree: Tree) -> None:
 
 
 KIND = Resource(
-    REGISTRATION,
-    "apiservices",
-    "APIService",
     apiregistration.APIService,
     namespaced=False,
     categories=API_EXTENSIONS,
     subresources=STATUS,
     inert=True,
-    columns=(
-        NAME,
-        text("Service", _service),
-        text("Available", _available),
-        AGE,
-    ),
+    columns=(NAME, text("Service", _service), text("Available", _available), AGE),
     conditional=("v1",),
     rules=KindRules(name=names.path_segment, order=("changes", "metadata", "rules")),
     defaults={"spec.service.port": 443},

@@ -5,10 +5,4 @@ from __future__ import annotations
 from dray.api.kind import CREATE_ONLY, Resource
 from dray.api.types import core
 
-KIND = Resource(
-    "",
-    "bindings",
-    "Binding",
-    core.Binding,
-    verbs=CREATE_ONLY,
-)
+KIND = Resource(core.Binding, verbs=CREATE_ONLY)

@@ -53,9 +53,6 @@ def _keep_judgement(tree: Tree, old: certificates.CertificateSigningRequest) -> 
 
 
 KIND = Resource(
-    "certificates.k8s.io",
-    "certificatesigningrequests",
-    "CertificateSigningRequest",
     certificates.CertificateSigningRequest,
     namespaced=False,
     short_names=("csr",),

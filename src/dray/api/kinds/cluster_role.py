@@ -5,19 +5,13 @@ from __future__ import annotations
 from dray.api import names
 from dray.api.cells import UNKNOWN
 from dray.api.columns import NAME, text
-from dray.api.kind import RBAC, KindRules, Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.types import rbac
 
 KIND = Resource(
-    RBAC,
-    "clusterroles",
-    "ClusterRole",
     rbac.ClusterRole,
     namespaced=False,
-    columns=(
-        NAME,
-        text("Created At", "metadata.creationTimestamp", UNKNOWN),
-    ),
+    columns=(NAME, text("Created At", "metadata.creationTimestamp", UNKNOWN)),
     rules=KindRules(name=names.path_segment, order=("metadata", "rules", "changes")),
     is_created_by_update=True,
 )

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dray.api import names
-from dray.api.kind import RBAC, KindRules, Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.kinds.role_binding import BINDING_COLUMNS, BINDING_DEFAULTS, subject_groups
 from dray.api.types import rbac
 
 KIND = Resource(
-    RBAC,
-    "clusterrolebindings",
-    "ClusterRoleBinding",
     rbac.ClusterRoleBinding,
     namespaced=False,
     columns=BINDING_COLUMNS,

@@ -7,14 +7,7 @@ from dray.api.kind import Resource
 from dray.api.types import core
 
 KIND = Resource(
-    "",
-    "configmaps",
-    "ConfigMap",
     core.ConfigMap,
     short_names=("cm",),
-    columns=(
-        NAME,
-        TableColumn("Data", lambda map_, now: len(map_.data) + len(map_.binaryData)),
-        AGE,
-    ),
+    columns=(NAME, TableColumn("Data", lambda map_, now: len(map_.data) + len(map_.binaryData)), AGE),
 )

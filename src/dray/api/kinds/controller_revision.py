@@ -17,14 +17,5 @@ def _controller(revision: apps.ControllerRevision) -> str:
 
 
 KIND = Resource(
-    "apps",
-    "controllerrevisions",
-    "ControllerRevision",
-    apps.ControllerRevision,
-    columns=(
-        NAME,
-        text("Controller", _controller, NONE),
-        number("Revision", "revision"),
-        AGE,
-    ),
+    apps.ControllerRevision, columns=(NAME, text("Controller", _controller, NONE), number("Revision", "revision"), AGE)
 )

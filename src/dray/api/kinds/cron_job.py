@@ -6,7 +6,7 @@ from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, number, since, text
 from dray.api.kind import ALL, STATUS, KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import pod_guards, template_columns
+from dray.api.templates import pod_guards, template_columns, template_warnings
 from dray.api.types import batch
 from dray.api.wire import Tree
 
@@ -17,9 +17,6 @@ def _defaults(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "batch",
-    "cronjobs",
-    "CronJob",
     batch.CronJob,
     short_names=("cj",),
     categories=ALL,
@@ -44,6 +41,7 @@ KIND = Resource(
         "spec.failedJobsHistoryLimit": 1,
     },
     more_defaults=_defaults,
+    warnings=template_warnings("spec.jobTemplate.spec.template"),
     guards={
         **pod_guards("spec.jobTemplate.spec.template.spec"),
         "WorkloadWithJob": ("spec.jobTemplate.spec.scheduling",),

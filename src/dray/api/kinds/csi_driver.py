@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, UNSET
 from dray.api.columns import AGE, NAME, flag, text
-from dray.api.kind import STORAGE, Resource
+from dray.api.kind import Resource
 from dray.api.types import storage
 
 KIND = Resource(
-    STORAGE,
-    "csidrivers",
-    "CSIDriver",
     storage.CSIDriver,
     namespaced=False,
     inert=True,

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import STORAGE, Resource
+from dray.api.kind import Resource
 from dray.api.types import storage
 
 KIND = Resource(
-    STORAGE,
-    "csistoragecapacities",
-    "CSIStorageCapacity",
     storage.CSIStorageCapacity,
     inert=True,
-    columns=(
-        NAME,
-        text("StorageClassName", "storageClassName"),
-        text("Capacity", "capacity", UNSET),
-        AGE,
-    ),
+    columns=(NAME, text("StorageClassName", "storageClassName"), text("Capacity", "capacity", UNSET), AGE),
     conditional=("v1",),
 )

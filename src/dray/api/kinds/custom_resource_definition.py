@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNKNOWN
 from dray.api.columns import NAME, TableColumn
-from dray.api.kind import API_EXTENSIONS, EXTENSIONS, STATUS, KindRules, Resource
+from dray.api.kind import API_EXTENSIONS, STATUS, KindRules, Resource
 from dray.api.trees import fill
 from dray.api.types import apiextensions
 from dray.api.wire import Tree
@@ -36,9 +36,6 @@ def _keep_versions(tree: Tree, old: apiextensions.CustomResourceDefinition) -> N
 
 
 KIND = Resource(
-    EXTENSIONS,
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
     apiextensions.CustomResourceDefinition,
     namespaced=False,
     short_names=("crd", "crds"),

@@ -8,7 +8,7 @@ from dray.api.cells import labels
 from dray.api.columns import AGE, NAME, number, text
 from dray.api.kind import ALL, STATUS, KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.trees import annotations_of
 from dray.api.types import apps, core
 from dray.api.wire import Tree
@@ -41,9 +41,6 @@ def _count_template(tree: Tree, old: apps.DaemonSet) -> None:
 
 
 KIND = Resource(
-    "apps",
-    "daemonsets",
-    "DaemonSet",
     apps.DaemonSet,
     short_names=("ds",),
     categories=ALL,
@@ -64,6 +61,7 @@ KIND = Resource(
     rules=KindRules("workloads.create_daemon_set", "workloads.update_daemon_set"),
     defaults={"spec.revisionHistoryLimit": 10, "spec.updateStrategy.type": "RollingUpdate"},
     more_defaults=_defaults,
+    warnings=template_warnings("spec.template"),
     guards=pod_guards("spec.template.spec"),
     on_create=_create,
     on_update={"": _count_template},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.columns import AGE, NAME, TableColumn, text
 from dray.api.kind import ALL, SCALED, KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.types import apps
 from dray.api.wire import Tree
 
@@ -20,9 +20,6 @@ def _defaults(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "apps",
-    "deployments",
-    "Deployment",
     apps.Deployment,
     short_names=("deploy",),
     categories=ALL,
@@ -46,5 +43,6 @@ KIND = Resource(
         "spec.strategy.type": "RollingUpdate",
     },
     more_defaults=_defaults,
+    warnings=template_warnings("spec.template"),
     guards=pod_guards("spec.template.spec"),
 )

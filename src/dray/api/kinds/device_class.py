@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, KindRules, Resource
+from dray.api.kind import DRA_DEPRECATED, DRA_VERSIONS, KindRules, Resource
 from dray.api.types import resource
 
 KIND = Resource(
-    DRA,
-    "deviceclasses",
-    "DeviceClass",
     resource.DeviceClass,
     versions=DRA_VERSIONS,
     namespaced=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dray.api.columns import AGE, NAME, since, text
-from dray.api.kind import DRA, NOW, STATUS, Resource
+from dray.api.kind import NOW, STATUS, Resource
 from dray.api.times import timestamp
 from dray.api.types import resource
 from dray.api.wire import Tree
@@ -20,9 +20,6 @@ def _renew(tree: Tree, old: resource.DeviceTaintRule) -> None:
 
 
 KIND = Resource(
-    DRA,
-    "devicetaintrules",
-    "DeviceTaintRule",
     resource.DeviceTaintRule,
     versions=("v1", "v1beta2", "v1alpha3"),
     namespaced=False,

@@ -17,9 +17,6 @@ def _addresses(slice_: discovery.EndpointSlice) -> str:
 
 
 KIND = Resource(
-    "discovery.k8s.io",
-    "endpointslices",
-    "EndpointSlice",
     discovery.EndpointSlice,
     columns=(
         NAME,

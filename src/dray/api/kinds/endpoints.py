@@ -17,16 +17,10 @@ def _addresses(endpoints: core.Endpoints) -> str:
 
 
 KIND = Resource(
-    "",
-    "endpoints",
-    "Endpoints",
     core.Endpoints,
+    plural="endpoints",
     short_names=("ep",),
-    columns=(
-        NAME,
-        text("Endpoints", _addresses, NONE),
-        AGE,
-    ),
+    columns=(NAME, text("Endpoints", _addresses, NONE), AGE),
     deprecated={"v1": "v1.33+; use discovery.k8s.io/v1 EndpointSlice"},
     defaults={"subsets[].ports[].protocol": "TCP"},
     is_created_by_update=True,

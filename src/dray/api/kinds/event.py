@@ -79,9 +79,6 @@ def _from_stored(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "",
-    "events",
-    "Event",
     core.Event,
     short_names=("ev",),
     columns=(
@@ -101,9 +98,6 @@ KIND = Resource(
     is_created_by_update=True,
 )
 ALIAS = Resource(
-    "events.k8s.io",
-    "events",
-    "Event",
     events.Event,
     short_names=("ev",),
     alias_of=KIND,

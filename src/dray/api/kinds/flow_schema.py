@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import FLOWCONTROL, STATUS, KindRules, Resource
+from dray.api.kind import STATUS, KindRules, Resource
 from dray.api.types import flowcontrol
 
 
@@ -18,9 +18,6 @@ def _dangling(schema: flowcontrol.FlowSchema) -> str:
 
 
 KIND = Resource(
-    FLOWCONTROL,
-    "flowschemas",
-    "FlowSchema",
     flowcontrol.FlowSchema,
     namespaced=False,
     subresources=STATUS,

@@ -77,12 +77,8 @@ def _from_stored(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "autoscaling",
-    "horizontalpodautoscalers",
-    "HorizontalPodAutoscaler",
     autoscaling.HorizontalPodAutoscaler,
     versions=("v2", "v1"),
-    stored="v2",
     short_names=("hpa",),
     categories=ALL,
     subresources=STATUS,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dray.api.cells import NONE, some
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, STATUS, Resource
+from dray.api.kind import STATUS, Resource
 from dray.api.types import networking
 
 KIND = Resource(
-    NETWORKING,
-    "ingresses",
-    "Ingress",
     networking.Ingress,
     short_names=("ing",),
     subresources=STATUS,

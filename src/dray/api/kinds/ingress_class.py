@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, Resource
+from dray.api.kind import Resource
 from dray.api.types import networking
 
 
@@ -17,18 +17,10 @@ def _parameters(class_: networking.IngressClass) -> str:
 
 
 KIND = Resource(
-    NETWORKING,
-    "ingressclasses",
-    "IngressClass",
     networking.IngressClass,
     namespaced=False,
     inert=True,
-    columns=(
-        NAME,
-        text("Controller", "spec.controller"),
-        text("Parameters", _parameters, NONE),
-        AGE,
-    ),
+    columns=(NAME, text("Controller", "spec.controller"), text("Parameters", _parameters, NONE), AGE),
     generation=("spec",),
     defaults={"spec.parameters.scope": "Cluster"},
 )

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Sequence
 
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, KindRules, Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.types import networking
 
 
@@ -26,16 +26,9 @@ def _name(text: str) -> Sequence[str]:
 
 
 KIND = Resource(
-    NETWORKING,
-    "ipaddresses",
-    "IPAddress",
     networking.IPAddress,
     namespaced=False,
     short_names=("ip",),
-    columns=(
-        NAME,
-        text("ParentRef", _parent),
-        AGE,
-    ),
+    columns=(NAME, text("ParentRef", _parent), AGE),
     rules=KindRules(update="", name=_name),
 )

@@ -6,7 +6,7 @@ from dray.api.cells import duration, seconds
 from dray.api.columns import AGE, NAME, TableColumn, text
 from dray.api.kind import ALL, STATUS, KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.types import batch
 from dray.api.wire import Tree
 
@@ -68,9 +68,6 @@ def _select_own_pods(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "batch",
-    "jobs",
-    "Job",
     batch.Job,
     categories=ALL,
     subresources=STATUS,
@@ -92,6 +89,7 @@ KIND = Resource(
         "spec.podFailurePolicy.rules[].onPodConditions[].status": "True",
     },
     more_defaults=_defaults,
+    warnings=template_warnings("spec.template"),
     guards={**pod_guards("spec.template.spec"), "WorkloadWithJob": ("spec.scheduling",)},
     on_create=_select_own_pods,
     selectable={"status.successful": lambda job: str(job.status.succeeded)},

@@ -7,15 +7,8 @@ from dray.api.kind import Resource
 from dray.api.types import coordination
 
 KIND = Resource(
-    "coordination.k8s.io",
-    "leases",
-    "Lease",
     coordination.Lease,
-    columns=(
-        NAME,
-        text("Holder", "spec.holderIdentity"),
-        AGE,
-    ),
+    columns=(NAME, text("Holder", "spec.holderIdentity"), AGE),
     conditional=("v1",),
     is_created_by_update=True,
 )

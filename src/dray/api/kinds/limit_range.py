@@ -19,15 +19,9 @@ def _defaults(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "",
-    "limitranges",
-    "LimitRange",
     core.LimitRange,
     short_names=("limits",),
-    columns=(
-        NAME,
-        text("Created At", "metadata.creationTimestamp", UNKNOWN),
-    ),
+    columns=(NAME, text("Created At", "metadata.creationTimestamp", UNKNOWN)),
     rules=KindRules(order=("metadata", "rules", "changes")),
     more_defaults=_defaults,
     is_created_by_update=True,

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.kind import AUTHORIZATION, CREATE_ONLY, Resource
+from dray.api.kind import CREATE_ONLY, Resource
 from dray.api.types import authorization
 
-KIND = Resource(
-    AUTHORIZATION,
-    "localsubjectaccessreviews",
-    "LocalSubjectAccessReview",
-    authorization.LocalSubjectAccessReview,
-    verbs=CREATE_ONLY,
-)
+KIND = Resource(authorization.LocalSubjectAccessReview, verbs=CREATE_ONLY)

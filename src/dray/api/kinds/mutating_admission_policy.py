@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import ADMISSION, API_EXTENSIONS, KindRules, Resource
+from dray.api.kind import API_EXTENSIONS, KindRules, Resource
 from dray.api.kinds.validating_admission_policy import param_kind
 from dray.api.matching import policy_defaults
 from dray.api.types import admissionregistration
 
 KIND = Resource(
-    ADMISSION,
-    "mutatingadmissionpolicies",
-    "MutatingAdmissionPolicy",
     admissionregistration.MutatingAdmissionPolicy,
     namespaced=False,
     categories=API_EXTENSIONS,

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number
-from dray.api.kind import ADMISSION, API_EXTENSIONS, KindRules, Resource
+from dray.api.kind import API_EXTENSIONS, KindRules, Resource
 from dray.api.matching import webhook_defaults
 from dray.api.types import admissionregistration
 
 KIND = Resource(
-    ADMISSION,
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
     admissionregistration.MutatingWebhookConfiguration,
     namespaced=False,
     categories=API_EXTENSIONS,
-    columns=(
-        NAME,
-        number("Webhooks", lambda configuration: len(configuration.webhooks)),
-        AGE,
-    ),
+    columns=(NAME, number("Webhooks", lambda configuration: len(configuration.webhooks)), AGE),
     generation=("webhooks",),
     conditional=("v1",),
     rules=KindRules(order=("metadata", "rules", "changes"), any_finalizer=True),

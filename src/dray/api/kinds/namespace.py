@@ -51,18 +51,11 @@ def _unenforced(namespace: core.Namespace, old: core.Namespace | None) -> list[s
 
 
 KIND = Resource(
-    "",
-    "namespaces",
-    "Namespace",
     core.Namespace,
     namespaced=False,
     short_names=("ns",),
     subresources=("finalize", "status"),
-    columns=(
-        NAME,
-        text("Status", "status.phase"),
-        AGE,
-    ),
+    columns=(NAME, text("Status", "status.phase"), AGE),
     status_writes_metadata=True,
     rules=KindRules(name=names.label),
     more_defaults=_name_label,

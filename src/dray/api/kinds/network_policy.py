@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import selector
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, Resource
+from dray.api.kind import Resource
 from dray.api.trees import fill
 from dray.api.types import networking
 from dray.api.wire import Tree
@@ -17,17 +17,10 @@ def _directions(tree: Tree) -> None:
 
 
 KIND = Resource(
-    NETWORKING,
-    "networkpolicies",
-    "NetworkPolicy",
     networking.NetworkPolicy,
     short_names=("netpol",),
     inert=True,
-    columns=(
-        NAME,
-        text("Pod-Selector", lambda policy: selector(policy.spec.podSelector)),
-        AGE,
-    ),
+    columns=(NAME, text("Pod-Selector", lambda policy: selector(policy.spec.podSelector)), AGE),
     generation=("spec",),
     defaults={"spec.ingress[].ports[].protocol": "TCP", "spec.egress[].ports[].protocol": "TCP"},
     more_defaults=_directions,

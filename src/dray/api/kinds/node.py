@@ -41,9 +41,6 @@ def _defaults(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "",
-    "nodes",
-    "Node",
     core.Node,
     namespaced=False,
     short_names=("no",),

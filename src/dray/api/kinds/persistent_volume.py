@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.kind import STATUS, Resource
 from dray.api.kinds.persistent_volume_claim import access_modes, phase
+from dray.api.pod_warnings import fractional
 from dray.api.trees import add_finalizer
 from dray.api.types import core
 from dray.api.wire import Tree
+
+_RECYCLE = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
 
 
 def _claim(volume: core.PersistentVolume) -> str:
@@ -22,10 +27,13 @@ def _protect(tree: Tree) -> None:
     tree["status"] = {"phase": "Pending", "lastPhaseTransitionTime": tree["metadata"].get("creationTimestamp")}
 
 
+def _warnings(volume: core.PersistentVolume, old: core.PersistentVolume | None) -> Iterator[str]:
+    if volume.spec.persistentVolumeReclaimPolicy == "Recycle":
+        yield f"spec.persistentVolumeReclaimPolicy: {_RECYCLE}"
+    yield from fractional(volume.spec.capacity, ("storage",), "spec.capacity")
+
+
 KIND = Resource(
-    "",
-    "persistentvolumes",
-    "PersistentVolume",
     core.PersistentVolume,
     namespaced=False,
     short_names=("pv",),
@@ -55,5 +63,6 @@ KIND = Resource(
         "status.phase": "Pending",
     },
     on_create=_protect,
+    warnings=_warnings,
     is_returned_when_deleted=True,
 )

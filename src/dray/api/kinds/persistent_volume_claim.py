@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.kind import STATUS, Resource
+from dray.api.pod_warnings import claim_warnings
 from dray.api.trees import add_finalizer
 from dray.api.types import core
 from dray.api.wire import Tree
@@ -43,10 +44,11 @@ def _create(tree: Tree) -> None:
         spec["dataSource"] = {name: reference[name] for name in ("apiGroup", "kind", "name") if name in reference}
 
 
+def _warnings(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim | None) -> Iterator[str]:
+    return claim_warnings(claim.spec, "spec")
+
+
 KIND = Resource(
-    "",
-    "persistentvolumeclaims",
-    "PersistentVolumeClaim",
     core.PersistentVolumeClaim,
     short_names=("pvc",),
     subresources=STATUS,
@@ -64,5 +66,6 @@ KIND = Resource(
     status_writes_metadata=True,
     defaults={"spec.volumeMode": "Filesystem", "status.phase": "Pending"},
     on_create=_create,
+    warnings=_warnings,
     is_returned_when_deleted=True,
 )

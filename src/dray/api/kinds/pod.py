@@ -142,9 +142,6 @@ def _warnings(pod: core.Pod, old: core.Pod | None) -> Iterator[str]:
 
 
 KIND = Resource(
-    "",
-    "pods",
-    "Pod",
     core.Pod,
     short_names=("po",),
     categories=ALL,

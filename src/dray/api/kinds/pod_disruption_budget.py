@@ -12,9 +12,6 @@ def _bound(bound: int | str | None) -> str:
 
 
 KIND = Resource(
-    "policy",
-    "poddisruptionbudgets",
-    "PodDisruptionBudget",
     policy.PodDisruptionBudget,
     short_names=("pdb",),
     subresources=STATUS,

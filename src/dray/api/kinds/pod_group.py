@@ -6,7 +6,7 @@ from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, text
 from dray.api.conversion import WorkloadLookup
 from dray.api.group_versions import ONLY_STORED, group_guards, policy_from_stored, policy_to_stored
-from dray.api.kind import GROUP_VERSIONS, SCHEDULING, STATUS, KindRules, Resource
+from dray.api.kind import GROUP_VERSIONS, STATUS, KindRules, Resource
 from dray.api.podclaims import GROUP_FINALIZER
 from dray.api.trees import add_finalizer, keep_priority, lend, tree_of
 from dray.api.types import scheduling
@@ -65,12 +65,8 @@ def _from_stored(tree: Tree) -> None:
 
 
 KIND = Resource(
-    SCHEDULING,
-    "podgroups",
-    "PodGroup",
     scheduling.PodGroup,
     versions=GROUP_VERSIONS,
-    stored="v1beta1",
     subresources=STATUS,
     gate="GenericWorkload",
     columns=(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.kind import METRICS, READ_ONLY, Resource
+from dray.api.kind import READ_ONLY, Resource
 from dray.api.types import metrics
 
-KIND = Resource(
-    METRICS, "pods", "PodMetrics", metrics.PodMetrics, versions=("v1beta1",), stored="v1beta1", verbs=READ_ONLY
-)
+KIND = Resource(metrics.PodMetrics, plural="pods", verbs=READ_ONLY)

@@ -6,13 +6,10 @@ from dray.api.cells import container_names, images, labels
 from dray.api.columns import NAME, text
 from dray.api.kind import KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import pod_guards
+from dray.api.templates import pod_guards, template_warnings
 from dray.api.types import core
 
 KIND = Resource(
-    "",
-    "podtemplates",
-    "PodTemplate",
     core.PodTemplate,
     columns=(
         NAME,
@@ -23,6 +20,7 @@ KIND = Resource(
     generation=("template",),
     rules=KindRules("pods.check_pod_template"),
     more_defaults=template_defaults,
+    warnings=template_warnings("template"),
     guards=pod_guards("template.spec"),
     is_returned_when_deleted=True,
 )

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, flag, number, text
-from dray.api.kind import SCHEDULING, Resource
+from dray.api.kind import Resource
 from dray.api.types import scheduling
 
 KIND = Resource(
-    SCHEDULING,
-    "priorityclasses",
-    "PriorityClass",
     scheduling.PriorityClass,
     namespaced=False,
     short_names=("pc",),

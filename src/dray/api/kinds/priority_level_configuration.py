@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, TableColumn, text
-from dray.api.kind import FLOWCONTROL, STATUS, KindRules, Resource
+from dray.api.kind import STATUS, KindRules, Resource
 from dray.api.types import flowcontrol
 from dray.api.wire import Tree
 
@@ -26,9 +26,6 @@ def _exempt(tree: Tree) -> None:
 
 
 KIND = Resource(
-    FLOWCONTROL,
-    "prioritylevelconfigurations",
-    "PriorityLevelConfiguration",
     flowcontrol.PriorityLevelConfiguration,
     namespaced=False,
     subresources=STATUS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.columns import AGE, NAME, number
 from dray.api.kind import ALL, SCALED, KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.types import apps
 from dray.api.wire import Tree
 
@@ -15,9 +15,6 @@ def _defaults(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "apps",
-    "replicasets",
-    "ReplicaSet",
     apps.ReplicaSet,
     short_names=("rs",),
     categories=ALL,
@@ -35,6 +32,7 @@ KIND = Resource(
     rules=KindRules("workloads.create_replica_set", "workloads.update_replica_set"),
     defaults={"spec.replicas": 1},
     more_defaults=_defaults,
+    warnings=template_warnings("spec.template"),
     guards=pod_guards("spec.template.spec"),
     selectable={"status.replicas": lambda set_: str(set_.status.replicas)},
 )

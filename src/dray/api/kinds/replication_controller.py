@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.columns import AGE, NAME, number
 from dray.api.kind import ALL, SCALED, KindRules, Resource
 from dray.api.podspecs import template_defaults
-from dray.api.templates import TEMPLATE_COLUMNS, pod_guards
+from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.trees import fill
 from dray.api.types import core
 from dray.api.wire import Tree
@@ -21,9 +21,6 @@ def _defaults(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "",
-    "replicationcontrollers",
-    "ReplicationController",
     core.ReplicationController,
     short_names=("rc",),
     categories=ALL,
@@ -41,6 +38,7 @@ KIND = Resource(
     rules=KindRules("workloads.check_replication_controller"),
     defaults={"spec.replicas": 1},
     more_defaults=_defaults,
+    warnings=template_warnings("spec.template"),
     guards=pod_guards("spec.template.spec"),
     selectable={"status.replicas": lambda controller: str(controller.status.replicas)},
     keeps_dependents=True,

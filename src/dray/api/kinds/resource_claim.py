@@ -8,7 +8,7 @@ from dray.api.claimspecs import FLAT_NAMES, claim_defaults, claim_guards, flatte
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.conversion import WorkloadLookup
 from dray.api.gates import FeatureGates
-from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, STATUS, KindRules, Resource
+from dray.api.kind import DRA_DEPRECATED, DRA_VERSIONS, STATUS, KindRules, Resource
 from dray.api.trees import fill
 from dray.api.types import resource
 from dray.api.wire import Tree, Wire
@@ -91,9 +91,6 @@ def _from_stored(tree: Tree) -> None:
 
 
 KIND = Resource(
-    DRA,
-    "resourceclaims",
-    "ResourceClaim",
     resource.ResourceClaim,
     versions=DRA_VERSIONS,
     subresources=STATUS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.claimspecs import FLAT_NAMES, claim_defaults, claim_guards, flatten, unflatten
 from dray.api.conversion import WorkloadLookup
-from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, Resource
+from dray.api.kind import DRA_DEPRECATED, DRA_VERSIONS, Resource
 from dray.api.types import resource
 from dray.api.wire import Tree, Wire
 
@@ -22,9 +22,6 @@ def _from_stored(tree: Tree) -> None:
 
 
 KIND = Resource(
-    DRA,
-    "resourceclaimtemplates",
-    "ResourceClaimTemplate",
     resource.ResourceClaimTemplate,
     versions=DRA_VERSIONS,
     gate="DynamicResourceAllocation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.cells import NONE
 from dray.api.columns import NAME, number, since, text
 from dray.api.conversion import WorkloadLookup
-from dray.api.kind import DRA, STATUS, KindRules, Resource
+from dray.api.kind import STATUS, KindRules, Resource
 from dray.api.trees import lend, rename, tree_of
 from dray.api.types import resource
 from dray.api.wire import Tree, Wire
@@ -80,12 +80,8 @@ def _pool_key(pool: Tree) -> tuple[str, str]:
 
 
 KIND = Resource(
-    DRA,
-    "resourcepoolstatusrequests",
-    "ResourcePoolStatusRequest",
     resource.ResourcePoolStatusRequest,
     versions=("v1alpha3", "v1alpha1"),
-    stored="v1alpha3",
     namespaced=False,
     short_names=("rpsr",),
     subresources=STATUS,
@@ -105,10 +101,7 @@ KIND = Resource(
     conditional=("v1alpha3",),
     rules=KindRules(update="", subresources={"status": "device_kinds.update_request_status"}),
     error_names={
-        "v1alpha1": (
-            (r"\bstatus\.poolCount", r"status.totalMatchingPools"),
-            (r"\bresourceSliceCount", r"sliceCount"),
-        )
+        "v1alpha1": ((r"\bstatus\.poolCount", r"status.totalMatchingPools"), (r"\bresourceSliceCount", r"sliceCount"))
     },
     defaults={"spec.limit": 100},
     guards={"DRAPartitionableDevicesType": ("spec.defaultPartitionTypeAttribute",)},

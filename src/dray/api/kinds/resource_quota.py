@@ -14,9 +14,6 @@ def _amounts(quota: core.ResourceQuota, limits: bool) -> str:
 
 
 KIND = Resource(
-    "",
-    "resourcequotas",
-    "ResourceQuota",
     core.ResourceQuota,
     short_names=("quota",),
     subresources=STATUS,

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from dray.api.columns import AGE, NAME, text
 from dray.api.conversion import WorkloadLookup
-from dray.api.kind import DRA, DRA_DEPRECATED, DRA_VERSIONS, NOW, KindRules, Resource
+from dray.api.kind import DRA_DEPRECATED, DRA_VERSIONS, NOW, KindRules, Resource
 from dray.api.quoting import quote
 from dray.api.types import resource
 from dray.api.wire import Tree, Wire
@@ -37,20 +37,11 @@ def _from_stored(tree: Tree) -> None:
 
 
 KIND = Resource(
-    DRA,
-    "resourceslices",
-    "ResourceSlice",
     resource.ResourceSlice,
     versions=DRA_VERSIONS,
     namespaced=False,
     gate="DynamicResourceAllocation",
-    columns=(
-        NAME,
-        text("Node", "spec.nodeName"),
-        text("Driver", "spec.driver"),
-        text("Pool", "spec.pool.name"),
-        AGE,
-    ),
+    columns=(NAME, text("Node", "spec.nodeName"), text("Driver", "spec.driver"), text("Pool", "spec.pool.name"), AGE),
     generation=("spec",),
     deprecated=DRA_DEPRECATED,
     rules=KindRules("slices.create", "slices.update"),

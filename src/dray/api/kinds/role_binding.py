@@ -35,9 +35,6 @@ def subject_groups(tree: Tree) -> None:
 
 
 KIND = Resource(
-    RBAC,
-    "rolebindings",
-    "RoleBinding",
     rbac.RoleBinding,
     columns=BINDING_COLUMNS,
     rules=KindRules(name=names.path_segment, order=("metadata", "rules", "changes", "last"), last="access.same_role"),

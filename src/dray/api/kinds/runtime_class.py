@@ -16,16 +16,9 @@ def _warnings(class_: node.RuntimeClass, old: node.RuntimeClass | None) -> Itera
 
 
 KIND = Resource(
-    "node.k8s.io",
-    "runtimeclasses",
-    "RuntimeClass",
     node.RuntimeClass,
     namespaced=False,
-    columns=(
-        NAME,
-        text("Handler", "handler"),
-        AGE,
-    ),
+    columns=(NAME, text("Handler", "handler"), AGE),
     conditional=("v1",),
     rules=KindRules(update=""),
     warnings=_warnings,

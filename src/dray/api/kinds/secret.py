@@ -20,16 +20,8 @@ def _encode(tree: Tree) -> None:
 
 
 KIND = Resource(
-    "",
-    "secrets",
-    "Secret",
     core.Secret,
-    columns=(
-        NAME,
-        text("Type", "type"),
-        number("Data", lambda secret: len(secret.data)),
-        AGE,
-    ),
+    columns=(NAME, text("Type", "type"), number("Data", lambda secret: len(secret.data)), AGE),
     defaults={"type": "Opaque"},
     more_defaults=_encode,
     selectable={"type": attrgetter("type")},

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.kind import AUTHORIZATION, CREATE_ONLY, Resource
+from dray.api.kind import CREATE_ONLY, Resource
 from dray.api.types import authorization
 
-KIND = Resource(
-    AUTHORIZATION,
-    "selfsubjectrulesreviews",
-    "SelfSubjectRulesReview",
-    authorization.SelfSubjectRulesReview,
-    namespaced=False,
-    verbs=CREATE_ONLY,
-)
+KIND = Resource(authorization.SelfSubjectRulesReview, namespaced=False, verbs=CREATE_ONLY)

@@ -118,9 +118,6 @@ def _drop_node_ports(ports: Sequence[Tree], old: core.ServiceSpec) -> None:
 
 
 KIND = Resource(
-    "",
-    "services",
-    "Service",
     core.Service,
     short_names=("svc",),
     categories=ALL,

@@ -7,16 +7,9 @@ from dray.api.kind import Resource
 from dray.api.types import core
 
 KIND = Resource(
-    "",
-    "serviceaccounts",
-    "ServiceAccount",
     core.ServiceAccount,
     short_names=("sa",),
     subresources=("token",),
-    columns=(
-        NAME,
-        number("Secrets", lambda account: len(account.secrets)),
-        AGE,
-    ),
+    columns=(NAME, number("Secrets", lambda account: len(account.secrets)), AGE),
     is_returned_when_deleted=True,
 )

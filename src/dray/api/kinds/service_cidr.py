@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import NETWORKING, STATUS, Resource
+from dray.api.kind import STATUS, Resource
 from dray.api.types import networking
 
 KIND = Resource(
-    NETWORKING,
-    "servicecidrs",
-    "ServiceCIDR",
     networking.ServiceCIDR,
     namespaced=False,
     subresources=STATUS,
-    columns=(
-        NAME,
-        text("CIDRs", lambda range_: ",".join(range_.spec.cidrs)),
-        AGE,
-    ),
+    columns=(NAME, text("CIDRs", lambda range_: ",".join(range_.spec.cidrs)), AGE),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dray.api import names
 from dray.api.cells import container_names, images
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.pod_warnings import claim_warnings
 from dray.api.podspecs import template_defaults
-from dray.api.templates import pod_guards
+from dray.api.templates import pod_guards, template_warnings
 from dray.api.trees import fill
 from dray.api.types import apps
 from dray.api.wire import Tree
@@ -25,10 +28,16 @@ def _defaults(tree: Tree) -> None:
     template_defaults(spec)
 
 
+_about_template = template_warnings("spec.template")
+
+
+def _warnings(set_: apps.StatefulSet, old: apps.StatefulSet | None) -> Iterator[str]:
+    yield from _about_template(set_, old)
+    for at, claim in enumerate(set_.spec.volumeClaimTemplates if old is None else ()):
+        yield from claim_warnings(claim.spec, f"spec.volumeClaimTemplates[{at}]")
+
+
 KIND = Resource(
-    "apps",
-    "statefulsets",
-    "StatefulSet",
     apps.StatefulSet,
     short_names=("sts",),
     categories=ALL,
@@ -57,5 +66,6 @@ KIND = Resource(
         "spec.volumeClaimTemplates[].status.phase": "Pending",
     },
     more_defaults=_defaults,
+    warnings=_warnings,
     guards=pod_guards("spec.template.spec"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, flag, text
-from dray.api.kind import STORAGE, KindRules, Resource
+from dray.api.kind import KindRules, Resource
 from dray.api.types import storage
 
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
@@ -16,9 +16,6 @@ def _name(class_: storage.StorageClass) -> str:
 
 
 KIND = Resource(
-    STORAGE,
-    "storageclasses",
-    "StorageClass",
     storage.StorageClass,
     namespaced=False,
     short_names=("sc",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import ADMISSION, API_EXTENSIONS, STATUS, KindRules, Resource
+from dray.api.kind import API_EXTENSIONS, STATUS, KindRules, Resource
 from dray.api.matching import policy_defaults
 from dray.api.types import admissionregistration
 
@@ -18,9 +18,6 @@ def param_kind(
 
 
 KIND = Resource(
-    ADMISSION,
-    "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicy",
     admissionregistration.ValidatingAdmissionPolicy,
     namespaced=False,
     categories=API_EXTENSIONS,

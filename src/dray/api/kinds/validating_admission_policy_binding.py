@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text
-from dray.api.kind import ADMISSION, API_EXTENSIONS, KindRules, Resource
+from dray.api.kind import API_EXTENSIONS, KindRules, Resource
 from dray.api.matching import policy_defaults
 from dray.api.types import admissionregistration
 
@@ -19,18 +19,10 @@ def param_ref(
 
 
 KIND = Resource(
-    ADMISSION,
-    "validatingadmissionpolicybindings",
-    "ValidatingAdmissionPolicyBinding",
     admissionregistration.ValidatingAdmissionPolicyBinding,
     namespaced=False,
     categories=API_EXTENSIONS,
-    columns=(
-        NAME,
-        text("PolicyName", "spec.policyName"),
-        text("ParamRef", param_ref, UNSET),
-        AGE,
-    ),
+    columns=(NAME, text("PolicyName", "spec.policyName"), text("ParamRef", param_ref, UNSET), AGE),
     generation=("spec",),
     conditional=("v1",),
     rules=KindRules(order=("metadata", "rules", "changes"), any_finalizer=True),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, flag, text
-from dray.api.kind import STATUS, STORAGE, Resource
+from dray.api.kind import STATUS, Resource
 from dray.api.types import storage
 
 KIND = Resource(
-    STORAGE,
-    "volumeattachments",
-    "VolumeAttachment",
     storage.VolumeAttachment,
     namespaced=False,
     subresources=STATUS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.conversion import WorkloadLookup
 from dray.api.group_versions import ONLY_STORED, group_guards, policy_from_stored, policy_to_stored
-from dray.api.kind import GROUP_VERSIONS, SCHEDULING, KindRules, Resource
+from dray.api.kind import GROUP_VERSIONS, KindRules, Resource
 from dray.api.trees import lend, tree_of
 from dray.api.types import scheduling
 from dray.api.wire import Tree, Wire
@@ -27,12 +27,8 @@ def _from_stored(tree: Tree) -> None:
 
 
 KIND = Resource(
-    SCHEDULING,
-    "workloads",
-    "Workload",
     scheduling.Workload,
     versions=GROUP_VERSIONS,
-    stored="v1beta1",
     gate="GenericWorkload",
     conditional=("v1beta1", "v1alpha3"),
     rules=KindRules("groups.create_workload", ""),

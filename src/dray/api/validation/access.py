@@ -97,8 +97,36 @@ def webhook_name(name: str, path: Path) -> Errors:
 
 
 def review_versions(versions: Sequence[str], path: Path) -> Errors:
+    """Yields what is wrong with the versions of reviews that a webhook understands."""
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        if version in seen:
+            yield invalid(path / index, version, "duplicate version")
+        else:
+            yield from named(version, path / index, names.label_1035)
+        seen.add(version)
     if not set(versions) & set(_REVIEW_VERSIONS):
         yield invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
+
+
+def resources(items: Sequence[str], path: Path) -> Errors:
+    """Yields what is wrong with the resources of a webhook or policy: `*` and `*/*` leave nothing for others to add."""
+    seen: set[tuple[str, str]] = set()
+    for index, item in enumerate(items):
+        name, slash, sub = item.partition("/")
+        if not item:
+            yield required(path / index)
+        if not slash:
+            continue
+        for wide in ((name, "*"), ("*", sub)):
+            if wide in seen:
+                yield invalid(path / index, item, f"if '{'/'.join(wide)}' is present, must not specify {item}")
+        seen.add((name, sub))
+    if "*/*" in items and len(items) > 1:
+        yield invalid(path, items, "if '*/*' is present, must not specify other resources")
+    if "*" in items and any(item and item != "*" and "/" not in item for item in items):
+        text = "if '*' is present, must not specify other resources without subresources"
+        yield invalid(path, items, text)
 
 
 def webhook_client(

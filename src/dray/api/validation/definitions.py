@@ -15,7 +15,7 @@ from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many
 from dray.api.paths import METADATA, SPEC, STATUS, Path
 from dray.api.types import apiextensions
-from dray.api.validation.access import webhook_client
+from dray.api.validation.access import review_versions, webhook_client
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, one_of, required_one_of, unchanged
 from dray.api.validation.metadata import metadata
@@ -35,7 +35,6 @@ _SELECTABLE_MAX = 8
 _SELECTABLE_TYPES = ("boolean", "integer", "string")
 _WARNING_MAX = 256
 _NAMES = ("plural", "singular", "kind", "listKind")
-_REVIEWED = ("v1", "v1beta1")  # versions of ConversionReview
 _DOTTED = "must be a simple json path starting with ."
 # Parts of versions, and what they are called where all versions have the same.
 _PARTS = {
@@ -185,24 +184,12 @@ def _conversion(conversion: apiextensions.CustomResourceConversion, path: Path) 
             yield required(path / "webhookClientConfig", "required when strategy is set to Webhook")
         else:
             yield from webhook_client(config, path / "webhookClientConfig")
-        yield from _review_versions(versions, path / "conversionReviewVersions")
+        here = path / "conversionReviewVersions"
+        yield from review_versions(versions, here) if versions else [required(here)]
         return
     for name, given in (("webhookClientConfig", config), ("conversionReviewVersions", versions)):
         if given:
             yield forbidden(path / name, "should not be set when strategy is not set to Webhook")
-
-
-def _review_versions(versions: Sequence[str], path: Path) -> Errors:
-    if not versions:
-        yield required(path)
-        return
-    for index, version in enumerate(versions):
-        if version in versions[:index]:
-            yield invalid(path / index, version, "duplicate version")
-        else:
-            yield from (invalid(path / index, version, fault) for fault in names.label_1035(version))
-    if not set(versions) & set(_REVIEWED):
-        yield invalid(path, list(versions), f"must include at least one of {', '.join(_REVIEWED)}")
 
 
 # Versions

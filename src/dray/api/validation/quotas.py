@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dray.api import names
 from dray.api.errors import invalid, required
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation.containers import is_whole
-from dray.api.validation.lists import Errors, named
+from dray.api.validation.lists import IMMUTABLE, Errors, named
 
 _BY_PRESENCE = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
 _SCOPES = frozenset({*_BY_PRESENCE, "PriorityClass", "VolumeAttributesClass"})
@@ -83,6 +85,12 @@ def scopes(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
     if spec.scopeSelector is not None:
         for requirement in spec.scopeSelector.matchExpressions:
             yield from _requirement(requirement, spec, path / "scopeSelector" / "matchExpressions")
+
+
+def same_scopes(now: Sequence[str], before: Sequence[str], path: Path) -> Errors:
+    """Yields an error if an update changes which scopes there are; their order and repetition mean nothing."""
+    if set(now) != set(before):
+        yield invalid(path, now, IMMUTABLE)
 
 
 def _is_countable(scope: str, name: str) -> bool:

@@ -36,7 +36,7 @@ DEFAULT_SECONDS = 3600
 SHORTEST_SECONDS = 600
 LONGEST_SECONDS = 2**32
 REMEMBERED = 8192  # verified tokens; far more than there are pods on most clusters, and a few megabytes
-TOKEN_REQUEST = Resource("authentication.k8s.io", "tokenrequests", "TokenRequest", TokenRequest)  # for error texts
+TOKEN_REQUEST = Resource(TokenRequest)  # for error texts
 
 Bound = tuple[str, str]  # name, uid
 

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from dray.api.errors import BadRequest, FieldError, Invalid, unsupported
 from dray.api.resources import Resource
+from dray.api.wire import Wire
 from dray.apiserver.request import RequestOptions
 
 Query = dict[str, str]
@@ -24,7 +25,7 @@ class OptionsInvalid(Invalid):
     """Invalid options are reported as if they were an object of their own kind."""
 
     def __init__(self, kind: str, errors: list[FieldError]) -> None:
-        super().__init__(Resource("meta.k8s.io", kind.lower(), kind, type=Any), "", errors)  # type: ignore[arg-type]  # never stored
+        super().__init__(Resource(Wire, group="meta.k8s.io", kind=kind, plural=kind.lower(), stored="v1"), "", errors)
 
 
 def parse_query(text: bytes | str) -> Query:

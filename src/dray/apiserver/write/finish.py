@@ -36,7 +36,7 @@ from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.patches import merge_patch, strategic_merge
 from dray.store import KeyVersion
 
-_NO_KIND = Resource("", "", "", Wire)
+_NO_KIND = Resource(Wire, group="", kind="", stored="v1")
 _WORKLOADS = BY_TYPE[Workload]
 _CONDITIONS = frozenset({"uid", "resourceVersion", "name", "namespace"})  # say what is meant, change nothing
 _LIGHT = _CONDITIONS | {"finalizers", "labels", "annotations", "ownerReferences"}

@@ -12,7 +12,7 @@ from dray.api.selectors import spelled_out
 from dray.api.types.autoscaling import Scale, ScaleSpec, ScaleStatus
 from dray.api.types.meta import LabelSelector, ObjectMeta
 
-_SCALES = Resource("autoscaling", "scales", "Scale", type=Scale)  # to name it in errors; never stored
+_SCALES = Resource(Scale)  # to name it in errors; never stored
 _WORDS = {"In": "in", "NotIn": "notin"}
 
 
