@@ -10,7 +10,7 @@ from dray.cel import (
     MAX_COST,
     CelError,
     CompileError,
-    Features,
+    CelFeatures,
     Interrupted,
     Refusal,
     Selector,
@@ -129,7 +129,7 @@ def test_errors_have_one_root() -> None:
 
 def test_compiled_selectors_are_kept() -> None:
     assert compile_selector("1 == 1") is compile_selector("1 == 1")
-    assert compile_selector("1 == 1") is not compile_selector("1 == 1", features=Features(list_attributes=True))
+    assert compile_selector("1 == 1") is not compile_selector("1 == 1", features=CelFeatures(list_attributes=True))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_an_interrupt_stops_loops_in_both_ways(expression: str) -> None:
 
 def test_features_change_what_may_be_said() -> None:
     assert ask("device.allowMultipleAllocations") is False
-    without = ask("device.allowMultipleAllocations", features=Features(consumable_capacity=False))
+    without = ask("device.allowMultipleAllocations", features=CelFeatures(consumable_capacity=False))
     assert "undefined field 'allowMultipleAllocations'" in str(without)
 
 

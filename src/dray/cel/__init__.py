@@ -36,7 +36,6 @@ __all__ = [
     "Outcome",
     "Refusal",
     "Selector",
-    "at",
     "check_selector",
     "compile_selector",
 ]
