@@ -74,7 +74,7 @@ def test_nodes_are_known_by_the_labels_that_the_file_names() -> None:
         ({"template": CPU, "max": "many"}, "groups[0].max: expected a whole number, got text"),
         (
             {"template": "cpu", "max": 1},
-            "template: expected fields or nothing (capacity, labels, classes, pools), got text",
+            "template: expected fields or nothing (capacity, labels, classes, pools, follows), got text",
         ),
         ({"template": {"capacity": {"cpu": "lots"}}, "max": 1}, "capacity: cpu: expected a quantity from 0"),
         ({"template": {"capacity": {"cpu": "-3"}}, "max": 1}, "capacity: cpu: expected a quantity from 0"),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dray.cel import (
     MAX_COST,
     CelError,
-    CompileError,
     CelFeatures,
+    CompileError,
     Interrupted,
     Refusal,
     Selector,

@@ -1,5 +1,6 @@
 """Device selectors in CEL: compile an expression once, ask it about many devices.
 
+>>> from dray.cel import compile_selector
 >>> selector = compile_selector('device.attributes["gpu.example.com"].model == "a100"')
 >>> selector.error is None, selector.max_cost
 (True, 5)
