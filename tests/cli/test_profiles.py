@@ -48,7 +48,7 @@ def test_nodes_of_profiles_run_beside_plain_ones_and_go_when_they_are_not_asked_
         nodes, devices, place = asyncio.run(use(tmp_path / "kubeconfig"))
         assert first.stop() == 0
     assert nodes == ["cpu-0", "cpu-1", "mig-a100-0", "node-0"]
-    assert devices == [0, 2, 2, 8, 16, 64, 64]  # 8 GPUs with 18 devices each; counters have a slice of their own
+    assert devices == [0, 2, 2, 8, 16, 64, 64, 64]  # 8 GPUs with 26 devices each; counters have a slice of their own
     assert place == "mig-a100-0"
     with Dray("up", "--dir", tmp_path, "--profile", "cpu", *OPTIONS):
 
