@@ -36,16 +36,19 @@ def price(case: Case, vector: tuple[int, ...]) -> int:
     return sum(count * group.price for count, group in zip(vector, case.groups, strict=True))
 
 
-def placed(case: Case, vector: tuple[int, ...], counts_steps: bool) -> tuple[int, int]:
-    """How many pods fit on so many nodes of each group at the most, and in how few steps down lists of alternatives."""
-    wants = tuple(sorted(case.wants, key=repr))
+def placed(case: Case, vector: tuple[int, ...], counts_steps: bool, required: tuple[Want, ...] = ()) -> tuple[int, int]:
+    """How many pods fit on so many nodes of each group at the most, and in how few steps down lists of alternatives.
+
+    `required` must be placed too, before the pods of the case; without a place for all of them the number is negative.
+    """
+    wants = (*sorted(required, key=repr), *sorted(case.wants, key=repr))
 
     @cache
     def best(at: int, nodes: tuple[tuple[int, tuple[Want, ...]], ...]) -> tuple[int, int]:
         """The most pods, and the steps of all nodes in the end, below zero."""
         if at == len(wants):
             return 0, -sum(steps_on(case.groups[group], there) or 0 for group, there in nodes)
-        want, most = wants[at], (0, -(10**9))
+        want, most = wants[at], (0 if at >= len(required) else -(10**6), -(10**9))
         rest = sum(one.pods for one in wants[at:])
         for place, (group, there) in enumerate(nodes):
             if nodes[place] in nodes[:place]:
@@ -57,7 +60,7 @@ def placed(case: Case, vector: tuple[int, ...], counts_steps: bool) -> tuple[int
                 most = max(most, (want.pods + pods, steps))
                 if most[0] == rest and not counts_steps:
                     return most
-        return max(most, best(at + 1, nodes))
+        return most if at < len(required) else max(most, best(at + 1, nodes))
 
     empty = tuple((group, ()) for group, count in enumerate(vector) for _ in range(count))
     pods, steps = best(0, empty)

@@ -13,11 +13,16 @@ import msgspec
 
 from dray.api import podclaims
 from dray.api.naming import name_of
+from dray.api.reasons.groups import WAITING, WRONG
+from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.sim.cluster import Cluster
 
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
+
+
+ONE_NODE = "autoscaling.dray.dev/one-node"  # on pods in a trial: those with the same value go to one node together
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -57,20 +62,31 @@ def demand_of(cluster: Cluster) -> Demand:
     waiting = cluster.waiting()
     found = [pod for pod in cluster.all(Pod) if not pod.spec.nodeName and not podclaims.is_finished(pod)]
     found.sort(key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creationTimestamp or ""))
-    blocked = [pod for pod in found if name_of(pod) not in waiting or cluster.problem_of(pod) is not None]
+    blocked = [pod for pod in found if not _may_be_helped(cluster, pod, waiting.get(name_of(pod)))]
     names = {pod.metadata.uid for pod in blocked}
     units = units_of(cluster, [pod for pod in found if pod.metadata.uid not in names])
     return Demand(tuple(kinds_of(cluster, units)), tuple(blocked))
 
 
+def _may_be_helped(cluster: Cluster, pod: Pod, why: Unschedulable | None) -> bool:
+    return why is not None and may_be_placed(why) and cluster.problem_of(pod) is None
+
+
+def may_be_placed(why: Unschedulable) -> bool:
+    """Whether a node could help a pod that was refused; none helps pods that may not be in one group."""
+    return why.group is None or why.group.code not in WAITING | WRONG
+
+
 def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
-    """Pods that share a claim without devices together, all others alone, in the order of their first pods."""
+    """Pods that share a claim without devices, or must be on one node, together; all others alone, in the order of their first pods."""
     members: dict[str, list[Pod]] = {}  # by the uid of the unit's first pod
     home: dict[str, str] = {}  # uid of a claim → unit
     claims: dict[str, dict[str, ResourceClaim]] = {}
     for pod in pods:
         own = {claim.metadata.uid: claim for _, claim in cluster.model.objects.claims_of(pod)}
         shared = [uid for uid, claim in own.items() if claim.status.allocation is None]
+        if ONE_NODE in pod.metadata.annotations:
+            shared.append(f"{pod.metadata.namespace}/{pod.metadata.annotations[ONE_NODE]}")
         units = dict.fromkeys(home[uid] for uid in shared if uid in home)
         unit = next(iter(units), pod.metadata.uid)
         for other in [*units][1:]:  # the pod joins units that had nothing in common before

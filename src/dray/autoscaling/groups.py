@@ -38,6 +38,7 @@ class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """How to decide. Times are in seconds, prices by the hour.
 
     `alternativePrice` is what a step down a request's list of alternatives counts as; with 0 steps only break ties.
+    With `preemption`, pods that can preempt less important ones do so and get no node.
     """
 
     expander: Expander = Expander.PRICE
@@ -45,6 +46,7 @@ class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     provisionSeconds: float = 900.0  # a node on order, or one without its devices, counts with its template so long
     backoffSeconds: float = 300.0  # a group that failed is left alone so long, doubled with each failure in a row
     unneededSeconds: float = 600.0  # a node that is not needed goes after this
+    preemption: bool = True
 
 
 class GroupSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,8 +2,8 @@
 
 Nodes that a group's minimum asks for come first, and the scheduler fills them. Then come nodes for pods that depend on other
 nodes (`linked`). What still waits is planned: greedily, then along a linear program that also gives a lower bound, then
-exactly where there is time. Preemption is not considered: a
-pod that could preempt another waits for a node like any other.
+exactly where there is time. Pods of gangs get nodes together or not at all (`gangs`), and a pod that can preempt others needs
+no node (`preempting`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dray.autoscaling.demand import Demand, demand_of
 from dray.autoscaling.exact import cheapest
 from dray.autoscaling.expanders import costs_of, measure
 from dray.autoscaling.fillings import Fillings
+from dray.autoscaling.gangs import plan_for_gangs, waiting_gangs
 from dray.autoscaling.greedy import first_values, greedy, important_values
 from dray.autoscaling.groups import NodeGroups
 from dray.autoscaling.linked import EXACT_UNITS, Shop, carry_out, minds_others, planned_node, suspects
@@ -39,6 +40,7 @@ from dray.autoscaling.market import (
     without,
 )
 from dray.autoscaling.plans import Check, PlannedNode, ScaleUpPlan
+from dray.autoscaling.preempting import settle_with_preemption
 from dray.autoscaling.trial import World, add_node, submit, withdraw, world_of
 from dray.sim.cluster import Cluster
 from dray.sim.what_if import outcomes
@@ -75,18 +77,33 @@ def plan(
     begun = time.monotonic()
     counted = {**sizes_of(cluster, groups), **(sizes or {})}
     with cluster.fork() as trial:
-        trial.settle()
+        preempted = _settle(trial, groups)
         world = world_of(trial, daemon_sets)
         minimum = _minimum(groups, counted, {*closed})
         for node in minimum:
             add_node(trial, groups, node.name, node.group, world)
         trial.settle()
         question = _Question(groups, counted, Counter(node.group for node in minimum), frozenset(closed), world)
-        found = _planned(trial, question, begun + seconds)
+        found = _with_gangs(trial, question, begun + seconds)
         found = replace(found, nodes=(*minimum, *found.nodes))
     check = _checked(cluster, groups, found, world)
     price = sum({group.name: group.price for group in groups.groups}[node.group] for node in found.nodes)
-    return replace(found, price=price, check=check, seconds=time.monotonic() - begun)
+    return replace(found, price=price, check=check, preempted=preempted, seconds=time.monotonic() - begun)
+
+
+def _settle(trial: Cluster, groups: NodeGroups) -> Mapping[str, str]:
+    """Let the scheduler do what it can without new nodes. Returns who was preempted, each with the pod that did it."""
+    if groups.settings.preemption:
+        return settle_with_preemption(trial)
+    trial.settle()
+    return {}
+
+
+def _with_gangs(trial: Cluster, question: _Question, deadline: float) -> ScaleUpPlan:
+    gangs = waiting_gangs(trial, question.groups)
+    if not gangs:
+        return _planned(trial, question, deadline)
+    return plan_for_gangs(trial, gangs, lambda loose: _planned(loose, question, deadline), deadline)
 
 
 def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> list[PlannedNode]:
@@ -299,7 +316,7 @@ def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, world: Wo
     if not pods or len(pods) > _CHECKED_PODS:
         return None
     with cluster.fork() as trial:
-        trial.settle()
+        _settle(trial, groups)
         for node in found.nodes:
             add_node(trial, groups, node.name, node.group, world)
         trial.settle()

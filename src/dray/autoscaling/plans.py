@@ -5,6 +5,8 @@ Left out: finding it (`planner`), words (`report`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from dray.api.reasons.autoscaling import NoHelp
@@ -40,10 +42,16 @@ class GroupRefusal(msgspec.Struct, frozen=True):
 
 
 class Unhelped(msgspec.Struct, frozen=True):
-    """Pods that stay without a node, for the same reasons."""
+    """Pods that stay without a node, for the same reasons.
+
+    Of a `gang`, nodes are needed for so many pods at once, and only `found` of them could get one.
+    """
 
     pods: tuple[str, ...]
     refusals: tuple[GroupRefusal, ...] = ()
+    gang: str = ""
+    needed: int = 0
+    found: int = 0
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -66,6 +74,7 @@ class ScaleUpPlan(msgspec.Struct, frozen=True):
 
     No set of nodes for the same pods costs less than `lower_bound`; where the plan is `proven`, it is the cheapest one.
     `blocked` pods wait for something else than a node, `useless` are the groups that help none of the pods that wait.
+    `preempted` has the pods that end for more important ones, each with the pod that preempts it.
     """
 
     nodes: tuple[PlannedNode, ...] = ()
@@ -79,6 +88,7 @@ class ScaleUpPlan(msgspec.Struct, frozen=True):
     proven: bool = True
     seconds: float = 0.0
     check: Check | None = None
+    preempted: Mapping[str, str] = {}
 
     @property
     def increases(self) -> dict[str, int]:

@@ -32,6 +32,7 @@ def tree(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> dict[str, An
         "unhelped": [_unhelped_tree(one) for one in plan.unhelped],
         "blocked": [{"pod": one.pod, "message": one.words} for one in plan.blocked],
         "uselessGroups": [*plan.useless],
+        "preempted": [{"pod": pod, "by": by} for pod, by in sorted(plan.preempted.items())],
         "scheduler": None if plan.check is None else msgspec.to_builtins(plan.check),
         "removals": [msgspec.to_builtins(one) for one in down.removals],
         "kept": [msgspec.to_builtins(one) for one in down.kept],
@@ -50,13 +51,21 @@ def lines(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> list[str]:
         found.append(f"{_alike(kind.pods)}: nodes of {_listed(kind.able)} would do")
         found += [f"  {_refusal(why)}" for why in kind.refusals]
     for one in plan.unhelped:
-        found += [f"{_some(one.pods, 'stay')} without a node", *(f"  {_refusal(why)}" for why in one.refusals)]
+        found += [_without_node(one), *(f"  {_refusal(why)}" for why in one.refusals)]
     found += [f"group {name} can never help: none of the waiting pods fits on a node of it" for name in plan.useless]
     found += [
         f"{_some(pods, 'wait')} for something else than a node: {words}" for words, pods in _blocked(plan).items()
     ]
+    found += [f"pod {pod} is preempted by {by}" for pod, by in sorted(plan.preempted.items())[:NODES]]
     found += _check_lines(plan)
     return [*found, *_down_lines(down)]
+
+
+def _without_node(one: Unhelped) -> str:
+    text = f"{_some(one.pods, 'stay')} without a node"
+    if not one.gang:
+        return text
+    return f"{text}: podgroup {one.gang} needs nodes for {_count(one.needed, 'pod')} at once, and {one.found} could get one"
 
 
 def _blocked(plan: ScaleUpPlan) -> dict[str, tuple[str, ...]]:
@@ -143,7 +152,8 @@ def _device_tree(use: DeviceUse) -> dict[str, str]:
 
 
 def _unhelped_tree(one: Unhelped) -> dict[str, Any]:
-    return {"pods": [*one.pods], "groups": _refusal_trees(one.refusals)}
+    found: dict[str, Any] = {"pods": [*one.pods], "groups": _refusal_trees(one.refusals)}
+    return found | ({"gang": one.gang, "needed": one.needed, "found": one.found} if one.gang else {})
 
 
 def _served_tree(one: Served) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from dray.api.types.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from dray.api.types.scheduling import PodGroup
+from dray.api.types.scheduling import BasicSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from dray.api.wire import Wire
 from dray.autoscaling.demand import Unit
 from dray.autoscaling.groups import NodeGroup, NodeGroups
@@ -34,7 +34,7 @@ from dray.sim.cluster import Cluster
 from dray.sim.copies import daemon_like
 from dray.sim.what_if import PodOutcome, is_placed, outcomes
 
-_WORLD = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, PodGroup, Namespace)
+_WORLD = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, Namespace)
 
 
 class Filled(msgspec.Struct, frozen=True):
@@ -58,6 +58,7 @@ def world_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> World:
     pools = {(piece.spec.driver, piece.spec.pool.name) for piece in attached}
     holding = [claim for claim in cluster.all(ResourceClaim) if _holds(claim, pools)] if pools else []
     objects = [one for type_ in _WORLD for one in cluster.all(type_)]
+    objects += map(one_by_one, cluster.all(PodGroup))
     sets = [*daemon_sets]
     named = {one.metadata.uid for one in sets} | {one.metadata.name for one in sets}
     pods: dict[str, Pod] = {}
@@ -66,6 +67,12 @@ def world_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> World:
             if owner.kind == "DaemonSet" and owner.uid not in named and owner.name not in named:
                 pods.setdefault(f"{pod.metadata.namespace}/{owner.name}", pod)
     return World((*objects, *attached, *holding), (*sets, *pods.values()), cluster.gates)
+
+
+def one_by_one(group: PodGroup) -> PodGroup:
+    """A group whose pods are placed one by one, wherever they fit."""
+    basic = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
+    return replace(group, spec=replace(group.spec, schedulingPolicy=basic, schedulingConstraints=None))
 
 
 class Trial:

@@ -1,0 +1,54 @@
+"""What the scheduler does before any new node comes: pods preempt less important ones on the nodes that there are.
+
+A pod that finds a place that way needs no node. Whoever made a victim makes it again, so the new one may need a node
+instead. Victims that the scheduler has told to leave count as gone. Left out: the plan for those who wait then (`planner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dray.api.naming import name_of
+from dray.api.types.core import Pod
+from dray.sim.cluster import Cluster
+from dray.sim.copies import is_daemon, unplaced
+from dray.sim.what_if import preempting
+
+
+def settle_with_preemption(trial: Cluster) -> Mapping[str, str]:
+    """Place pods, also in the place of less important ones. Returns who was preempted, each with the pod that did it.
+
+    To be called in a fork.
+    """
+    for pod in [one for one in trial.all(Pod) if _is_leaving(one)]:
+        trial.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # its successor exists already
+    there = {name_of(pod): pod for pod in trial.all(Pod)}
+    trial.settle()
+    with preempting(trial) as preempted:
+        _try_again(trial)
+        while gone := [there[name] for name in sorted(preempted) if _is_missing(trial, there[name])]:
+            for pod in gone:
+                trial.submit(unplaced(pod))
+            trial.settle()
+        return dict(preempted)
+
+
+def _try_again(trial: Cluster) -> None:
+    """Try all pods that wait once more, unless there is nobody whom one of them could preempt."""
+    waiting = trial.waiting()
+    highest = max((pod.spec.priority or 0 for pod in trial.all(Pod) if name_of(pod) in waiting), default=0)
+    if any(priority < highest for priority in trial.model.state.table.priorities):
+        trial.model.queue.activate_refused()
+        trial.settle()
+
+
+def _is_leaving(pod: Pod) -> bool:
+    """Whether a pod was preempted already, and ends by itself."""
+    reasons = {one.reason for one in pod.status.conditions if one.type == "DisruptionTarget"}
+    return pod.metadata.deletionTimestamp is not None and "PreemptionByScheduler" in reasons
+
+
+def _is_missing(trial: Cluster, pod: Pod) -> bool:
+    """Whether a pod is gone and its controller would make it again."""
+    has_controller = any(owner.controller for owner in pod.metadata.ownerReferences)
+    return has_controller and not is_daemon(pod) and trial.current(pod) is None
