@@ -15,8 +15,10 @@ import yaml
 from dray.api.types.resource import ResourcePoolStatusRequest
 from dray.cli import main
 from dray.cli._table import ShareBar, bar
+from dray.cli._top_tables import picture
 from dray.client.config import load
 from dray.client.http import Http
+from dray.questions import GroupRow
 from tests.cli.clusters import DRIVER, Cluster, cluster, furnish
 from tests.cli.running import DRAY, heed_interrupts
 from tests.waiting import SECONDS
@@ -152,6 +154,20 @@ def test_nodes(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].split()[:3] == ["NODE", "DRIVER", "TOTAL"]
     assert [line.split()[3] for line in lines[1:3]] == ["2", "0"]
     assert lines[-1] == "2 nodes, 8 devices: 2 allocated, 6 available, 0 unavailable"
+
+
+def test_groups_of_a_cluster_that_serves_none(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "groups", "--kubeconfig", str(running.admin)]) == 1
+    assert "does not serve podgroups" in capsys.readouterr().err
+    assert main(["top", "groups", "--driver", DRIVER]) == 2
+
+
+def test_groups_are_drawn_with_what_they_wait_for() -> None:
+    row = GroupRow("default", "g", "gang", 4, 4, 2, "waiting", "rack", "r1", ("a", "b", "c"), "not yet", "w", "")
+    title, line, remark = (text.plain for text in picture("groups", [row], 40, wide=False))
+    assert title.split() == ["NAMESPACE", "NAME", "POLICY", "STATE", "PLACED", "DOMAIN", "NODES"]
+    assert line.split() == ["default", "g", "gang", "of", "4", "waiting", "2/4", "r1", "a,", "b", "+1"]
+    assert remark.strip(" └") == "not yet"
 
 
 def test_what_has_no_namespace_is_not_asked_for_by_one(capsys: pytest.CaptureFixture[str]) -> None:

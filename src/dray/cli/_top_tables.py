@@ -1,4 +1,4 @@
-"""The tables of `dray top`: pools, nodes, devices and claims, row by row.
+"""The tables of `dray top`: pools, nodes, devices, claims and groups, row by row.
 
 Names are never cut. Colours say what is in use (cyan), what is free (green), what cannot be had (yellow) and what is not
 healthy (red); a remark says why. Left out: reading a cluster (`top`).
@@ -37,6 +37,7 @@ SORT_KEYS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("node", "driver", "total", "allocated", "available", "unavailable", "utilisation"),
     "devices": ("driver", "pool", "device", "node", "state", "claim"),
     "claims": ("namespace", "name", "state", "devices", "node", "created"),
+    "groups": ("namespace", "name", "state", "pods", "placed", "domain", "created"),
 }
 _FIELDS = {"devices": "devices", "node": "nodes"}  # of claims, where the key is not the field
 
@@ -54,7 +55,7 @@ def sorted_rows(what: str, rows: Sequence[Any], key: str) -> list[Any]:
 
 def picture(what: str, rows: Sequence[Any], width: int | None, *, wide: bool) -> list[Text]:
     """The rows as people read them, and totals below pools and nodes."""
-    draw = {"pools": _pools, "nodes": _nodes, "devices": _devices, "claims": _claims}[what]
+    draw = {"pools": _pools, "nodes": _nodes, "devices": _devices, "claims": _claims, "groups": _groups}[what]
     return [*draw(rows, width, wide), *_summary(what, rows)]
 
 
@@ -142,6 +143,19 @@ def _claims(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
         extra = (", ".join(row.devices),) if wide else ()
         cells = row.namespace, row.name, row.state, row.wants, str(len(row.devices))
         found.append(Row((*cells, _few(row.nodes), _few(row.used_by), *extra)))
+    return lines(columns, found, width)
+
+
+def _groups(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    more = (Column("TOPOLOGY"), Column("WORKLOAD")) if wide else ()
+    titles = ("NAMESPACE", "NAME", "POLICY", "STATE")
+    columns = (*map(Column, titles), Column("PLACED", right=True), Column("DOMAIN"), Column("NODES"), *more)
+    found = []
+    for row in rows:
+        policy = f"gang of {row.wants}" if row.policy == "gang" else row.policy
+        extra = (row.topology, row.workload) if wide else ()
+        cells = row.namespace, row.name, policy, row.state, f"{row.placed}/{row.pods}", row.domain, _few(row.nodes)
+        found.append(Row((*cells, *extra), row.waits_for))
     return lines(columns, found, width)
 
 

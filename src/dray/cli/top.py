@@ -1,4 +1,4 @@
-"""`dray top devices|pools|nodes|claims`: what is in use, as a table for people or as data, on any cluster.
+"""`dray top devices|pools|nodes|claims|groups`: what is in use, as a table for people or as data, on any cluster.
 
 A user who may not read claims still learns how full pools are: then the numbers are asked for with
 ResourcePoolStatusRequests, which are deleted again. `--watch` reads again every few seconds and draws in place. Left
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dray.inspect.snapshot import Snapshot
 
 
+_NAMESPACED = ("claims", "groups")
 _ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten a minute
 
 
@@ -36,16 +37,18 @@ class NotShown(Exception):
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "top",
-        help="show which devices, pools, nodes and claims are in use",
-        description="Show which devices, pools, nodes and claims are in use.",
+        help="show which devices, pools, nodes and claims are in use, and how PodGroups fare",
+        description="Show which devices, pools, nodes and claims are in use, and how PodGroups fare.",
     )
-    parser.add_argument("what", choices=("devices", "pools", "nodes", "claims"))
+    parser.add_argument("what", choices=("devices", "pools", "nodes", "claims", "groups"))
     parser.add_argument("-o", "--output", choices=("table", "wide", "json", "yaml"), default="table")
     parser.add_argument("-w", "--watch", action="store_true", help="until interrupted")
     parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help="of --watch (%(default)g)")
     parser.add_argument("--driver", default="", help="only devices of this driver")
-    parser.add_argument("-n", "--namespace", default="", help="claims of this namespace (that of the context)")
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="claims of all namespaces")
+    parser.add_argument(
+        "-n", "--namespace", default="", help="claims or groups of this namespace (that of the context)"
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="claims or groups of all namespaces")
     keys = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in SORT_KEYS.items())
     parser.add_argument("--sort-by", default="", metavar="KEY", help=f"{keys}; the largest number first")
     add_options(parser)
@@ -75,8 +78,10 @@ def _problem(args: argparse.Namespace) -> str:
         return "--watch draws a table; leave it out with -o json or yaml"
     if args.interval <= 0:
         return f"--interval: expected more than 0 seconds, not {args.interval:g}"
-    if args.what != "claims" and (args.namespace or args.all_namespaces):
-        return f"-n and -A select claims; {args.what} belong to no namespace"
+    if args.what not in _NAMESPACED and (args.namespace or args.all_namespaces):
+        return f"-n and -A select claims and groups; {args.what} belong to no namespace"
+    if args.what == "groups" and args.driver:
+        return "--driver selects devices; groups have pods on any of them"
     if args.namespace and args.all_namespaces:
         return "expected -n or -A, not both"
     if args.sort_by and args.sort_by not in SORT_KEYS[args.what]:
@@ -135,6 +140,8 @@ async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any
     from dray.questions.occupancy import answered_rows, usage
 
     namespace = _namespace(client, args)
+    if args.what == "groups":
+        return await _groups(client, namespace), False
     wanted = [(ResourceSlice, ""), (ResourceClaim, namespace), (DeviceTaintRule, ""), (Pod, "")]
     snapshot = await read(client, wanted, namespace)
     if args.what == "claims":
@@ -149,9 +156,23 @@ async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any
     return usage(snapshot, args.what, driver=args.driver, namespace=namespace), False
 
 
+async def _groups(client: Client, namespace: str) -> Sequence[Any]:
+    from dray.api.types.core import Node, Pod
+    from dray.api.types.scheduling import PodGroup
+    from dray.inspect.reading import read
+    from dray.questions.pod_groups import group_rows
+
+    snapshot = await read(client, [(PodGroup, namespace), (Pod, namespace), (Node, "")], namespace)
+    if PodGroup in snapshot.unserved:
+        raise NotShown("the cluster does not serve podgroups; the feature gate GenericWorkload is off there")
+    _must_read(snapshot, PodGroup, "give a namespace with -n")
+    _must_read(snapshot, Pod, "give a namespace with -n")
+    return group_rows(snapshot, namespace)
+
+
 def _namespace(client: Client, args: argparse.Namespace) -> str:
-    """The namespace whose claims are wanted; empty for all, and where it is not about claims."""
-    if args.what != "claims" or args.all_namespaces:
+    """The namespace whose claims or groups are wanted; empty for all, and where it is about neither."""
+    if args.what not in _NAMESPACED or args.all_namespaces:
         return ""
     config = getattr(client, "config", None)
     return args.namespace or (config.namespace if config is not None else "")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dray.questions.manifests import objects_in, recorded
     from dray.questions.occupancy import ClaimRow, DeviceRow, NodeRow, PoolRow, usage
     from dray.questions.planning import NodePlan, plan
+    from dray.questions.pod_groups import GroupRow
     from dray.questions.room import ClassRoom, room_of
     from dray.questions.selecting import MatchingDevices, matching
     from dray.questions.supposing import AddNodes, AddTaint, DrainNode, WhatIfAnswer, cluster_of, what_if
@@ -34,6 +35,7 @@ _HOMES = {
     "dray.questions.manifests": ("objects_in", "recorded"),
     "dray.questions.occupancy": ("ClaimRow", "DeviceRow", "NodeRow", "PoolRow", "usage"),
     "dray.questions.planning": ("NodePlan", "plan"),
+    "dray.questions.pod_groups": ("GroupRow",),
     "dray.questions.room": ("ClassRoom", "room_of"),
     "dray.questions.selecting": ("MatchingDevices", "matching"),
     "dray.questions.supposing": ("AddNodes", "AddTaint", "DrainNode", "WhatIfAnswer", "cluster_of", "what_if"),
@@ -50,6 +52,7 @@ __all__ = [
     "Defragmentation",
     "DeviceRow",
     "DrainNode",
+    "GroupRow",
     "MatchingDevices",
     "NodePlan",
     "NodeRow",

@@ -1,4 +1,4 @@
-"""What is in use, as rows: devices, pools and claims, for tables and programs alike.
+"""What is in use, as rows: devices, pools, claims and groups, for tables and programs alike.
 
 Pools are counted as for ResourcePoolStatusRequests, whether a user may read claims or has to ask for the numbers; but
 a user who may not read DeviceTaintRules does not see their taints. Left out: drawing (`dray.cli.top`).
@@ -22,6 +22,7 @@ from dray.inspect.hardware import Hardware
 from dray.inspect.snapshot import Snapshot
 from dray.questions.device_defects import counted, taints_told
 from dray.questions.partial_use import WHOLE, PartialUse, consumers, partial_use
+from dray.questions.pod_groups import GroupRow, group_rows
 
 _STATES = {
     DeviceState.FREE: "free",
@@ -111,11 +112,14 @@ class ClaimRow(msgspec.Struct, frozen=True):
     created: str
 
 
-UsageRow = PoolRow | NodeRow | DeviceRow | ClaimRow
+UsageRow = PoolRow | NodeRow | DeviceRow | ClaimRow | GroupRow
 
 
 def usage(snapshot: Snapshot, what: str, *, driver: str = "", namespace: str = "") -> Sequence[UsageRow]:
-    """The rows of devices, pools, nodes or claims, of one driver or all; claims of one namespace or all."""
+    """The rows of devices, pools, nodes or claims, of one driver or all; or of PodGroups.
+
+    Claims and groups are those of one namespace or of all.
+    """
     match what:
         case "pools":
             return pool_rows(snapshot, driver)
@@ -123,6 +127,8 @@ def usage(snapshot: Snapshot, what: str, *, driver: str = "", namespace: str = "
             return node_rows(snapshot, driver)
         case "claims":
             return claim_rows(snapshot, namespace, driver)
+        case "groups":
+            return group_rows(snapshot, namespace)
         case _:
             return device_rows(snapshot, driver)
 
