@@ -247,6 +247,38 @@ async def test_groups_count_their_pods_and_share_claims(tmp_path: Path, keys: Ke
             assert [pod["group"] for pod in pods if pod] == [row["id"]] * 2
 
 
+async def test_a_group_says_whether_it_is_placed_in_which_domain_and_what_it_waits_for(
+    tmp_path: Path, keys: Keys
+) -> None:
+    async with served(tmp_path, keys, gates="AllAlpha=true,AllBeta=true") as server, browser(server.origin) as admin:
+        await admin.sign_in(code=server.code())
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
+        await server.client.create(PodGroup, {"metadata": {"name": "gang"}, "spec": spec}, namespace="default")
+        said = {
+            "type": "PodGroupInitiallyScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "not yet",
+        }
+        told = {"conditions": [{**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+        await server.client.patch(PodGroup, "gang", {"status": told}, "default", subresource="status")
+        member = {"schedulingGroup": {"podGroupName": "gang"}}
+        await server.client.create(Pod, objects.pod("a", node="n1", **member), namespace="default")
+        await server.client.create(Pod, objects.pod("b", **member), namespace="default")
+        async with admin.page() as page:
+
+            def fares() -> tuple[str, str, str]:
+                row = page.row("groups", "gang")
+                return (page.strings[row["fares"]], row["domain"], row["waits"]) if row else ("", "", "")
+
+            await page.wait(lambda: fares() == ("waiting", "", "not yet"))
+            await server.client.create(Node, {"metadata": {"name": "n1", "labels": {"rack": "r7"}}})
+            await page.wait(lambda: fares() == ("waiting", "r7", "not yet"))
+            await server.client.delete(Pod, "b", "default", grace=0)
+            await server.client.create(Pod, objects.pod("b", node="n1", **member), namespace="default")
+            await page.wait(lambda: fares() == ("placed", "r7", ""))
+
+
 async def test_pods_that_wait_get_the_cause_that_explain_gives(server: Served, admin: Browser) -> None:
     await publish(server.client, "n1", device("gpu-0"))
     for name in ("a", "b"):

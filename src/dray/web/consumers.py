@@ -1,6 +1,6 @@
 """Claims, pods and groups of a picture as rows, and who uses what.
 
-Pods are shown if they wait or use claims. Changes are noted and worked in when the picture is refreshed, so a pod that
+Pods are shown if they wait, use claims or are in a group. Changes are noted and worked in when the picture is refreshed, so a pod that
 changes five times in a tenth of a second costs one row. Left out: devices (`inventory`), and why pods wait (`causes`).
 """
 
@@ -14,10 +14,12 @@ from dray.api.claim_lifecycle import has_devices
 from dray.api.device_health import unhealthy_in_pod
 from dray.api.podclaims import has_claims, uses_of
 from dray.api.times import parse_timestamp
-from dray.api.types.core import Pod
+from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.client import Delta, Key, key_of
+from dray.questions.pod_groups import GroupRow
+from dray.questions.pod_groups import group_row as fares_of
 from dray.web.following import Following
 from dray.web.inventory import DashboardInventory
 from dray.web.rows.claims import PodState, claim_keys, claim_row, devices_of, group_key, group_row, pod_row, pod_state
@@ -48,6 +50,7 @@ class DashboardConsumers:
         self._users: defaultdict[Key, dict[Key, None]] = defaultdict(dict)  # claim → pods
         self._group_of: dict[Key, Key] = {}  # pod → group
         self._members: defaultdict[Key, dict[Key, None]] = defaultdict(dict)  # group → pods
+        self._constrained: dict[tuple[type, Key], None] = {}  # groups with a topology constraint
         self._states: dict[Key, PodState] = {}
         self.waiting: dict[Key, Pod] = {}
         self.causes: dict[Key, int] = {}  # pod → number of its cause
@@ -89,6 +92,10 @@ class DashboardConsumers:
         for delta in deltas:
             self._groups[Workload, key_of(delta.object)] = None
 
+    def nodes_changed(self) -> None:
+        """Look at the groups again whose domain is a label of nodes."""
+        self._groups.update(dict.fromkeys(self._constrained))
+
     def explained(self, pods: Mapping[Key, int]) -> None:
         """Take over the causes of pods that wait."""
         for key in pods.keys() | self.causes.keys():
@@ -119,7 +126,7 @@ class DashboardConsumers:
         assert self.following is not None
         pod: Pod | None = self.following.get(Pod, *key)
         state = pod_state(pod) if pod is not None else None
-        shown = pod is not None and (state in WAITS or has_claims(pod))
+        shown = pod is not None and (state in WAITS or has_claims(pod) or group_key(pod) is not None)
         group = group_key(pod) if pod is not None and shown else None
         known = self.following.get(PodGroup, *group) if group is not None else None
         uses = claim_keys(pod, known) if pod is not None and shown else ()
@@ -213,6 +220,7 @@ class DashboardConsumers:
         group = self.following.get(type_, *key)
         if group is None:
             self._tables["groups"].drop((type_, key))
+            self._constrained.pop((type_, key), None)
             return
         members = self._of_workload(key) if type_ is Workload else [*self._members.get(key, {})]
         states = [self._states[member] for member in members if member in self._states]
@@ -222,8 +230,20 @@ class DashboardConsumers:
         placed = sum(state not in WAITS for state in states)
         if isinstance(group, PodGroup) and group.spec.workloadRef is not None:
             self._groups[Workload, (key[0], group.spec.workloadRef.workloadName)] = None
-        row = group_row(group, self._strings, len(states), placed, self._numbers("claims", claims))
+        fares = self._fares(group, members) if isinstance(group, PodGroup) else None
+        row = group_row(group, self._strings, len(states), placed, self._numbers("claims", claims), fares)
         self._tables["groups"].put((type_, key), row)
+
+    def _fares(self, group: PodGroup, members: Sequence[Key]) -> GroupRow:
+        """Whether a group has its nodes, in which domain, and what it waits for."""
+        assert self.following is not None
+        pods: list[Pod] = [pod for pod in (self.following.get(Pod, *key) for key in members) if pod is not None]
+        nodes = (self.following.get(Node, "", name) for name in {pod.spec.nodeName for pod in pods} - {""})
+        labels = {node.metadata.name: node.metadata.labels for node in nodes if node is not None}
+        found = fares_of(group, pods, labels)
+        if found.topology:
+            self._constrained[PodGroup, key_of(group)] = None
+        return found
 
     def _of_workload(self, key: Key) -> list[Key]:
         """The pods of all groups that were made for a workload."""

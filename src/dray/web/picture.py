@@ -119,6 +119,7 @@ class DashboardPicture:
 
     def _nodes_changed(self, deltas: Deltas[Node]) -> None:
         self._nodes.update({delta.object.metadata.name: delta.new for delta in deltas})
+        self.consumers.nodes_changed()
 
     def _refresh_nodes(self) -> Iterator[None]:
         while self._nodes:

@@ -44,7 +44,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "owner",
         "prepared",
     ),
-    "groups": ("namespace", "name", "kind", "pods", "placed", "wanted", "claims", "state"),
+    "groups": ("namespace", "name", "kind", "pods", "placed", "wanted", "claims", "state", "fares", "domain", "waits"),
     "pods": ("namespace", "name", "state", "node", "created", "cause", "claims", "group", "owner"),
     "causes": ("code", "text", "like", "pods", "oldest"),
 }

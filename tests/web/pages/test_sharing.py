@@ -67,7 +67,7 @@ def test_a_group_leads_to_its_claim_and_its_pods(visit: Visit) -> None:
     page = visit.open("#/claims")
     page.get_by_role("link", name="Groups and workloads 1").click()
     row = page.locator(".view-claims tbody tr", has_text="default/gang")
-    expect(row).to_contain_text("2 of 2 pods")
+    expect(row).to_contain_text("placed2 of 2 pods")
     row.get_by_role("link", name="default/gang").click()
     details = page.get_by_role("complementary", name="Details")
     expect(details.get_by_role("link", name="default/b")).to_be_visible()

@@ -264,9 +264,10 @@ function groupBody(app, { row }) {
   const { store } = app;
   const pods = [...store.pods.values()].filter((pod) => pod.group === row.id);
   return [
-    facts([["kind", row.kind], ["condition", row.state], ["placed", `${row.placed} of ${row.pods}`], ["must be placed together", row.wanted]]),
+    facts([["kind", row.kind], ["state", row.fares], ["condition", row.state], ["placed", `${row.placed} of ${row.pods}`], ["must be placed together", row.wanted],
+      ["domain", row.domain], ["waits for", row.waits]]),
     section("Claims that it shares", row.claims.length ? list(claimsOf(store, { row }).map((claim) => link("claim", claimLabel(claim)))) : h("p", { class: "faint" }, "none")),
-    section("Pods", pods.length ? list(pods.map((pod) => h("span", {}, link("pod", claimLabel(pod)), h("span", { class: "faint" }, ` ${POD_STATES[pod.state]}`)))) : h("p", { class: "faint" }, "none that use claims")),
+    section("Pods", pods.length ? list(pods.map((pod) => h("span", {}, link("pod", claimLabel(pod)), h("span", { class: "faint" }, ` ${POD_STATES[pod.state]}`)))) : h("p", { class: "faint" }, "none")),
   ];
 }
 

@@ -8,7 +8,7 @@
 
 const NONE = Object.freeze([]);
 const TABLES = ["nodes", "classes", "drivers", "pools", "claims", "pods", "groups", "causes"];
-const STRINGS = { nodes: ["zone", "rack"], claims: ["namespace", "state"], pods: ["namespace"], groups: ["namespace", "kind", "state"] };
+const STRINGS = { nodes: ["zone", "rack"], claims: ["namespace", "state"], pods: ["namespace"], groups: ["namespace", "kind", "state", "fares"] };
 
 /** The columns of devices. A number that no device has is not `present`. */
 class Devices {

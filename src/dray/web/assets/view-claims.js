@@ -105,9 +105,11 @@ function groupTable(app) {
     columns: [
       { title: "Name", cell: (row) => ({ text: full(row), href: select("group", full(row)) }) },
       { title: "Kind", cell: (row) => row.kind },
-      { title: "Condition", cell: (row) => row.state },
+      { title: "State", cell: (row) => row.fares || row.state },
       { title: "Placed", right: true, cell: (row) => `${number(row.placed)} of ${plural(row.pods, "pod")}` },
       { title: "Together", right: true, cell: (row) => (row.wanted === null ? "" : number(row.wanted)) },
+      { title: "Domain", cell: (row) => row.domain },
+      { title: "Waits for", cell: (row) => row.waits },
       { title: "Shares", cell: (row) => sharedCell(app.store, row) },
     ],
   });
@@ -120,7 +122,7 @@ function sharedCell(store, { claims }) {
 
 function podTable(app) {
   return new PagedTable({
-    caption: "Pods that wait or use claims", empty: "No pod to show.", selected: isSelected("pod"),
+    caption: "Pods that wait, use claims or are in a group", empty: "No pod to show.", selected: isSelected("pod"),
     columns: [
       { title: "Pod", cell: (row) => ({ text: full(row), href: select("pod", full(row)) }) },
       { title: "State", cell: (row) => (row.state <= 1 ? { text: POD_STATES[row.state], href: address("why", { pod: full(row) }) } : POD_STATES[row.state]) },

@@ -14,6 +14,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import DeviceRequest, ResourceClaim
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.client import Key
+from dray.questions.pod_groups import GroupRow
 from dray.web.tables import Row, Strings
 
 Number = Callable[[str], int | None]
@@ -112,7 +113,7 @@ def _prepared(claim: ResourceClaim, numbers: dict[DeviceId, int]) -> Iterable[tu
             yield number, None if ready is None else ready == "True"
 
 
-def group_row(group: PodGroup | Workload, strings: Strings, pods: int, placed: int, claims: tuple[int, ...]) -> Row:
+def group_row(group: PodGroup | Workload, strings: Strings, pods: int, placed: int, claims: tuple[int, ...], fares: GroupRow | None) -> Row:  # fmt: skip
     meta = group.metadata
     wanted, state = None, ""
     if isinstance(group, PodGroup):
@@ -120,7 +121,20 @@ def group_row(group: PodGroup | Workload, strings: Strings, pods: int, placed: i
         wanted = gang.minCount if gang is not None else None
         state = next((one.type for one in group.status.conditions if one.status == "True"), "")
     kind = strings.number(group.kind)
-    return strings.number(meta.namespace), meta.name, kind, pods, placed, wanted, claims, strings.number(state)
+    state_of_group, domain, waits = (fares.state, fares.domain, fares.waits_for) if fares is not None else ("", "", "")
+    return (
+        strings.number(meta.namespace),
+        meta.name,
+        kind,
+        pods,
+        placed,
+        wanted,
+        claims,
+        strings.number(state),
+        strings.number(state_of_group),
+        domain,
+        waits,
+    )
 
 
 def created(meta: ObjectMeta) -> float | None:
