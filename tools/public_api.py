@@ -44,6 +44,12 @@ PACKAGES = (
         ("allocate", "verify", "Index", "Budget", "Features", "Allocated", "Unallocatable", "steps_in"),
     ),
     PublicPackage(
+        "dray.allocatorkit",
+        "Recorded answers of Kubernetes, to compare other allocators with.",
+        "allocatorkit.md",
+        ("cases", "judge", "ask_program", "read_answers", "AllocatorReport", "ProgramError"),
+    ),
+    PublicPackage(
         "dray.cel",
         "Device selectors, evaluated as Kubernetes does.",
         "cel.md",

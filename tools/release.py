@@ -29,6 +29,7 @@ DIST = ROOT / "dist"
 TOOLS = ("build", "twine", "cyclonedx-bom")
 # One file of each kind that the program reads at run time, and that a mistake in the package data would leave out.
 NEEDED = (
+    "dray/allocatorkit/data/selectors.jsonl.gz",
     "dray/api/schema.json",
     "dray/docs/index.md",
     "dray/docs/screens/explain.svg",

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dray.allocator import Allocated, Failed, Index, Unallocatable, steps_in, verify
 from dray.allocator.scenarios import Scenario, read_scenario
+from dray.allocatorkit.cases import ALLOCATIONS, lines
 from dray.api.reasons.wording import input_problem, line, tree
 
-DATA = Path(__file__).parent.parent / "data"
-RECORDED = (DATA / "allocator.jsonl.gz", DATA / "devices.jsonl.gz")
 TIERS = ("base", "taints", "hard", "same-root", "hall", "pairs", "staircase", "alternatives", "two-constraints")
 CONSUMING = ("partition", "capacity", "mixed", "binding")
 
 
 @cache
 def recorded() -> list[tuple[Scenario, dict[str, Any]]]:
-    lines = [line for path in RECORDED for line in gzip.decompress(path.read_bytes()).splitlines()]
-    return [(read_scenario(line, "recorded"), json.loads(line)["want"]) for line in lines]
+    return [(read_scenario(line, "recorded"), json.loads(line)["want"]) for line in lines(ALLOCATIONS)]
 
 
 def tier(name: str) -> list[tuple[Scenario, dict[str, Any]]]:

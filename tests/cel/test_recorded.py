@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dray.allocatorkit.cases import SELECTORS, lines
 from dray.cel import DeviceView, EvaluationError, compile_selector
 from tests.cel.asking import device
 
-CASES = [
-    json.loads(line)
-    for line in gzip.decompress((Path(__file__).parents[1] / "data" / "cel.jsonl.gz").read_bytes()).splitlines()
-]
+CASES = [*map(json.loads, lines(SELECTORS))]
 RUNNABLE = [case for case in CASES if "compileError" not in case["want"]]
 WITHOUT_BOUND = 10**15  # beyond this, an estimate says no more than "too much"
 

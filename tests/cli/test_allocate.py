@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dray.allocatorkit.cases import ALLOCATIONS, lines
 from dray.cli import main
-
-RECORDED = Path(__file__).parent.parent / "data" / "allocator.jsonl.gz"
 
 CLUSTER = """
 apiVersion: v1
@@ -69,12 +68,12 @@ def run(
 
 
 def test_recorded_scenarios_are_answered_line_by_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    lines = gzip.decompress(RECORDED.read_bytes()).decode().splitlines()[:40]
+    asked = [line.decode() for line in islice(lines(ALLOCATIONS), 40)]
     path = tmp_path / "some.jsonl"
-    path.write_text("\n".join(lines) + "\n\n")
+    path.write_text("\n".join(asked) + "\n\n")
     assert main(["allocate", "--scenarios", str(path)]) == 0
     got = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    want = [json.loads(line) for line in lines]
+    want = [json.loads(line) for line in asked]
     assert [each["id"] for each in got] == [each["id"] for each in want]
     assert [each["outcome"] for each in got] == [each["want"]["outcome"] for each in want]
     assert all(each["ms"] >= 0 and ("result" in each or "message" in each) for each in got)

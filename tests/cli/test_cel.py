@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 from pathlib import Path
 
 import pytest
 
+from dray.allocatorkit.cases import SELECTORS, lines
 from dray.cli import main
 
-RECORDED = Path(__file__).parent.parent / "data" / "cel.jsonl.gz"
 DEVICE = """
 driver: gpu.example.com
 attributes: {model: {string: a100}, healthy: {bool: true}}
@@ -28,7 +27,7 @@ def device(tmp_path: Path) -> Path:
 
 
 def test_answers_the_recorded_cases_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cases = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
+    cases = [*map(json.loads, lines(SELECTORS))]
     path = tmp_path / "cases.jsonl"
     path.write_text("".join(f"{json.dumps(case)}\n" for case in cases))
     assert main(["cel", "--cases", str(path)]) == 0
@@ -64,7 +63,23 @@ def test_a_device_can_come_from_stdin_and_its_driver_from_an_option(
 
 def test_without_a_device_an_expression_is_only_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cel", "device.driver == 'a'"]) == 0
-    assert capsys.readouterr().out == "a good selector; costs at most 3\n"
+    said = "valid, not evaluated: --device or --driver says of which device; costs at most 3\n"
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize(
+    ("driver", "expression", "status", "said"),
+    [
+        ("gpu.example.com", 'device.driver == "gpu.example.com"', 0, "match (cost 4)\n"),
+        ("nic.example.com", 'device.driver == "gpu.example.com"', 1, "no match (cost 4)\n"),
+        ("gpu.example.com", MODEL.format("a100"), 1, "error: no such key: model (cost 5)\n"),
+    ],
+)
+def test_a_driver_alone_is_a_device_without_attributes(
+    capsys: pytest.CaptureFixture[str], driver: str, expression: str, status: int, said: str
+) -> None:
+    assert main(["cel", expression, "--driver", driver]) == status
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize(

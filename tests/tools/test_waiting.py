@@ -23,6 +23,7 @@ ALLOWED = {
     "store/scribe.py": "the process that writes the file",
     "store/sqlite.py": "starts the scribe",
     "testing/cluster.py": "an event loop in a thread, beside a test that has none",
+    "allocatorkit/running.py": "starts the allocator that is tested, and reads its answers",
     "driverkit/subject.py": "starts the driver that is tested",
     "apiserver/watchdog.py": "looks at the event loop from outside",
     "controllers/volumes.py": "waits for disks",

@@ -8,6 +8,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dray allocate -f hardware.yaml -f claims.yaml --node node-1 -o json",
         "dray allocate --scenarios scenarios.jsonl",
     ),
+    "allocator": (
+        "dray allocator test -- ./my-allocator",
+        "dray allocator test --without consumableCapacity,bindingConditions -- ./my-allocator",
+        "dray allocator cases recorded/   # the questions with Kubernetes' answers, as JSON lines",
+    ),
     "apiserver": (
         "dray apiserver --dir .dray --store sqlite",
         "dray apiserver --dir .dray --store etcd://127.0.0.1:2379 --port 7443",

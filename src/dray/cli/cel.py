@@ -1,15 +1,11 @@
-"""`dray cel`: evaluate device selectors without a cluster, one expression or a file of recorded cases.
-
-A case is a JSON object a line with `id`, `expr` and a device (`driver`, `attributes`, `capacity`,
-`allowMultipleAllocations`); the answer is {"id", "match"|"runtimeError"|"compileError", "maxCost", "cost"}.
-"""
+"""`dray cel`: evaluate device selectors without a cluster, one expression or a file of cases (`dray.cel.cases`)."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,8 +22,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "cel",
         help="evaluate device selectors offline",
-        description="Evaluate a CEL device selector against a device, or a file of cases. "
-        "With an expression, exits 0 if the device matches and 1 if not.",
+        description="Evaluate a CEL device selector against a device, or a file of cases. Exits 0 if the device matches "
+        "and 1 if not. With --driver alone, the device has no attributes and no capacity; without a device, the "
+        "expression is only checked.",
     )
     parser.add_argument("expression", nargs="?", metavar="EXPR", help="the selector")
     parser.add_argument(
@@ -39,49 +36,38 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from dray.cel.cases import CaseError
+
     try:
         if args.cases:
             return _cases(args.cases)
         if args.expression is None:
             raise InputError("either an expression or --cases is needed")
-        return _expression(args.expression, args.device, args.driver)
-    except (InputError, OSError) as error:
+        return _expression(args.expression, _device(args.device, args.driver))
+    except (CaseError, InputError, OSError) as error:
         return fail("cel", error, WRONG_INPUT)
 
 
 def _cases(path: str) -> int:
-    from dray.cel import compile_selector
+    from dray.cel.cases import answer_case
 
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}"
-        case = _object(line, place)
-        if not isinstance(case.get("expr"), str):
-            raise InputError(f"{place}: expr: expected a string")
-        selector = compile_selector(case["expr"])
-        answer: dict[str, Any] = {"id": case.get("id")}
-        if selector.error is not None:
-            answer |= {"compileError": str(selector.error), "maxCost": selector.max_cost}
-        else:
-            outcome = selector.evaluate(_device(case, place))
-            answer |= {"match": outcome.match} if outcome.error is None else {"runtimeError": outcome.error}
-            answer |= {"maxCost": selector.max_cost, "cost": outcome.cost}
-        print(msgspec.json.encode(answer).decode())
+        if line.strip():
+            print(msgspec.json.encode(answer_case(line, f"{path}:{number}")).decode())
     return MATCHED
 
 
-def _expression(expression: str, path: str | None, driver: str) -> int:
+def _expression(expression: str, device: DeviceView | None) -> int:
     from dray.cel import check_selector, compile_selector
 
     refusal = check_selector(expression)
     if refusal is not None:
         raise InputError(f"{refusal.reason}: {refusal.detail}")
     selector = compile_selector(expression)
-    if path is None:
-        print(f"a good selector; costs at most {selector.max_cost}")
+    if device is None:
+        print(f"valid, not evaluated: --device or --driver says of which device; costs at most {selector.max_cost}")
         return MATCHED
-    outcome = selector.evaluate(_device(_load(path) | ({"driver": driver} if driver else {}), path))
+    outcome = selector.evaluate(device)
     if outcome.error is not None:
         print(f"error: {outcome.error} (cost {outcome.cost})")
         return DIFFERENT
@@ -89,36 +75,17 @@ def _expression(expression: str, path: str | None, driver: str) -> int:
     return MATCHED if outcome.match else DIFFERENT
 
 
-def _load(path: str) -> dict[str, Any]:
+def _device(path: str | None, driver: str) -> DeviceView | None:
+    """The device of a file, or one that only has a driver; None without either."""
     import yaml
 
+    from dray.cel.cases import read_device
+
+    if path is None:
+        return read_device({"driver": driver}, "--driver") if driver else None
     text = sys.stdin.read() if path == "-" else Path(path).read_text()
     try:
         tree = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{path}: {error}") from error
-    if not isinstance(tree, dict):
-        raise InputError(f"{path}: expected a device as an object")
-    return tree
-
-
-def _object(line: str, place: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"{place}: {error}") from error
-
-
-def _device(tree: dict[str, Any], place: str) -> DeviceView:
-    from dray.api.types.resource import DeviceAttribute, DeviceCapacity
-    from dray.cel import DeviceView
-
-    try:
-        return DeviceView(
-            msgspec.convert(tree.get("driver", ""), str),
-            msgspec.convert(tree.get("attributes", {}), dict[str, DeviceAttribute]),
-            msgspec.convert(tree.get("capacity", {}), dict[str, DeviceCapacity]),
-            msgspec.convert(tree.get("allowMultipleAllocations"), bool | None),
-        )
-    except msgspec.ValidationError as error:
-        raise InputError(f"{place}: {error}") from error
+    return read_device(tree | {"driver": driver} if driver and isinstance(tree, dict) else tree, path)

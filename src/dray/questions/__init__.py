@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from dray.questions.pod_groups import GroupRow
     from dray.questions.room import ClassRoom, room_of
     from dray.questions.selecting import MatchingDevices, matching
-    from dray.questions.supposing import AddNodes, AddTaint, DrainNode, WhatIfAnswer, cluster_of, what_if
+    from dray.questions.supposing import (
+        AddNodes,
+        AddTaint,
+        DrainNode,
+        WhatIfAnswer,
+        cluster_of,
+        fits,
+        how_many,
+        what_if,
+    )
     from dray.sim.demands import demand_of
 
 _HOMES = {
@@ -38,7 +47,16 @@ _HOMES = {
     "dray.questions.pod_groups": ("GroupRow",),
     "dray.questions.room": ("ClassRoom", "room_of"),
     "dray.questions.selecting": ("MatchingDevices", "matching"),
-    "dray.questions.supposing": ("AddNodes", "AddTaint", "DrainNode", "WhatIfAnswer", "cluster_of", "what_if"),
+    "dray.questions.supposing": (
+        "AddNodes",
+        "AddTaint",
+        "DrainNode",
+        "WhatIfAnswer",
+        "cluster_of",
+        "fits",
+        "how_many",
+        "what_if",
+    ),
     "dray.sim.demands": ("demand_of",),
 }
 
@@ -66,6 +84,8 @@ __all__ = [
     "defragment",
     "demand_of",
     "explain",
+    "fits",
+    "how_many",
     "largest_claims",
     "matching",
     "objects_in",

@@ -14,9 +14,10 @@ from dray.api.types.core import Pod, ResourceQuota
 from dray.api.wire import Tree, Wire
 from dray.inspect.snapshot import Snapshot
 from dray.sim import changes
+from dray.sim import what_if as trials
 from dray.sim.cluster import Cluster
 from dray.sim.demands import PodBatch
-from dray.sim.what_if import HowMany, PodOutcome, how_many, outcomes, place, preempting
+from dray.sim.what_if import HowMany, PodOutcome, outcomes, place, preempting
 
 
 class DrainNode(msgspec.Struct, frozen=True, tag="drain"):
@@ -102,12 +103,26 @@ def what_if(
         became = outcomes(trial, moved)
         if demand is None:
             return WhatIfAnswer(moved=became, preempted=preempted_first)
-        copies = how_many(trial, demand, at_most, is_late) if at_most else None
+        copies = trials.how_many(trial, demand, at_most, is_late) if at_most else None
         limited = {quota.metadata.namespace for quota in trial.all(ResourceQuota)}
         quotas = sorted(limited & {pod.metadata.namespace for pod in demand.pods})
         with preempting(trial) as preempted:
             placed = place(trial, demand)
         return WhatIfAnswer(placed, became, copies, tuple(quotas), preempted_first | preempted)
+
+
+def fits(cluster: Cluster, demand: PodBatch, supposed: Iterable[SupposedChange] = ()) -> bool:
+    """Whether every pod of a manifest would get a node; `what_if` tells which, or why not. Raises ChangeError."""
+    return what_if(cluster, demand, supposed).fits
+
+
+def how_many(
+    cluster: Cluster, demand: PodBatch, supposed: Iterable[SupposedChange] = (), *, at_most: int = 1000
+) -> HowMany:
+    """How many copies of a manifest fit, and which pod ends that; counting ends at a limit. Raises ChangeError."""
+    copies = what_if(cluster, demand, supposed, at_most=at_most).copies
+    assert copies is not None  # it was asked for
+    return copies
 
 
 def became_of(cluster: Cluster, pod: Pod) -> WhatIfAnswer:
