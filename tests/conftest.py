@@ -8,6 +8,8 @@ reads a sentence.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from string import Formatter
 
@@ -17,6 +19,11 @@ from hypothesis import HealthCheck, settings
 import dray.api.reasons.causes  # noqa: F401  # adds its texts
 from dray.api.reasons.wording import TEXTS
 from tests.stalls import Stalls
+
+if "-B" not in sys.orig_argv:
+    # Images for containers often set this. Every program that a test starts would then compile all modules it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
