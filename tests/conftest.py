@@ -12,12 +12,14 @@ import os
 import sys
 from collections.abc import Iterator
 from string import Formatter
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import dray.api.reasons.causes  # noqa: F401  # adds its texts
 from dray.api.reasons.wording import TEXTS
+from tests.distribution import FileScheduling, longest_first
 from tests.stalls import Stalls
 
 if "-B" not in sys.orig_argv:
@@ -55,6 +57,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("wording")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    if hasattr(config, "workerinput"):
+        items[:] = longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)  # there is no such hook without workers
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling:
+    config.option.loadscopereorder = False
+    return FileScheduling(config, log)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from tests.docs.pages import ROOT, Reader, installed
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl"),
-    pytest.mark.xdist_group("pages"),  # one wheel serves all
     pytest.mark.slow,
 ]
 

@@ -23,7 +23,6 @@ from tests.waiting import SECONDS, wait_until
 client: Any = pytest.importorskip("kubernetes.client")
 config: Any = pytest.importorskip("kubernetes.config")
 dynamic: Any = pytest.importorskip("kubernetes.dynamic")
-pytestmark = pytest.mark.xdist_group("e2e up")
 MERGE, STRATEGIC, JSON = (f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch", "json-patch"))
 RESOURCE = "resource.k8s.io/v1"
 

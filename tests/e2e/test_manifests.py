@@ -17,7 +17,6 @@ from tests.kubectl.conftest import KUBECTL, Kubectl
 from tests.waiting import wait_until
 
 MANIFESTS = Path(__file__).parent / "manifests"
-pytestmark = pytest.mark.xdist_group("e2e up")
 
 
 @pytest.fixture(autouse=True, scope="module")
