@@ -97,7 +97,14 @@ def some(over: Text, name: str, body: Rule) -> Rule:
     return Rule(f"{over.source}.exists({name}, {body.source})", over.cost + 1 + over.most * (3 + 1 + body.cost))
 
 
-ON_TEXTS = [(equal, WORDS), (begins, WORDS), (contains, WORDS), (long_enough, WORDS), (matches, PATTERNS), (finds, PATTERNS)]
+ON_TEXTS = [
+    (equal, WORDS),
+    (begins, WORDS),
+    (contains, WORDS),
+    (long_enough, WORDS),
+    (matches, PATTERNS),
+    (finds, PATTERNS),
+]
 
 
 # Schemas
