@@ -20,6 +20,7 @@ from dray.recordings.history import DeletedObject, History, RecordedEvent
 from dray.recordings.recording import record, typed_object
 from dray.replay.comparison import compare, recorded_placements
 from dray.replay.replaying import Replay, Setup
+from dray.replay.report import Run, SimulationReport, rows_of
 from dray.replay.timeline import Decide, Timeline, timeline_of
 from dray.sim import changes, hardware
 from dray.testing import Cluster
@@ -242,6 +243,20 @@ def test_another_configuration_gives_other_placements() -> None:
     after = Replay(timeline, Setup(configuration=read), is_free=True).run()
     assert len({one.node for one in before.placements.values()}) == 4
     assert {one.node for one in after.placements.values()} == {"node-0"}
+
+
+def test_policies_are_compared_by_what_they_leave_of_large_units() -> None:
+    """Four pods with a device each: spread over four nodes, or packed on one, so that a claim for four devices still fits."""
+    packing = {"plugins": {"score": {"enabled": [{"name": "DevicePacking", "weight": 10}]}}}
+    read = configuration.read(
+        {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [packing]}
+    )
+    timeline = story(*(comes(number, f"p{number}", 1, 1000) for number in range(4)), nodes=4, devices=4)
+    runs = [Replay(timeline, setup, is_free=True).run() for setup in (Setup(), Setup(configuration=read))]
+    assert [len({one.node for one in run.placements.values()}) for run in runs] == [4, 1]
+    report = SimulationReport("story", tuple(Run("", run.figures) for run in runs))
+    rows = dict(rows_of(report))
+    assert rows[f"largest claim of {hardware.CLASS} that fits, mean"] == ["3.0", "4.0"]
 
 
 def test_another_gate_gives_other_placements() -> None:

@@ -24,11 +24,12 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
 from dray.api.types.scheduling import PodGroup
-from dray.inspect.explanation import AllocatedTwice, WaitExplanation
+from dray.inspect.explanation import AllocatedTwice, PreemptionForecast, WaitExplanation
 from dray.inspect.groups import group_finding
 from dray.inspect.hardware import alike
 from dray.inspect.placement import Allowance, judge_devices
 from dray.inspect.pods import CauseFinding, PodCase, missing_class
+from dray.inspect.preempting import forecast
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.suggesting.offers import suggestions
@@ -122,7 +123,18 @@ def _explanation(
         unread=tuple(snapshot.blind_spots()),
         late=tuple(v.node for v in found.nodes if v.is_late),
         twice=_twice(snapshot, kind, namespace, name),
+        preemption=_preemption(snapshot, kind, namespace, name) if found.waits else None,
     )
+
+
+def _preemption(snapshot: Snapshot, kind: str, namespace: str, name: str) -> PreemptionForecast | None:
+    """Whom a pod would preempt, or the pods of a group that wait."""
+    if kind not in ("pod", "podgroup"):
+        return None
+    pods = (pod for pod in snapshot.all(Pod) if pod.metadata.namespace == namespace and not pod.spec.nodeName)
+    wanted = (pod for pod in pods if name == (pod.metadata.name if kind == "pod" else podclaims.group_name(pod)))
+    pod = next((pod for pod in wanted if not podclaims.is_finished(pod)), None)
+    return forecast(snapshot, pod) if pod is not None else None
 
 
 def _twice(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[AllocatedTwice, ...]:

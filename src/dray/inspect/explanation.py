@@ -31,6 +31,22 @@ class AllocatedTwice(msgspec.Struct, frozen=True):
     claims: tuple[str, ...]
 
 
+class PreemptionForecast(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whom a pod or a gang that waits would preempt.
+
+    `node` is where the pod would go; empty for a gang. `violations` counts pods whose end violates a disruption budget.
+    `less` are pods whose end would disturb less, on `less_node`; with `is_least` there are none, and with neither nobody
+    knows, since there are too many ways to choose victims.
+    """
+
+    victims: tuple[str, ...]
+    node: str = ""
+    violations: int = 0
+    less: tuple[str, ...] = ()
+    less_node: str = ""
+    is_least: bool = False
+
+
 class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything there is to say about why something waits, or that it does not.
 
@@ -49,6 +65,7 @@ class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
     late: tuple[str, ...] = ()
     namespace: str = ""
     twice: tuple[AllocatedTwice, ...] = ()
+    preemption: PreemptionForecast | None = None
 
     @property
     def subject(self) -> str:

@@ -18,7 +18,7 @@ from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.devices import AlternativeReasons, Reasons
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
 from dray.api.reasons.wording import say
-from dray.inspect.explanation import Holder, WaitExplanation
+from dray.inspect.explanation import Holder, PreemptionForecast, WaitExplanation
 
 _NODES_NAMED = 5
 _HOLDERS_NAMED = 5
@@ -81,10 +81,30 @@ def lines_of(explanation: WaitExplanation) -> list[TreeLine]:
     for number, suggestion in enumerate(explanation.help):
         helps = CausePhrase.HELPS_TOO if number else CausePhrase.HELPS
         lines.append(TreeLine(say(helps, what=suggestion.text), Style.HELP, rest="  "))
+    lines += [TreeLine(text, Style.PLAIN, rest="  ") for text in _preemption(explanation.preemption)]
     notes = [TreeLine(text, Style.NOTE, rest="  ") for text in notes_of(explanation)]
     for part in (_nodes(explanation.nodes), _holders(explanation.holders), notes):
         lines += [TreeLine(), *part] if part else []
     return lines
+
+
+def _preemption(found: PreemptionForecast | None) -> Iterator[str]:
+    """Who would be preempted, and whether another choice disturbs less."""
+    if found is None:
+        return
+    count = found.violations
+    violating = say(CausePhrase.PREEMPTS_VIOLATING, count=count) if count else ""
+    pods = cause_wording.listed(found.victims, _HOLDERS_NAMED)
+    yield say(CausePhrase.PREEMPTS, pods=pods, where=_place(found.node), violating=violating)
+    if found.less:
+        pods = cause_wording.listed(found.less, _HOLDERS_NAMED)
+        yield say(CausePhrase.PREEMPTS_LESS, pods=pods, where=_place(found.less_node))
+    elif found.is_least:
+        yield say(CausePhrase.PREEMPTS_LEAST)
+
+
+def _place(node: str) -> str:
+    return say(CausePhrase.ON_NODE, node=node) if node else ""
 
 
 def notes_of(explanation: WaitExplanation) -> list[str]:

@@ -71,19 +71,25 @@ def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, budget: Budget = UNLI
 
 def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup) -> GangRefused | None:
     """Why the gang of a pod finds no place as a whole, decided as the scheduler would; None if it finds one."""
-    has_policy = group.spec.preemptionPolicy is not None
-    gates = FeatureGates({**ALL_GATES.chosen, "PodGroupPreemptionPolicy": has_policy})
-    model = ClusterModel(gates, Configuration().profiles)
-    kinds: tuple[type[Any], ...] = (PodGroup, *_DECIDING)
-    for type_ in kinds:
-        for one in snapshot.all(type_):
-            model.put(one)
+    model = model_of(snapshot, group)
     waiting = model.queue.get(pod.metadata.uid)
     gang = model.gangs.begin(waiting) if waiting is not None and model.queue.take(waiting) else None
     if gang is None:
         return None
     decision = model.gangs.decide(gang)
     return decision if isinstance(decision, GangRefused) else None
+
+
+def model_of(snapshot: Snapshot, group: PodGroup | None, more: tuple[type[Any], ...] = ()) -> ClusterModel:
+    """A scheduler core that knows the cluster, for a decision about a pod of a group, or about one without a group."""
+    has_policy = group is not None and group.spec.preemptionPolicy is not None
+    gates = FeatureGates({**ALL_GATES.chosen, "PodGroupPreemptionPolicy": has_policy})
+    model = ClusterModel(gates, Configuration().profiles)
+    kinds: tuple[type[Any], ...] = (PodGroup, *_DECIDING, *more)
+    for type_ in kinds:
+        for one in snapshot.all(type_):
+            model.put(one)
+    return model
 
 
 def judge_devices(

@@ -269,6 +269,8 @@ class Replay:
 
     def _run_out(self) -> None:
         """Let the pods that are there run to their end; the longer that takes, the fewer the looks."""
+        self.cluster.settle()
+        self.meter.sample()
         while (last := self.cluster.next_event()) is not None:
             self._next_sample = max(self._next_sample, last)
             self._sample()

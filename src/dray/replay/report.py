@@ -83,12 +83,25 @@ def rows_of(report: SimulationReport) -> list[Row]:
     ]
     drivers = sorted({driver for one in runs for driver in one.utilisation.by_driver})
     rows += [row(f"  of {driver}", partial(_driver, driver)) for driver in drivers if len(drivers) > 1]
+    classes = sorted({class_ for one in runs for class_ in one.fragmentation})
+    rows += [row(f"largest claim of {class_} that fits, mean", partial(_largest, class_)) for class_ in classes]
     codes = sorted({code for one in runs for code in one.reasons})
     rows += [row(f"kept out by {code}", partial(_reason, code)) for code in codes]
     if any(one.cost is not None for one in runs):
         rows.append(row("cost", lambda one: f"{one.cost.total:.2f}" if one.cost else "-"))
         rows.append(row("  for devices that nobody used", lambda one: f"{one.cost.idle:.2f}" if one.cost else "-"))
     return rows
+
+
+def _largest(class_: str, figures: Figures) -> str:
+    """The mean over time of the largest claim of a class that fits on a node."""
+    points = figures.fragmentation.get(class_, ())
+    if not points:
+        return "-"
+    ends = [time for time, _ in points[1:]] + [max(points[-1][0], points[0][0] + figures.seconds)]
+    total = sum(value * (end - time) for (time, value), end in zip(points, ends, strict=True))
+    seconds = ends[-1] - points[0][0]
+    return f"{total / seconds:.1f}" if seconds else f"{points[-1][1]:.1f}"
 
 
 def comparison_lines(comparison: RunComparison) -> Iterator[str]:

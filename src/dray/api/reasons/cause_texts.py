@@ -50,6 +50,11 @@ class CausePhrase(StrEnum):
     HELPS_TOO = "explain-helps-too"
     BLIND = "explain-blind"
     TWICE = "explain-allocated-twice"
+    PREEMPTS = "explain-preempts"
+    PREEMPTS_VIOLATING = "explain-preempts-violating"
+    ON_NODE = "explain-on-node"
+    PREEMPTS_LESS = "explain-preempts-less"
+    PREEMPTS_LEAST = "explain-preempts-least"
     LATE = "explain-late"
     FITS = "explain-fits"
     UNUSED_POOL = "explain-unused-pool"
@@ -115,6 +120,11 @@ CAUSE_TEXTS: Mapping[str, str] = {
     CausePhrase.HELPS: "would help: {what}",
     CausePhrase.HELPS_TOO: "or: {what}",
     CausePhrase.TWICE: "device {device} is allocated to more than one claim: {claims}",
+    CausePhrase.PREEMPTS: "by the scheduler's rule it preempts {pods}{where}{violating}",
+    CausePhrase.PREEMPTS_VIOLATING: ", which violates disruption budgets of {count} of them",
+    CausePhrase.ON_NODE: " on node {node}",
+    CausePhrase.PREEMPTS_LESS: "the end of {pods}{where} would disturb less; the rule does not find that",
+    CausePhrase.PREEMPTS_LEAST: "no other choice of victims disturbs less",
     CausePhrase.BLIND: "you may not list {names}; what is said here leaves them out",
     CausePhrase.LATE: "there was not enough time to look for devices on {names}",
     CausePhrase.FITS: "fits",
