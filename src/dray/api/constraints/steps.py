@@ -9,7 +9,7 @@ again at every update is judged again here; the constraints of the schema (`comp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -51,9 +51,11 @@ class ConstraintStep(NamedTuple):
 
 @cache
 def function(name: str) -> Callable[..., Any]:
-    """The rule that a step or a kind names as `module.function`."""
+    """The rule that a step or a kind names as `module.function`, or `module.function:word`, where the word comes first."""
+    name, _, word = name.partition(":")
     module, _, attribute_ = name.rpartition(".")
-    return getattr(import_module(f"{_RULES}.{module}"), attribute_)  # type: ignore[no-any-return]
+    found: Callable[..., Any] = getattr(import_module(f"{_RULES}.{module}"), attribute_)
+    return partial(found, word) if word else found
 
 
 @cache
@@ -200,6 +202,13 @@ class _StepCompiler:
         elif tag.name == "ask":
             old = f"o.{attribute(step.name)} if o is not None else None" if step.name else "o"
             self._line(depth, f"for e in {self._constant(function(tag.value))}(x, {old}, {path}, out.context): out(e)")
+        elif tag.name == "wrong":
+            self._line(depth, f"out(invalid({path}, as_go(x), {tag.value!r}))")
+        elif tag.name == "unsupported":
+            self._line(depth, f"out(unsupported({path}, as_go(x), {(*tag.value.split('|'),)!r}))")
+        elif tag.name == "atMost":
+            other, _, text = tag.value.partition(":")
+            self._line(depth, f"if x > v.{attribute(other)}: out(invalid({path}, x, {text!r}))")
         elif tag.name == "unique":
             names = self._constant(tuple(map(attribute, filter(None, tag.value.split(",")))))
             self._line(depth, f"if len(x) > 1 and checks.repeats(x, {names}): checks.unique(x, {names}, {path}, out)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, number, since, text
-from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.kind import ALL, STATUS, Resource
 from dray.api.podspecs import template_defaults
 from dray.api.templates import pod_guards, template_columns, template_warnings
 from dray.api.types import batch
@@ -33,7 +33,6 @@ KIND = Resource(
     ),
     generation=("spec",),
     status_writes_metadata=True,
-    rules=KindRules("workloads.create_cron_job", "workloads.update_cron_job"),
     defaults={
         "spec.concurrencyPolicy": "Allow",
         "spec.suspend": False,

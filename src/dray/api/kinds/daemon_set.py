@@ -6,7 +6,7 @@ import msgspec
 
 from dray.api.cells import labels
 from dray.api.columns import AGE, NAME, number, text
-from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.kind import ALL, STATUS, Resource
 from dray.api.podspecs import template_defaults
 from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.trees import annotations_of
@@ -58,7 +58,6 @@ KIND = Resource(
     ),
     generation=("spec",),
     status_writes_metadata=True,
-    rules=KindRules("workloads.create_daemon_set", "workloads.update_daemon_set"),
     defaults={"spec.revisionHistoryLimit": 10, "spec.updateStrategy.type": "RollingUpdate"},
     more_defaults=_defaults,
     warnings=template_warnings("spec.template"),

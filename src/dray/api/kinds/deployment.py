@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, TableColumn, text
-from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.kind import ALL, SCALED, Resource
 from dray.api.podspecs import template_defaults
 from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.types import apps
@@ -35,7 +35,6 @@ KIND = Resource(
     generation=("spec",),
     is_steered_by_annotations=True,
     status_writes_metadata=True,
-    rules=KindRules("workloads.create_deployment", "workloads.update_deployment"),
     defaults={
         "spec.replicas": 1,
         "spec.revisionHistoryLimit": 10,

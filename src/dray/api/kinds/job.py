@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.cells import duration, seconds
 from dray.api.columns import AGE, NAME, TableColumn, text
-from dray.api.kind import ALL, STATUS, KindRules, Resource
+from dray.api.kind import ALL, STATUS, Resource
 from dray.api.podspecs import template_defaults
 from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.types import batch
@@ -81,7 +81,6 @@ KIND = Resource(
     ),
     generation=("spec",),
     status_writes_metadata=True,
-    rules=KindRules("workloads.create_job", "workloads.update_job"),
     defaults={
         "spec.completionMode": "NonIndexed",
         "spec.suspend": False,

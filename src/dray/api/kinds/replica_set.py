@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.columns import AGE, NAME, number
-from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.kind import ALL, SCALED, Resource
 from dray.api.podspecs import template_defaults
 from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.types import apps
@@ -29,7 +29,6 @@ KIND = Resource(
     ),
     generation=("spec",),
     status_writes_metadata=True,
-    rules=KindRules("workloads.create_replica_set", "workloads.update_replica_set"),
     defaults={"spec.replicas": 1},
     more_defaults=_defaults,
     warnings=template_warnings("spec.template"),

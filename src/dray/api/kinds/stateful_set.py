@@ -51,12 +51,7 @@ KIND = Resource(
     ),
     generation=("spec",),
     status_writes_metadata=True,
-    rules=KindRules(
-        "stateful.create_stateful_set",
-        "stateful.update_stateful_set",
-        name=names.label,
-        subresources={"status": "stateful.update_stateful_set_status"},
-    ),
+    rules=KindRules(name=names.label),
     defaults={
         "spec.replicas": 1,
         "spec.revisionHistoryLimit": 10,
