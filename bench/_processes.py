@@ -67,6 +67,13 @@ def cluster(place: Path, store: str) -> Iterator[MeasuredCluster]:
 
 
 @contextmanager
+def api_server(directory: Path) -> Iterator[Server]:
+    """An API server alone, on a memory store."""
+    with _server(directory, "apiserver", "--store", "memory") as server:
+        yield server
+
+
+@contextmanager
 def _server(directory: Path, *command: str) -> Iterator[Server]:
     begun = time.perf_counter()
     with _running(*command, "--dir", str(directory), "--port", "0") as process:

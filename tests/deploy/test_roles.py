@@ -13,7 +13,9 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.api.types.scheduling import PodGroup, PriorityClass
 from dray.api.users import AUTHENTICATED, User
+from dray.assembly.simulated_nodes import SimulationOptions, StandaloneSimulation
 from dray.client import InProcess, LeaderElection, LeaseSettings
+from dray.client.readiness import Readiness
 from dray.sim.hardware import CLASS
 from tests.cli.test_user_rights import NEEDED
 from tests.deploy.roles import Asked, Permission, granted, role, watch_requests
@@ -22,6 +24,7 @@ from tests.e2e.interference import Write
 from tests.e2e.objects import claim, pod
 from tests.permissions import allow
 from tests.scheduler.test_shadow import compared, shadowing
+from tests.waiting import eventually
 
 DRAY = User("dray", groups=(AUTHENTICATED,))
 GATES = "GenericWorkload=true"
@@ -125,6 +128,36 @@ async def test_the_shadow_uses_its_role_all_of_it_which_has_no_verb_that_writes(
     assert asked.refused == set()
     assert difference(asked.allowed, granted(role("shadow"))) == NOTHING
     assert {permission.verb for permission in granted(role("shadow"))} == {"list", "watch"}
+
+
+async def test_simulated_nodes_use_their_role_all_of_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.sim.nodes.LEASE_SECONDS", 0.25)  # between two renewals
+    asked = watch_requests(monkeypatch, DRAY.name)
+    async with cluster(parts=(SCHEDULER, CONTROLLERS)) as c:
+        await allow(c.client, DRAY.name, *role("simulated-nodes"))
+        simulation = StandaloneSimulation(SimulationOptions(simulated=1, untainted=True))
+        readiness = Readiness()
+        client: Any = InProcess(c.running.api, DRAY)
+        task = asyncio.create_task(simulation.run(client, c.gates, readiness))
+        await unless_refused(play(c, asked), asked)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        c.audit.findings.clear()
+    assert difference(asked.allowed | asked.refused, granted(role("simulated-nodes"))) == NOTHING
+
+
+async def play(c: Cluster, asked: Asked) -> None:
+    """Let simulated nodes do each thing that they can do."""
+    await c.create(ResourceClaim, claim("c"))
+    await c.create(Pod, pod("p", claims=["c"]))
+    await c.runs("p")
+    await c.delete(Pod, "p")
+    await c.gone(Pod, "p")
+    await c.create(Pod, pod("early", claims=["missing"], nodeName="simulated-0"))
+    await c.told("early", "FailedPrepareDynamicResources")
+    dead = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    await c.client.patch(Node, "simulated-0", dead, subresource="status")
+    await eventually(lambda: Permission("patch", "nodes/status") in asked.allowed)
 
 
 def test_the_role_of_readers_is_what_the_tools_need_and_nothing_else() -> None:

@@ -15,10 +15,8 @@ PORT = 10255
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("node", help="run a node agent")
-    parser.add_argument("--name", required=True, help="of the node")
-    parser.add_argument(
-        "--root", required=True, type=Path, metavar="DIR", help="plugin sockets, checkpoint, containers and logs"
-    )
+    parser.add_argument("--name", help="of the node")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="plugin sockets, checkpoint, containers and logs")
     add_runtime_option(parser)
     add_pod_range_option(parser, "of the runtime fake")
     add_pod_addresses_option(parser)
@@ -35,8 +33,32 @@ def add_parser(subparsers: Subparsers) -> None:
         help="where CDI specs are, the last one first (/etc/cdi, /var/run/cdi, DIR/cdi)",
     )
     add_image_options(parser)
+    _add_simulation_options(parser)
     add_options(parser, PORT, elects=False)
     parser.set_defaults(run=run)
+
+
+def _add_simulation_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "simulated nodes", "instead of an agent: nodes that exist in the API only, and whose pods nothing runs"
+    )
+    group.add_argument("--simulated", type=int, default=0, metavar="N", help="simulate so many nodes")
+    group.add_argument("--devices", type=int, default=8, metavar="M", help="devices of each of them (%(default)s)")
+    group.add_argument("--profile", default="", metavar="P*N,…", help="simulate nodes of these profiles, as `dray up`")
+    group.add_argument(
+        "--name-prefix",
+        default="simulated",
+        metavar="NAME",
+        help="the nodes of --simulated are NAME-0, … (%(default)s)",
+    )
+    group.add_argument(
+        "--job-seconds", type=float, default=10.0, metavar="S", help="how long pods of Jobs run (%(default)g)"
+    )
+    group.add_argument(
+        "--untainted",
+        action="store_true",
+        help="leave out the taint dray.dev/simulated, which keeps pods off that do not tolerate simulated nodes",
+    )
 
 
 def add_runtime_option(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +105,10 @@ def add_image_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.simulated or args.profile:
+        return _run_simulated(args)
+    if not args.name or args.root is None:
+        return fail("node", "expected --name and --root, or --simulated N or --profile P*N for simulated nodes", 2)
     from dray.assembly.standalone_node import NodeOptions, StandaloneNode
     from dray.node.runtimes import RuntimeUnavailable
 
@@ -92,3 +118,15 @@ def run(args: argparse.Namespace) -> int:
         return fail("node", error)
     print(f"runtime {node.runtime.name}{not_isolated(node.runtime.name)}")
     return run_part("node", args, node.run, node.lists_own_pods)
+
+
+def _run_simulated(args: argparse.Namespace) -> int:
+    from dray.assembly.simulated_nodes import SimulationOptions, StandaloneSimulation
+
+    if args.name or args.root is not None:
+        return fail("node", "--name and --root are of an agent: simulated nodes have --name-prefix and no directory", 2)
+    try:
+        simulation = StandaloneSimulation(options_of(SimulationOptions, args))
+    except ValueError as error:
+        return fail("node", error)
+    return run_part("node", args, simulation.run)

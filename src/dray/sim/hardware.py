@@ -97,12 +97,15 @@ def condition(type_: str, status: str, now: str, reason: str, message: str) -> d
     }
 
 
-def lease_tree(name: str, now: str, seconds: int) -> dict[str, Any]:
-    """The lease of a node."""
+def lease_tree(name: str, now: str, seconds: int, owner_uid: str = "") -> dict[str, Any]:
+    """The lease of a node, which goes with the node whose uid is given."""
+    owners = (
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner_uid}]} if owner_uid else {}
+    )
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": name, "namespace": "kube-node-lease"},
+        "metadata": {"name": name, "namespace": "kube-node-lease", **owners},
         "spec": {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now},
     }
 
@@ -128,16 +131,21 @@ def owner_tree(node: str, uid: str) -> dict[str, Any]:
 
 
 def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any]]:
-    """The slices of a node's pool, as many as the limit of devices a slice asks for."""
+    """The slices of a node's pool, owned by the node."""
     node = node_name(number)
-    chunks = [range(i, min(i + DEVICES_A_SLICE, devices)) for i in range(0, devices, DEVICES_A_SLICE)]
-    trees = [
-        slice_tree(f"{node}-{DRIVER}-{i}", DRIVER, node, len(chunks), {"devices": [device_tree(d) for d in chunk]})
-        for i, chunk in enumerate(chunks)
-    ]
+    trees = plain_slices(node, devices)
     for tree in trees:
         tree["metadata"]["ownerReferences"] = [owner_tree(node, owner_uid)]
     return trees
+
+
+def plain_slices(node: str, devices: int) -> list[dict[str, Any]]:
+    """The slices of a node's pool, as many as the limit of devices a slice asks for."""
+    chunks = [range(i, min(i + DEVICES_A_SLICE, devices)) for i in range(0, devices, DEVICES_A_SLICE)]
+    return [
+        slice_tree(f"{node}-{DRIVER}-{i}", DRIVER, node, len(chunks), {"devices": [device_tree(d) for d in chunk]})
+        for i, chunk in enumerate(chunks)
+    ]
 
 
 def slice_tree(name: str, driver: str, node: str, count: int, content: dict[str, Any]) -> dict[str, Any]:

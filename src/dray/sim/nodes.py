@@ -92,7 +92,7 @@ async def _register_node(client: Client, tree: Tree, nodes: int, gates: FeatureG
     features = declared_features(gates)
     told = {**tree["status"], "declaredFeatures": [*features]} if features else tree["status"]
     node = await change_status(client, await client.get(Node, name), lambda node: refreshed(node.status, told))
-    await _ensure(client, Lease, hardware.lease_tree(name, _precisely_now(), lease_seconds(nodes)))
+    await _ensure(client, Lease, hardware.lease_tree(name, _precisely_now(), lease_seconds(nodes), node.metadata.uid))
     return node
 
 
@@ -143,6 +143,7 @@ class SimulatedNodes:
         pod_range: Network = POD_RANGE,
     ) -> None:
         self._client = client
+        self.registered = asyncio.Event()  # all nodes exist
         self._adopted = adopted
         self._job_seconds = job_seconds
         self._pod_range = pod_range
@@ -171,6 +172,7 @@ class SimulatedNodes:
     async def run(self) -> None:
         """Bring the nodes up and play them until cancelled."""
         await register(self._client, self._plain, self._devices, self._profiled, self._gates)
+        self.registered.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
             group.create_task(self._recorder.run())
