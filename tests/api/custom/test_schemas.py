@@ -56,6 +56,27 @@ def test_what_is_wrong_with_values(spec: dict[str, Any], expected: dict[str, str
     assert {fault.field: fault.detail for fault in value_faults(NODE, tree)} == expected
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"type": "array", "maxItems": 0}, [1], ["Too many: 1: must have at most 0 items"]),
+        ({"type": "string", "maxLength": 0, "minLength": 3}, "a", ["Too long: may not be more than 0 bytes"]),
+        ({"type": "string", "pattern": "it's \"it\"", "format": "date"}, "a", [
+            'Invalid value: "a":  in body should match \'it\'s "it"\'',
+            'Invalid value: "a":  in body must be of type date: "a"',
+        ]),
+        ({"type": "number", "minimum": 0, "exclusiveMinimum": True}, 0, ["Invalid value: 0:  in body should be greater than 0"]),
+        ({"type": "integer", "multipleOf": 2, "maximum": 3, "format": "int32"}, 5, [
+            "Invalid value: 5:  in body should be a multiple of 2",
+            "Invalid value: 5:  in body should be less than or equal to 3",
+        ]),
+        ({"type": "object", "maxProperties": 0, "required": ["b"]}, {"a": 1}, ["Too many: 1: must have at most 0 items", "Required value"]),
+    ],
+)  # fmt: skip
+def test_constraints_of_values(schema: dict[str, Any], value: object, expected: list[str]) -> None:
+    assert [fault.detail for fault in value_faults(compiled(schema), value)] == expected
+
+
 def test_alternatives_judge_equal_values_once() -> None:
     judged: list[None] = []
     node = compiled({"type": "array", "items": {"anyOf": [{"pattern": f"^x{number}$"} for number in range(50)]}})

@@ -5,6 +5,7 @@ A field's column `c` lists what Kubernetes' schema says of it: `required`, `form
 of an object in the order in which Kubernetes tells them: a union before the fields of its message, fields by their numbers,
 a field before what it holds. What an update leaves as it was is not judged again.
 
+What a constraint means, its condition and its error, is a row of one table for built-in and custom resources (`table`).
 A message's column `k` lists what Kubernetes checks in code, in its order; `checked` takes these steps. What neither can
 express is a function of `dray.api.validation`, which a step or the file of a kind names.
 """

@@ -14,43 +14,15 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dray.api import schema
-from dray.api.constraints import checks
+from dray.api.constraints import checks, table
 from dray.api.constraints.formats import FORMATS, is_format
-from dray.api.errors import invalid, required, too_long, too_many, unsupported
 from dray.api.paths import Path
 
 Checker = Callable[[Any, Any, Any, Any], None]  # of a value, the one before it, its path, and what takes errors
 Suspicion = Callable[[Any, Any], bool]
 
 _SHOWN = ("str", "i32", "i64", "bool")  # what an immutable field's error shows; of the rest it shows null
-USED = {
-    "Path": Path,
-    "checks": checks,
-    "invalid": invalid,
-    "required": required,
-    "too_long": too_long,
-    "too_many": too_many,
-    "unsupported": unsupported,
-}
-# Constraints of a single value: what must hold, and the error if it does not. `{x}` is the value, `{n}` the number or the
-# words of the constraint, `{p}` the path.
-_SCALARS = {
-    "alone": ("len({x}) == 1 or '*' not in {x}", "invalid({p}, {x}, {n!r})"),
-    "bytes": ("len({x}.encode()) <= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
-    "enum": ("{x} in {n!r}", "unsupported({p}, {x}, {n!r})"),
-    "given": ("{x}", "required({p})"),
-    "filled": ("{x}", "invalid({p}, {x}, {n!r})"),
-    "least": ("{x} >= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
-    "limit": ("len({x}) <= {n}", "too_many({p}, len({x}), {n})"),
-    "maxBytes": ("len({x}.encode()) <= {n}", "too_long({p}, {n})"),
-    "maxLength": ("len({x}) <= {n}", 'too_long({p}, {n}, "characters")'),
-    "maximum": ("{x} <= {n}", 'invalid({p}, {x}, "must be less than or equal to {n}")'),
-    "minimum": ("{x} >= {n}", 'invalid({p}, {x}, "must be greater than or equal to {n}")'),
-    "most": ("{x} <= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
-    "size": ("len({x}) <= {n[0]}", "invalid({p}, {x}, {n[1]!r})"),
-    "range": ("{n[0]} <= {x} <= {n[1]}", "invalid({p}, {x}, {n[2]!r})"),
-}
-_WORDED = ("bytes", "least", "most", "size")  # number and text, with a colon between
+USED = {**table.NAMES, "Path": Path, "checks": checks}
 
 
 class Tag(NamedTuple):
@@ -256,21 +228,8 @@ def scalar(tag: Tag, x: str, path: str, constant: Callable[[Any], str]) -> tuple
     if tag.name == "format":
         check = constant(FORMATS[tag.value])
         return f"not {constant(is_format(tag.value))}({x})", f"for e in {check}({x}, {path}): out(e)"
-    if tag.name not in _SCALARS:
-        return None
-    limit: Any = tag.value
-    if tag.name == "enum":
-        limit = tuple(tag.value.split("|"))
-    elif tag.name == "range":
-        bounds, _, text = tag.value.partition(":")
-        low, high = bounds.split(",")
-        limit = low, high, text or f"must be between {low} and {high}, inclusive"
-    elif tag.name == "alone":
-        limit = f"if '*' is present, must not specify other {tag.value}"
-    elif tag.name in _WORDED:
-        limit = tag.value.split(":", 1)
-    right, error = (text.format(x=x, n=limit, p=path) for text in _SCALARS[tag.name])
-    return f"not ({right})", f"out({error})"
+    found = table.written(tag.name, tag.value, x, path)
+    return (f"not ({found[0]})", f"out({found[1]})") if found is not None else None
 
 
 def empty(field: schema.Field) -> str:

@@ -63,6 +63,7 @@ class SchemaNode(msgspec.Struct, eq=False, weakref=True):
     has_keys: bool = False  # a list here or below is a set, or a map by keys
     has_embedded: bool = False  # an object here or below is a whole one
     has_choices: bool = False  # here: allOf, anyOf, oneOf or not
+    constraints: Any = None  # of values by their type, once one was judged (`values`)
 
 
 ANYTHING = SchemaNode({}, preserves=True)

@@ -9,15 +9,15 @@ clock decides, so that an object is valid on every machine or on none. Left out:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from dray.api.custom.formats import is_format
-from dray.api.custom.structure import SchemaNode, pattern
-from dray.api.errors import FieldError, duplicate, invalid, required, shown, too_long, too_many, unsupported
+from dray.api.constraints.table import BoundError, KeepsBound, constraint, wrong_type
+from dray.api.custom.structure import SchemaNode
+from dray.api.errors import FieldError, duplicate, invalid, required, shown, unsupported
 from dray.api.wire import Tree
 
 Errors = Iterator[FieldError]
@@ -29,6 +29,12 @@ _STEP_MEMBERS = 8  # of a list, an object, an enumeration or `required` that cos
 _LONG_STEPS = 64  # after which whoever asks may interrupt
 _REMEMBERED = 100_000  # answers of alternatives in one judgement, so that memory stays small
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+_KEYWORDS: Mapping[type, Mapping[str, str]] = {  # of schemas, and what the table of constraints calls them
+    str: {"maxLength": "longest", "minLength": "shortest", "pattern": "pattern", "format": "textFormat"},
+    list: {"minItems": "fewestItems", "maxItems": "limit", "uniqueItems": "allDifferent"},
+    dict: {"minProperties": "fewestProperties", "maxProperties": "limit"},
+}
+_CHAINED = ("longest", "shortest", "pattern")
 _WHOLE = "<nil>"  # where Kubernetes looks for what is wrong with a choice of schemas
 
 
@@ -95,14 +101,12 @@ def _judged(node: SchemaNode, value: Any, path: str, old: Any, judgement: _Judge
         return
     wanted = _wrong_type(node, value)
     if wanted:
-        yield _type_error(path, wanted, type_name(value))
+        yield wrong_type(path, wanted, type_name(value))
         return
     if node.has_choices:
         judgement.interrupt()
         yield from _choices(node, value, path, judgement)
-    judge = _JUDGES.get(type(value))
-    if judge is not None:
-        yield from judge(node, value, path)
+    yield from _broken(node, value, path)
     allowed = node.schema.get("enum")
     if allowed is not None and not any(same(value, option) for option in allowed):
         yield _not_supported(path, value, allowed)
@@ -151,11 +155,6 @@ def _is_integer(value: Any) -> bool:
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
-def _type_error(path: str, wanted: str, actual: str) -> FieldError:
-    text = f"{path} in body must be of type {wanted}: {shown(actual)}"
-    return FieldError("FieldValueTypeInvalid", path, f"Invalid value: {shown(actual)}: {text}")
-
-
 def _not_supported(path: str, value: Any, allowed: list[Any]) -> FieldError:
     if isinstance(value, str) and all(isinstance(option, str) for option in allowed):
         return unsupported(path, value, allowed)
@@ -164,82 +163,66 @@ def _not_supported(path: str, value: Any, allowed: list[Any]) -> FieldError:
     return FieldError("FieldValueNotSupported", path, text)
 
 
-# One kind of value
+# Constraints of one value
 
 
-def _text(node: SchemaNode, value: str, path: str) -> Errors:
-    schema = node.schema
-    longest, shortest = schema.get("maxLength"), schema.get("minLength")
-    if longest is not None and len(value) > longest:
-        yield too_long(path, longest)
-    elif shortest is not None and len(value) < shortest:
-        yield _should(path, value, f"should be at least {shortest} chars long")
-    elif node.pattern and not pattern(node.pattern).search(value):
-        yield _should(path, value, f"should match '{schema['pattern']}'")
-    format_ = schema.get("format")
-    if format_ and not is_format(format_, value):
-        yield _type_error(path, format_, value)
+class SchemaConstraint(NamedTuple):
+    """One keyword of a schema: a row of the table of constraints, with a bound."""
+
+    holds: KeepsBound
+    error: BoundError
+    bound: Any
+    is_chained: bool  # of the constraints of a text that are chained, the first one that is broken is told
 
 
-def _should(path: str, value: Any, text: str) -> FieldError:
-    return invalid(path, value, f"{path} in body {text}")
+def _constraints_of(node: SchemaNode) -> Mapping[type, tuple[SchemaConstraint, ...]]:
+    """The constraints of a node by the type of a value."""
+    if node.constraints is None:
+        numbers = _made(_bounds(node.schema))
+        node.constraints = {kind: _made(_of_keywords(node.schema, kind)) for kind in _KEYWORDS}
+        node.constraints |= {int: numbers, float: numbers}
+    found: Mapping[type, tuple[SchemaConstraint, ...]] = node.constraints
+    return found
 
 
-def _number(node: SchemaNode, value: float, path: str) -> Errors:
-    schema = node.schema
-    low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    if step and not float(value / step).is_integer():
-        yield _should(path, value, f"should be a multiple of {_plain(step)}")
-    if high is not None:
-        exclusive = schema.get("exclusiveMaximum")
-        if value > high or (exclusive and value == high):
-            yield _should(path, value, f"should be less than {'' if exclusive else 'or equal to '}{_plain(high)}")
-    if low is not None:
-        exclusive = schema.get("exclusiveMinimum")
-        if value < low or (exclusive and value == low):
-            yield _should(path, value, f"should be greater than {'' if exclusive else 'or equal to '}{_plain(low)}")
-    if schema.get("format") == "int32" and not -(2**31) <= value < 2**31:
-        yield _should(path, value, "should be an int32")
+def _made(said: Iterator[tuple[str, Any]]) -> tuple[SchemaConstraint, ...]:
+    return tuple(SchemaConstraint(*constraint(name), bound, name in _CHAINED) for name, bound in said)
 
 
-def _plain(number: float) -> str:
-    return str(int(number)) if float(number).is_integer() else str(number)
+def _of_keywords(schema: Tree, kind: type) -> Iterator[tuple[str, Any]]:
+    """Yields the names and bounds of the constraints for values of a type."""
+    for keyword, name in _KEYWORDS[kind].items():
+        bound = schema.get(keyword)
+        if bound is not None and bound is not False and bound != "":  # zero is a bound
+            yield name, bound
 
 
-def _list(node: SchemaNode, value: list[Any], path: str) -> Errors:
-    schema = node.schema
-    most, least = schema.get("maxItems"), schema.get("minItems")
-    if least is not None and len(value) < least:
-        yield _should(path, value, f"should have at least {least} items")
-    if most is not None and len(value) > most:
-        yield too_many(path, len(value), most)
-    if schema.get("uniqueItems") and len({msgspec.json.encode(item, order="sorted") for item in value}) < len(value):
-        yield _should(path, value, "shouldn't contain duplicates")
+def _bounds(schema: Tree) -> Iterator[tuple[str, Any]]:
+    """Yields the names and bounds of the constraints for numbers."""
+    if schema.get("multipleOf"):
+        yield "multipleOf", schema["multipleOf"]
+    if schema.get("maximum") is not None:
+        yield "below" if schema.get("exclusiveMaximum") else "notAbove", schema["maximum"]
+    if schema.get("minimum") is not None:
+        yield "above" if schema.get("exclusiveMinimum") else "notBelow", schema["minimum"]
+    if schema.get("format") == "int32":
+        yield "int32", None
 
 
-def _object(node: SchemaNode, value: Tree, path: str) -> Errors:
-    schema = node.schema
-    most, least = schema.get("maxProperties"), schema.get("minProperties")
-    if least is not None and len(value) < least:
-        yield _should(path, value, f"should have at least {least} properties")
-    if most is not None and len(value) > most:
-        yield too_many(path, len(value), most)
-    for name in node.required:
-        if name not in value:
-            yield required(f"{path}.{name}" if path else name)
-    if node.embedded:
-        for name in ("apiVersion", "kind"):
+def _broken(node: SchemaNode, value: Any, path: str) -> Errors:
+    """Yields the errors of a value by itself, without the parts of it."""
+    is_told = False
+    for holds, error, bound, is_chained in _constraints_of(node).get(type(value), ()):
+        if not (is_chained and is_told) and not holds(value, bound):
+            yield error(value, bound, path)
+            is_told = True
+    if isinstance(value, dict):
+        for name in node.required:
+            if name not in value:
+                yield required(f"{path}.{name}" if path else name)
+        for name in ("apiVersion", "kind") if node.embedded else ():
             if not value.get(name):
                 yield required(f"{path}.{name}", "must not be empty")
-
-
-_JUDGES: dict[type, Callable[[SchemaNode, Any, str], Errors]] = {
-    str: _text,
-    int: _number,
-    float: _number,
-    list: _list,
-    dict: _object,
-}
 
 
 def _members(node: SchemaNode, value: Tree, path: str, old: Any, judgement: _Judgement) -> Errors:

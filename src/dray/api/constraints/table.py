@@ -1,0 +1,123 @@
+"""The table of constraints of one value: when a constraint holds, and the error if it does not.
+
+Built-in and custom resources share the table. A row has two expressions, of `x`, the value, `n`, the bound or the words of
+the constraint, and `p`, the path. The messages of built-in resources are known, so that their expressions are written into
+compiled functions (`written`). Schemas of custom resources come from users, who may have thousands of them, and would
+hold up others if each were compiled: their bounds are passed to the expressions (`constraint`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from dray.api.custom.formats import is_format as is_text_format
+from dray.api.custom.structure import pattern
+from dray.api.errors import FieldError, invalid, required, shown, too_long, too_many, unsupported
+
+KeepsBound = Callable[[Any, Any], bool]  # of a value and a bound
+BoundError = Callable[[Any, Any, Any], FieldError]  # of a value, a bound and a path
+
+_ROWS = {
+    # In the words of built-in resources
+    "alone": ("len(x) == 1 or '*' not in x", "invalid(p, x, n)"),
+    "bytes": ("len(x.encode()) <= n[0]", "invalid(p, x, n[1])"),
+    "enum": ("x in n", "unsupported(p, x, n)"),
+    "filled": ("x", "invalid(p, x, n)"),
+    "given": ("x", "required(p)"),
+    "least": ("x >= n[0]", "invalid(p, x, n[1])"),
+    "limit": ("len(x) <= n", "too_many(p, len(x), n)"),
+    "maxBytes": ("len(x.encode()) <= n", "too_long(p, n)"),
+    "maxLength": ("len(x) <= n", "too_long(p, n, 'characters')"),
+    "maximum": ("x <= n", "invalid(p, x, f'must be less than or equal to {n}')"),
+    "minimum": ("x >= n", "invalid(p, x, f'must be greater than or equal to {n}')"),
+    "most": ("x <= n[0]", "invalid(p, x, n[1])"),
+    "range": ("n[0] <= x <= n[1]", "invalid(p, x, n[2])"),
+    "size": ("len(x) <= n[0]", "invalid(p, x, n[1])"),
+    # In the words of OpenAPI schemas
+    "longest": ("len(x) <= n", "too_long(p, n)"),
+    "shortest": ("len(x) >= n", "in_body(p, x, f'should be at least {n} chars long')"),
+    "pattern": ("pattern(n).search(x)", "in_body(p, x, f\"should match '{n}'\")"),
+    "textFormat": ("is_text_format(n, x)", "wrong_type(p, n, x)"),
+    "multipleOf": ("float(x / n).is_integer()", "in_body(p, x, f'should be a multiple of {plain(n)}')"),
+    "below": ("x < n", "in_body(p, x, f'should be less than {plain(n)}')"),
+    "notAbove": ("x <= n", "in_body(p, x, f'should be less than or equal to {plain(n)}')"),
+    "above": ("x > n", "in_body(p, x, f'should be greater than {plain(n)}')"),
+    "notBelow": ("x >= n", "in_body(p, x, f'should be greater than or equal to {plain(n)}')"),
+    "int32": ("-(2**31) <= x < 2**31", "in_body(p, x, 'should be an int32')"),
+    "fewestItems": ("len(x) >= n", "in_body(p, x, f'should have at least {n} items')"),
+    "fewestProperties": ("len(x) >= n", "in_body(p, x, f'should have at least {n} properties')"),
+    "allDifferent": ("len({*map(encoded, x)}) == len(x)", 'in_body(p, x, "shouldn\'t contain duplicates")'),
+}
+_WORDED = ("bytes", "least", "most", "size")  # number and text, with a colon between
+_VARIABLE = re.compile(r"\b[xnp]\b")
+
+
+def in_body(path: str, value: Any, text: str) -> FieldError:
+    """Returns an error about a value in a custom object, which names the place twice."""
+    return invalid(path, value, f"{path} in body {text}")
+
+
+def wrong_type(path: str, wanted: str, actual: str) -> FieldError:
+    """Returns an error about a value in a custom object that is not of the type, or format, that its schema wants."""
+    text = f"{path} in body must be of type {wanted}: {shown(actual)}"
+    return FieldError("FieldValueTypeInvalid", path, f"Invalid value: {shown(actual)}: {text}")
+
+
+def plain(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() else str(number)
+
+
+def encoded(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="sorted")
+
+
+NAMES: dict[str, Any] = {  # that expressions use
+    "encoded": encoded,
+    "in_body": in_body,
+    "invalid": invalid,
+    "is_text_format": is_text_format,
+    "pattern": pattern,
+    "plain": plain,
+    "required": required,
+    "too_long": too_long,
+    "too_many": too_many,
+    "unsupported": unsupported,
+    "wrong_type": wrong_type,
+}
+
+
+def written(name: str, value: str, x: str, path: str) -> tuple[str, str] | None:
+    """Returns the source of the condition and of the error of a constraint; None for names that are not in the table."""
+    if name not in _ROWS:
+        return None
+    variables = {"x": x, "n": repr(_bound(name, value)), "p": path}
+    holds, error = (_VARIABLE.sub(lambda found: variables[found[0]], text) for text in _ROWS[name])
+    return holds, error
+
+
+@cache
+def constraint(name: str) -> tuple[KeepsBound, BoundError]:
+    """Returns the functions of a row: whether a value keeps a bound, and the error if it does not."""
+    holds, error = _ROWS[name]  # expressions of this module
+    return eval(f"lambda x, n: {holds}", NAMES), eval(f"lambda x, n, p: {error}", NAMES)
+
+
+def _bound(name: str, value: str) -> Any:
+    """Returns what stands behind the name of a constraint, as the expressions need it."""
+    if name == "enum":
+        return tuple(value.split("|"))
+    if name == "range":
+        bounds, _, text = value.partition(":")
+        low, high = map(int, bounds.split(","))
+        return low, high, text or f"must be between {low} and {high}, inclusive"
+    if name == "alone":
+        return f"if '*' is present, must not specify other {value}"
+    if name in _WORDED:
+        number, _, text = value.partition(":")
+        return int(number), text
+    return int(value) if value.lstrip("-").isdigit() else value
