@@ -42,23 +42,28 @@ def placed(case: Case, vector: tuple[int, ...], counts_steps: bool, required: tu
     `required` must be placed too, before the pods of the case; without a place for all of them the number is negative.
     """
     wants = (*sorted(required, key=repr), *sorted(case.wants, key=repr))
+    numbers = [wants.index(want) for want in wants]  # equal pods have one number
+    rests = [sum(one.pods for one in wants[at:]) for at in range(len(wants))]
 
     @cache
-    def best(at: int, nodes: tuple[tuple[int, tuple[Want, ...]], ...]) -> tuple[int, int]:
+    def steps_of(group: int, there: tuple[int, ...]) -> int | None:
+        return steps_on(case.groups[group], tuple(wants[number] for number in there))
+
+    @cache
+    def best(at: int, nodes: tuple[tuple[int, tuple[int, ...]], ...]) -> tuple[int, int]:
         """The most pods, and the steps of all nodes in the end, below zero."""
         if at == len(wants):
-            return 0, -sum(steps_on(case.groups[group], there) or 0 for group, there in nodes)
+            return 0, -sum(steps_of(*node) or 0 for node in nodes)
         want, most = wants[at], (0 if at >= len(required) else -(10**6), -(10**9))
-        rest = sum(one.pods for one in wants[at:])
         for place, (group, there) in enumerate(nodes):
             if nodes[place] in nodes[:place]:
                 continue
-            together = tuple(sorted((*there, want), key=repr))
-            if steps_on(case.groups[group], together) is not None:
-                after = tuple(sorted((*nodes[:place], (group, together), *nodes[place + 1 :]), key=repr))
+            together = tuple(sorted((*there, numbers[at])))
+            if steps_of(group, together) is not None:
+                after = tuple(sorted((*nodes[:place], (group, together), *nodes[place + 1 :])))
                 pods, steps = best(at + 1, after)
                 most = max(most, (want.pods + pods, steps))
-                if most[0] == rest and not counts_steps:
+                if most[0] == rests[at] and not counts_steps:
                     return most
         return most if at < len(required) else max(most, best(at + 1, nodes))
 

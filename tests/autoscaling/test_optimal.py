@@ -11,7 +11,7 @@ from dray.sim.cluster import Cluster
 from tests.autoscaling import exhaustive
 from tests.autoscaling.cases import Case, case, groups_file, objects
 
-CASES = 300
+CASES = 180
 PARTS = 6
 INTERLEAVED = 1191  # where the best plan needs pods of two kinds to come in turns
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from dray.cli import main
 from tests.cli.running import outcome
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -14,10 +17,10 @@ def test_without_a_page_the_contents_are_shown() -> None:
     assert (status, text) == (0, (DOCS / "index.md").read_text())
 
 
-def test_every_page_of_the_documentation_can_be_read() -> None:
+def test_every_page_of_the_documentation_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     for page in DOCS.rglob("*.md"):
         name = str(page.relative_to(DOCS).with_suffix(""))
-        assert outcome("docs", name) == (0, page.read_text())
+        assert (main(["docs", name]), capsys.readouterr().out) == (0, page.read_text())
 
 
 def test_a_page_that_does_not_exist_is_refused_with_the_nearest_one() -> None:

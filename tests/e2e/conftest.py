@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import threading
 from collections.abc import Coroutine, Iterator
@@ -20,6 +21,9 @@ from tests.kubectl.conftest import KUBECTL, Kubectl
 from tests.waiting import SECONDS
 
 GATES = "DRAResourcePoolStatus=true,GenericWorkload=true,DRAReservedForWorkloads=true,DRAWorkloadResourceClaims=true"
+
+
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -67,13 +71,18 @@ def audited(kubeconfig: Path) -> Iterator[None]:
 
 @pytest.fixture
 def kubectl(kubeconfig: Path, request: pytest.FixtureRequest) -> Iterator[Kubectl]:
-    """The real kubectl, in a namespace of the test's own that is deleted afterwards."""
+    """The real kubectl, in a namespace of the test's own.
+
+    Afterwards its pods and claims are deleted, so that the next test finds all devices free.
+    """
     if KUBECTL is None:
         pytest.skip("there is no kubectl on PATH")
     home = kubeconfig.parent / "home"  # shared, so that discovery is asked for once
     home.mkdir(exist_ok=True)
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")[:60].strip("-")
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
+    name = f"{words[:55].strip('-')}-{next(_NUMBERS)}"
     kubectl = Kubectl(kubeconfig, home, name)
     kubectl("create", "namespace", name)
     yield kubectl
-    kubectl("delete", "namespace", name)
+    kubectl("delete", "pods,resourceclaims", "--all")
+    kubectl("delete", "namespace", name, "--wait=false")
