@@ -7,13 +7,15 @@ quiet machine takes many seconds on a busy one. `DRAY_PATIENCE` says how many se
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_IDLE_TURNS = 10  # a message through a socket needs one turn of the loop for each side
 SECONDS = float(os.environ.get("DRAY_PATIENCE", "60"))
 
 
@@ -39,10 +41,33 @@ def wait_until(look: Callable[[], T], seconds: float = SECONDS) -> T:
 
 
 async def quiet(seconds: float) -> None:
-    """Give others time to do something that they should not do: some on the clock, and many turns of the event loop."""
-    await asyncio.sleep(seconds)
-    for _ in range(300):
+    """Let tasks of this event loop do all that they have to do now, and what their timers begin within `seconds`.
+
+    Returns as soon as nothing is left to do, so a test can prove that something does not happen, also on a busy machine.
+    Work of other threads and processes is not waited for.
+    """
+    loop: Any = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while True:
+        await _idle(loop)
+        next_timer = min((timer.when() for timer in loop._scheduled if not timer.cancelled()), default=math.inf)
+        if next_timer > until:
+            return
+        await asyncio.sleep(max(0.0, next_timer - loop.time()))
+
+
+async def _idle(loop: Any) -> None:
+    """Wait until nothing else has run in several turns of the event loop; asyncio has no public way to ask for this."""
+    turns = 0
+    while turns < _IDLE_TURNS:
         await asyncio.sleep(0)
+        turns = 0 if loop._ready else turns + 1
+
+
+async def linger(seconds: float) -> None:
+    """Give threads and processes time to do something that they should not do."""
+    await asyncio.sleep(seconds)
+    await quiet(0)
 
 
 async def within(work: Awaitable[T], seconds: float = SECONDS) -> T:

@@ -12,7 +12,7 @@ from dray.apiserver.assembly import Running
 from dray.client import Client, InProcess
 from tests.driver.places import background
 from tests.driver.test_publisher import names, pool, publisher, slices
-from tests.waiting import eventually, quiet, within
+from tests.waiting import eventually, linger, within
 
 
 class Picky(InProcess):
@@ -33,7 +33,7 @@ async def test_all_pools_are_written_before_it_says_so(server: Running, client: 
     async with background(one.run()):
         await eventually(lambda: written(client, ["a0"]))
         said = asyncio.create_task(one.published())
-        await quiet(0.05)
+        await linger(0.05)
         assert not said.done()
         picky.refused = ""
         await within(said)
@@ -64,7 +64,7 @@ async def test_nothing_is_written_twice_while_its_news_are_on_their_way(server: 
     async with background(one.run()):
         await within(one.published())
         one.publish({"p": pool(2)})
-        await quiet(0.2)
+        await linger(0.2)
         assert await names(client) == ["d0"]
         deaf.hears.set()
         await within(one.published())

@@ -40,7 +40,7 @@ from tests.node.cluster import NAMESPACE, NODE, Cluster
 from tests.node.conftest import running_agent
 from tests.node.driver import NAME, Driver
 from tests.saying import not_reserved
-from tests.waiting import eventually, quiet, within
+from tests.waiting import eventually, linger, within
 
 
 def lines(root: Path, pod: Pod, container: str = "main", attempt: int = 0) -> list[str]:
@@ -314,7 +314,7 @@ async def test_a_container_without_command_is_tried_again_later_each_time(
         await eventually(lambda: started("CreateContainerError") == before + 1)
         for count, seconds in enumerate((1, 2, 4), before + 1):
             await clock.advance(0.9 * seconds)
-            await quiet(0.02)
+            await linger(0.02)
             assert started("CreateContainerError") == count
             await clock.advance(0.2 * seconds)
             await eventually(lambda count=count: started("CreateContainerError") == count + 1)
@@ -355,7 +355,7 @@ async def test_a_pod_that_took_the_place_of_a_deleted_one_stays(
         await cluster.phase("p", "Running")
         await cluster.delete("p")
         second = await cluster.until("p", lambda pod: pod.metadata.uid != first.metadata.uid)
-        await quiet(0.1)
+        await linger(0.1)
         assert (await cluster.get("p")).metadata.uid == second.metadata.uid
         assert (await cluster.get("p")).metadata.deletionTimestamp is None
 
@@ -896,7 +896,7 @@ class TestEmptyDirLimits:
         volumes = agent._settings.root / "pods" / pod.metadata.uid / "volumes"
         await eventually((volumes / "cache" / "done").exists)
         assert 600_000 < await emptydirs.usage(volumes / "cache", 10**9) < 2**20
-        await quiet(0.5)  # several looks
+        await linger(0.5)  # several looks
         assert (await cluster.get("p")).status.phase == "Running"
 
     async def test_a_pod_that_runs_already_is_measured_by_the_next_agent(

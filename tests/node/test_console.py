@@ -13,7 +13,7 @@ from dray.node.runtime import ContainerStartError, ExecError, ExecSession, Key, 
 from dray.node.security import ContainerSecurity
 from tests.node.test_execution import everything
 from tests.node.test_runtimes import EXECUTING, end, finished, opened, shell, written
-from tests.waiting import eventually, quiet, within
+from tests.waiting import eventually, linger, within
 
 KEY = Key("pod-1", "main", 0)
 
@@ -89,7 +89,7 @@ async def test_a_container_without_input_reads_nothing(runtime: Runtime) -> None
     await eventually(lambda: written(runtime, KEY) == ["end"])
     session = await runtime.attach(KEY, stdin=True)
     await session.write(b"lost\n")
-    await quiet(0.05)
+    await linger(0.05)
     session.close()
     assert written(runtime, KEY) == ["end"]
 
@@ -144,7 +144,7 @@ async def test_nothing_is_lost_on_a_client_that_reads_late(runtime: Runtime) -> 
     await runtime.start(shell(f"read go; head -c {size} /dev/zero; echo end", stdin=True))
     session = await runtime.attach(KEY, stdin=True)
     await session.write(b"go\n")
-    await quiet(0.2)
+    await linger(0.2)
     assert len(await within(everything(session))) == size + len(b"end\n")
     session.close()
 

@@ -27,7 +27,7 @@ from tests.node.cluster import Cluster
 from tests.node.conftest import running_agent
 from tests.node.test_agent import container, lines
 from tests.ports import free_port
-from tests.waiting import eventually, quiet
+from tests.waiting import eventually, linger
 
 KEY = Key("p", "c", 0)
 
@@ -207,7 +207,7 @@ async def test_nothing_is_asked_before_the_startup_probe_has_succeeded(
     assert text.startswith("Startup probe failed: ")
     pod = await cluster.phase("p", "Running")
     assert (pod.status.containerStatuses[0].started, pod.status.containerStatuses[0].ready) == (False, False)
-    await quiet(1.2)
+    await linger(1.2)
     assert all(reason != "Killing" for reason, _ in await cluster.events("p"))
     flag.touch()
     assert "liveness" in await cluster.event("p", "Killing")
