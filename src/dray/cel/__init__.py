@@ -1,13 +1,12 @@
-"""Device selectors in CEL: compile an expression once, ask it about many devices.
+"""CEL expressions of device selectors: compile an expression once, evaluate it for many devices.
 
 >>> from dray.cel import compile_selector
 >>> selector = compile_selector('device.attributes["gpu.example.com"].model == "a100"')
 >>> selector.error is None, selector.max_cost
 (True, 5)
 
-Expressions mean what they mean to Kubernetes 1.37: same answers, same errors, same costs. Nothing
-here does input or output, and no expression can run away: text, nesting, cost and the size of
-values are limited, and an evaluation can be interrupted.
+An expression gives the same results, errors and costs as in Kubernetes 1.37. This package does no input or output.
+The length, nesting, cost and value sizes of an expression are limited, and a running evaluation can be interrupted.
 """
 
 from typing import TYPE_CHECKING

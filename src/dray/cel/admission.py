@@ -1,10 +1,10 @@
-"""What the expressions of admission policies see, and what they may take.
+"""CEL environment of admission policies: the variables, result types and cost budget of their expressions.
 
-An expression is about a write: `object` and `oldObject`, of which one may be null, `request`, the `namespaceObject`,
-`params` if the policy has a kind of them, the policy's own `variables`, each of which sees those before it, and, where
-permitted, the `authorizer`. Objects are of no declared type: whatever is wrong with a field shows when it is read. An
-expression that changes an object makes a part of it (`Object{spec: Object.spec{...}}`) or operations on it
-(`JSONPatch{op: ...}`).
+An expression is evaluated for one write request. The variables are `object` and `oldObject` (one of them may be
+null), `request`, `namespaceObject`, `params` if the policy has a paramKind, `variables` of the policy (each can
+use the ones before it), and `authorizer` where it is permitted. Objects have no declared type, so an unknown
+field is an error only when it is read. A mutation returns either a partial object (`Object{spec:
+Object.spec{...}}`) or a list of patch operations (`JSONPatch{op: ...}`).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from dray.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Kind, Type, 
 from dray.cel.values import LazyMap, Value
 
 Use = Literal["condition", "variable", "validation", "message", "annotation", "mutation", "json patch"]
-Read = Callable[[str], Value]  # the value of a variable by its name
-Fields = Mapping[str, Mapping[str, Type]]  # of structs, by their names
+Read = Callable[[str], Value]  # returns the value of the variable with this name
+Fields = Mapping[str, Mapping[str, Type]]  # struct name → field name → field type
 
-BUDGET = 10_000_000  # of all expressions of a policy in one evaluation; each alone is limited as selectors are
+BUDGET = 10_000_000  # cost limit of all expressions of a policy together; each expression is also limited to MAX_COST
 CONDITIONS_BUDGET = BUDGET // 4
 
 _CACHE_SIZE = 1024
 _PLAIN = frozenset({Kind.BOOL, Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.NULL, Kind.STRING})
 _KEPT = _PLAIN | {Kind.TIMESTAMP, Kind.UINT, Kind.LIST, Kind.MAP}
 _TEXTS = list_of(STRING)
-OBJECT = Type(Kind.STRUCT, "Object")  # what a mutation lays over the object
-PATCH = Type(Kind.STRUCT, "JSONPatch")  # one operation
+OBJECT = Type(Kind.STRUCT, "Object")  # partial object that a mutation merges into the object
+PATCH = Type(Kind.STRUCT, "JSONPatch")  # one JSON Patch operation
 _LABELS = map_of(STRING, STRING)
 
 
@@ -100,12 +100,15 @@ _FIELDS: Fields = {
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What an expression may be, by its use: of which types, and which of the variables it has."""
+    """Permitted result types and available variables of an expression, by its use.
+
+    An empty `returns` permits every type.
+    """
 
     returns: tuple[Type, ...] = ()
     authorizer: bool = True
     variables: bool = True
-    makes: bool = False  # objects and patches
+    makes: bool = False  # whether the expression can construct Object and JSONPatch values
 
 
 _RULES: Mapping[Use, _Rule] = {
@@ -121,7 +124,7 @@ _RULES: Mapping[Use, _Rule] = {
 
 @lru_cache(maxsize=1)
 def _functions() -> Environment:
-    """An environment with functions and types, and nothing to ask about."""
+    """Return an environment with all functions and named types, but without variables."""
     return Environment(collect(LIBRARIES), {}, {named.name: type_of(named) for named in NAMED_TYPES})
 
 
@@ -135,7 +138,13 @@ def environment(
     declared: Declared | None,
     messages: Fields = MappingProxyType({}),
 ) -> Environment:
-    """What expressions see: objects and parameters of these types, of whose fields `messages` knows."""
+    """Return the environment of a policy's expressions.
+
+    `object_` and `params` are the types of the objects and of the parameters; without `params`, no variable
+    `params` is declared. `authorizer` says whether the authorizer variables are declared. `declared` holds the
+    names and types of the policy's own variables, or None if the policy has none. `messages` adds struct types
+    with their fields.
+    """
     variables = {"object": object_, "oldObject": object_, "request": _REQUEST, "namespaceObject": _NAMESPACE}
     if params is not None:
         variables["params"] = params
@@ -166,16 +175,21 @@ def _compiled(text: str, params: bool, use: Use, declared: Declared | None) -> E
 
 
 class Compiler:
-    """Compiles the expressions of one policy; variables in their order, and before what uses them."""
+    """Compiler of the expressions of one policy. Variables must be compiled in order, before the expressions that
+    use them.
+    """
 
     def __init__(self, *, params: bool, composed: bool) -> None:
-        """`params` and `composed` tell whether the policy has a kind of parameters, and variables."""
+        """`params` says whether the policy has a paramKind; `composed` says whether it declares variables."""
         self._params = params
         self._composed = composed
         self.variables: dict[str, Expression] = {}
 
     def compile(self, use: Use, text: str, name: str = "") -> Expression:
-        """The expression, with an `error` if it is not right; a variable is known by its `name` from then on."""
+        """Compile an expression. Returns it with `error` set if it is invalid.
+
+        For the use "variable", the expression is also stored under `name`, so that later expressions can refer to it.
+        """
         expression = _compiled(text, self._params, use, self._declared if _RULES[use].variables else None)
         if use == "variable":
             self.variables[name] = expression
@@ -189,21 +203,23 @@ class Compiler:
 
 
 def exposed(found: Type) -> Type:
-    """The type that a variable has in other expressions: what is not plain is looked at when it is used."""
+    """Return the type that a variable has in other expressions: dyn for structs and other opaque types, otherwise
+    `found`.
+    """
     if found.kind not in _KEPT:
         return DYN
     return Type(found.kind, found.name, tuple(map(exposed, found.params))) if found.params else found
 
 
 class OutOfBudget(CostExceeded):
-    """The expressions of a policy cost too much together."""
+    """The expressions of a policy together exceed the cost budget."""
 
     def __str__(self) -> str:
         return "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class Evaluation:
-    """The evaluation of one policy's expressions about one write; variables are evaluated when they are needed, once."""
+    """Evaluation of one policy's expressions for one request. Each variable is evaluated at most once, on first use."""
 
     def __init__(self, read: Read, variables: Mapping[str, Expression], budget: int, interrupt: Interrupt) -> None:
         self._values = LazyMap(self._read)
@@ -214,7 +230,10 @@ class Evaluation:
         self._interrupt = interrupt
 
     def evaluate(self, expression: Expression) -> Result:
-        """Raises OutOfBudget, after which nothing can be evaluated any more, and Interrupted."""
+        """Evaluate an expression and subtract its cost from the budget.
+
+        Raises OutOfBudget when the budget is exhausted, and Interrupted.
+        """
         result = expression.evaluate(self._values, self._interrupt)
         self._budget -= result.cost
         if self._budget < 0:

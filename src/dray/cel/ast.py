@@ -1,4 +1,4 @@
-"""The syntax tree. The parser builds it with macros expanded; the checker writes types and overloads into it."""
+"""Nodes of the syntax tree. The parser builds the tree with macros expanded; the checker adds types and overloads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from dray.cel.types import Type
 
 @dataclass(eq=False, slots=True)
 class AstNode:
-    """An expression. `offset` is where messages point; `height` counts what the nesting limit counts."""
+    """Base class of all expression nodes. `offset` is the position for error messages; `height` is the nesting
+    depth that is limited.
+    """
 
     offset: int
     height: int = field(default=0, kw_only=True)
@@ -18,21 +20,21 @@ class AstNode:
 
     @property
     def checked_type(self) -> Type:
-        """The type; only after the checker has run."""
+        """The type that the checker assigned; must not be read before the checker has run."""
         assert self.type is not None
         return self.type
 
 
 @dataclass(eq=False, slots=True)
 class Literal(AstNode):
-    """A constant of the source text."""
+    """A constant in the source text."""
 
     value: object
 
 
 @dataclass(eq=False, slots=True)
 class Ident(AstNode):
-    """A name: a variable, or a type where `constant` is set by the checker."""
+    """A name of a variable, or of a type: then the checker sets `constant` to that type."""
 
     name: str
     constant: Type | None = None
@@ -41,7 +43,10 @@ class Ident(AstNode):
 
 @dataclass(eq=False, slots=True)
 class Select(AstNode):
-    """`operand.field`, or `has(operand.field)` where `test`; `name` is set where the whole turns out to be one name."""
+    """Field selection `operand.field`, or `has(operand.field)` if `test` is set.
+
+    The checker sets `name` if the dotted path as a whole is the name of one variable.
+    """
 
     operand: AstNode
     field: str
@@ -51,7 +56,7 @@ class Select(AstNode):
 
 @dataclass(eq=False, slots=True)
 class Call(AstNode):
-    """A function or operator; a method where `target` is set."""
+    """Call of a function or operator; a method call if `target` is set."""
 
     function: str
     target: AstNode | None
@@ -60,13 +65,13 @@ class Call(AstNode):
 
     @property
     def operands(self) -> list[AstNode]:
-        """Target, if any, and arguments."""
+        """The target, if there is one, followed by the arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
 @dataclass(eq=False, slots=True)
 class ListNode(AstNode):
-    """`[a, ?b]`; `optional` holds the positions with a question mark."""
+    """List literal `[a, ?b]`; `optional` holds the indices of the elements with a question mark."""
 
     elements: list[AstNode]
     optional: frozenset[int] = frozenset()
@@ -74,7 +79,7 @@ class ListNode(AstNode):
 
 @dataclass(eq=False, slots=True)
 class MapEntry:
-    """One `key: value` of a map; `offset` is that of the colon."""
+    """One `key: value` of a map literal; `offset` is the position of the colon."""
 
     offset: int
     key: AstNode
@@ -84,14 +89,14 @@ class MapEntry:
 
 @dataclass(eq=False, slots=True)
 class MapNode(AstNode):
-    """`{key: value, ?key: value}`."""
+    """Map literal `{key: value, ?key: value}`."""
 
     entries: list[MapEntry]
 
 
 @dataclass(eq=False, slots=True)
 class Initializer:
-    """One `field: value` of a struct; `offset` is that of the colon."""
+    """One `field: value` of a struct literal; `offset` is the position of the colon."""
 
     offset: int
     field: str
@@ -101,7 +106,7 @@ class Initializer:
 
 @dataclass(eq=False, slots=True)
 class Struct(AstNode):
-    """`Name{field: value, ?field: value}`."""
+    """Struct literal `Name{field: value, ?field: value}`."""
 
     name: str
     fields: list[Initializer]
@@ -109,7 +114,7 @@ class Struct(AstNode):
 
 @dataclass(eq=False, slots=True)
 class Comprehension(AstNode):
-    """A loop over `range`, the only one there is: every macro that loops becomes one. `macro` is its name."""
+    """A loop over `range`. Every looping macro is expanded to this node; `macro` is the name of the macro."""
 
     macro: str
     range: AstNode
@@ -123,7 +128,7 @@ class Comprehension(AstNode):
 
 
 def duplicate(node: AstNode) -> AstNode:
-    """The same expression in nodes of its own."""
+    """Return a deep copy of an expression."""
     again = copy.copy(node)
     match again:
         case Select():
@@ -149,7 +154,7 @@ def duplicate(node: AstNode) -> AstNode:
 
 
 def children(node: AstNode) -> list[AstNode]:
-    """The direct parts of an expression, in source order where the macros left one."""
+    """Return the direct subexpressions of a node, in source order except where macro expansion changed the order."""
     match node:
         case Select():
             return [node.operand if node.name is None else node.name]

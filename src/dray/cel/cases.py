@@ -1,7 +1,7 @@
-"""Selectors and devices as JSON: one case a line, with its answer.
+"""Test cases of selectors as JSON: one case per line, and its result.
 
-A case has `id`, `expr` and a device (`driver`, `attributes`, `capacity`, `allowMultipleAllocations`). The answer is
-{"id", "match"|"runtimeError"|"compileError", "maxCost", "cost"}.
+A case has `id`, `expr` and a device (`driver`, `attributes`, `capacity`, `allowMultipleAllocations`). The result
+is {"id", "match"|"runtimeError"|"compileError", "maxCost", "cost"}.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from dray.cel.selector import compile_selector
 
 
 class CaseError(ValueError):
-    """A text that is no case or no device; says where and why."""
+    """The text is not a valid case or device. The message starts with the place and gives the reason."""
 
 
 def answer_case(line: str, place: str) -> dict[str, Any]:
-    """The answer to one line; `place` says where it stands. Raises CaseError."""
+    """Evaluate the case in one JSON line. Returns its result as a JSON object.
+
+    Raises CaseError for an invalid line; `place` is the position named in that error.
+    """
     try:
         case = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -37,7 +40,9 @@ def answer_case(line: str, place: str) -> dict[str, Any]:
 
 
 def read_device(tree: Any, place: str) -> DeviceView:
-    """A device as expressions see it. Raises CaseError."""
+    """Convert a decoded JSON object to a device. Raises CaseError if it is invalid; `place` is the position named
+    in that error.
+    """
     if not isinstance(tree, dict):
         raise CaseError(f"{place}: expected a device as an object")
     try:

@@ -1,4 +1,4 @@
-"""The type checker: gives each expression its type, resolves names, and finds the overloads that a call may mean."""
+"""Type checker: assigns a type to every expression, resolves names, and selects the overloads of each call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dray.cel.values import type_of
 
 
 def check(tree: AstNode, environment: Environment) -> None:
-    """Write types and overloads into the tree; raises Problems."""
+    """Write types and overloads into the nodes of `tree`. Raises Problems if the expression is not well typed."""
     checker = _Checker(environment)
     checker.check(tree)
     if checker.problems:
@@ -24,7 +24,9 @@ def check(tree: AstNode, environment: Environment) -> None:
 
 
 class _Resolution(NamedTuple):
-    """What a call can mean: its type, None if nothing, its overloads, and how many type parameters they took."""
+    """Result of resolving a call: its type (None if no overload matches), the ids of the matching overloads, and
+    how many type parameters were created.
+    """
 
     result: Type | None
     overloads: tuple[str, ...]
@@ -39,10 +41,10 @@ class _Checker:
         self._fresh = 0
         self._resolved: dict[tuple[str, bool, tuple[Type, ...]], _Resolution] = {}  # calls without type parameters
         self.problems: list[CelIssue] = []
-        self.more = 0  # problems that were not kept
+        self.more = 0  # number of problems beyond MAX_PROBLEMS, which are only counted
 
     def check(self, node: AstNode) -> Type:
-        """The type of an expression, with what is bound so far."""
+        """Set and return the type of an expression; the type may still contain type parameters."""
         match node:
             case Literal():
                 node.type = type_of(node.value)
@@ -63,7 +65,9 @@ class _Checker:
         return node.checked_type
 
     def settle(self, node: AstNode) -> None:
-        """Replace type parameters by what they are bound to, at last."""
+        """Replace the type parameters in the types of `node` and its descendants by the types they are bound to,
+        or by dyn.
+        """
         node.type = self._bindings.settle(node.checked_type)
         for child in children(node):
             self.settle(child)
@@ -119,7 +123,9 @@ class _Checker:
         return types.BOOL if node.test else self._bindings.substitute(result)
 
     def _declared_name(self, operand: Type, field: str) -> str:
-        """The name of a struct's field as it is declared: `namespace` may be declared as `__namespace__`."""
+        """Return the declared name of a struct field: a reserved word like `namespace` may be declared as
+        `__namespace__`.
+        """
         if field not in CEL_RESERVED:
             return field
         operand = self._bindings.substitute(operand)
@@ -235,7 +241,7 @@ class _Checker:
     # Literals of lists, maps and structs
 
     def _join(self, previous: Type | None, current: Type) -> Type:
-        """The type of two elements; that they are of one type is not checked here but by a validator."""
+        """Return the common type of two list elements, or dyn. A validator, not this method, rejects mixed types."""
         if previous is None:
             return current
         return most_general(previous, current) if self._bindings.unify([previous], [current]) else types.DYN
@@ -326,7 +332,7 @@ class _Checker:
 
 
 def qualified_name(node: AstNode) -> str | None:
-    """`a.b.c` as one dotted name, if the expression is nothing else."""
+    """Return `a.b.c` as one dotted name, or None if the expression is anything but a chain of names."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test:
         parts.append(node.field)

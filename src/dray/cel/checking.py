@@ -1,6 +1,6 @@
-"""Checks an expression about devices: a selector, or one whose value is a derived attribute.
+"""Validates an expression about devices: a selector, or the expression of a derived attribute.
 
-A long one takes a tenth of a second. Left out: which expressions an object has (`dray.api.validation`).
+A long expression takes about 0.1 s. `dray.api.validation` decides which expressions of an object are validated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ _NO_LIST = "must evaluate to a primitive scalar (string, integer, boolean, semve
 
 
 class Checked(NamedTuple):
-    """Whether an API object may contain an expression, and what a derived attribute costs at most."""
+    """Result of validating an expression: the refusal (None if the API accepts it) and the maximum cost of a
+    derived attribute.
+    """
 
     refusal: Refusal | None
     cost: int = 0
@@ -25,7 +27,10 @@ class Checked(NamedTuple):
 def check(
     expression: str, is_derived: bool, features: CelFeatures = DEFAULT_FEATURES, interrupt: Interrupt | None = None
 ) -> Checked:
-    """Check one expression. It ends too soon to be interrupted."""
+    """Validate a selector, or a derived attribute if `is_derived`. The cost in the result is 0 for a selector.
+
+    `interrupt` is ignored: validation is short.
+    """
     if not is_derived:
         return Checked(check_selector(expression, features=features))
     if len(expression.encode(errors="surrogatepass")) > MAX_LENGTH:

@@ -1,9 +1,8 @@
-"""From a checked expression to a Python function, by way of Python's own syntax tree.
+"""Generates a Python function from a checked expression, using Python's `ast` module.
 
-The function is right whenever it returns: static types decide where a plain Python operator will
-do, and everything else goes through `runtime` or the library. It is not complete: where something
-is out of the ordinary at run time it raises, and the interpreter takes over. What it cannot
-express at all is left to the interpreter from the start.
+Where the static types allow, the function uses plain Python operators; otherwise it calls `runtime` or the
+function library. A value that it returns is always correct. At run time it raises an exception in unusual cases,
+and the caller then uses the interpreter. Expressions that cannot be generated at all are always interpreted.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ _QUANTITY_ORDERS: dict[str, type[py.cmpop]] = {
 
 
 class _Unsupported(Exception):
-    """The expression has a part that only the interpreter can do."""
+    """A part of the expression can only be interpreted."""
 
 
 def generate(tree: AstNode, environment: Environment) -> Function | None:
-    """The function of an expression, or None where it has to be interpreted."""
+    """Generate the function of an expression. Returns None if the expression must be interpreted."""
     generator = _Generator(environment)
     try:
         return generator.function(tree)
@@ -78,7 +77,7 @@ class _Generator:
     # Pieces of Python
 
     def _global(self, value: object) -> py.expr:
-        """A name for a value that cannot be written in Python."""
+        """Store a value under a new global name of the generated code. Returns the expression that reads this name."""
         name = f"_{len(self._namespace)}"
         self._namespace[name] = value
         return py.Name(name, py.Load())
@@ -120,7 +119,7 @@ class _Generator:
         raise _Unsupported
 
     def _bool(self, node: AstNode) -> py.expr:
-        """An expression as an operand of a logical operator."""
+        """Generate an operand of a logical operator, with a check at run time if the static type is not bool."""
         emitted = self._emit(node)
         if node.checked_type.kind is Kind.BOOL:
             return emitted
@@ -150,7 +149,7 @@ class _Generator:
         return self._down(operand, emitted, key, textual=True)
 
     def _down(self, operand: AstNode, emitted: py.expr, key: py.expr, textual: bool) -> py.expr:
-        """A step into a value; `textual` if the key is known to be a string."""
+        """Generate access to a field, key or index of `operand`; `textual` says that the key is known to be a string."""
         if operand.checked_type.is_optional:
             return self._call_python(runtime.probe, emitted, key)
         if operand.checked_type.kind is Kind.MAP and textual:
@@ -171,7 +170,7 @@ class _Generator:
         return emitted if emitted is not None else self._library(node)
 
     def _library(self, node: Call) -> py.expr:
-        """A call of a library function; computed at once where all its arguments are literals."""
+        """Generate a call of a library function, or its result if all arguments are literals."""
         overload = node.overloads[0] if len(node.overloads) == 1 else ""
         if overload in _QUANTITY_ORDERS and _kinds(node) == {Kind.STRUCT}:
             left, right = map(self._emit, node.operands)
@@ -222,7 +221,7 @@ class _Generator:
     def _arithmetic(self, node: Call) -> py.expr | None:
         kinds = _kinds(node)
         if Kind.LIST in kinds and len(kinds) > 1:
-            raise _Unsupported  # the checker believes such a sum to be of the list's type, which it may not be
+            raise _Unsupported  # the checker gives list + dyn the type of the list, but the value may have another type
         if kinds != {Kind.INT}:
             return None
         left, right = map(self._emit, node.args)
@@ -354,7 +353,9 @@ def _kinds(node: Call) -> set[Kind]:
 
 
 def _is_inner_map(node: AstNode) -> bool:
-    """Whether this is the map of one domain, where absent is absent, and not that of all domains."""
+    """Return whether the expression is a map of one domain, whose missing keys are errors, not the map of all
+    domains.
+    """
     found = node.checked_type
     return found.kind is Kind.MAP and found.params[0].kind is Kind.STRING and found.params[1].kind is not Kind.MAP
 

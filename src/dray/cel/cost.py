@@ -1,9 +1,8 @@
-"""The estimate of what an expression costs at worst, before it is ever evaluated.
+"""Estimates the maximum cost of an expression before it is evaluated.
 
-Every variable, selection and call costs; loops multiply by the greatest size of what they run
-over. Sizes come from literals, from what is declared of a device, and from what functions make
-of their arguments. The figures are the reference's own and decide whether an API object is
-accepted, so even its oddities are kept.
+Every variable, selection and call has a cost. A loop multiplies the cost of its body by the maximum size of its
+range. Sizes come from literals, from the declared limits of devices, and from the estimated results of functions.
+The estimate decides whether the API accepts an object, so it equals the estimate of Kubernetes in every detail.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIME
 
 
 def estimate_cost(tree: AstNode, sizes: Sizes) -> int:
-    """The greatest cost that evaluating a checked expression may have; 2^64-1 where it is unbounded."""
+    """Return the maximum cost of evaluating a checked expression, or 2^64-1 if the cost is unbounded."""
     return _Estimator(sizes).cost(tree).most
 
 
 class _Entries(msgspec.Struct, frozen=True, gc=False):
-    """The sizes of what a list or map holds."""
+    """Sizes of the keys and values of a list or map."""
 
     kind: Kind
     key: Range
@@ -73,7 +72,7 @@ class _Estimator:
                 return self._bind(node) if _is_bind(node) else self._loop(node)
         return NOTHING
 
-    # What is known of expressions
+    # Known sizes, paths and entries of expressions
 
     def _local(self, node: AstNode) -> _Local | None:
         stack = self._locals.get(node.name) if isinstance(node, Ident) else None
@@ -84,7 +83,7 @@ class _Estimator:
         return local.path if local else self._paths.get(id(node), ())
 
     def _size(self, node: AstNode) -> Range | None:
-        """The size of a value, if anything is known of it."""
+        """Return the size range of the expression's value, or None if it is unknown."""
         known = self._sizes.get(id(node)) or _literal_size(node)
         if known is not None:
             return known

@@ -1,8 +1,8 @@
-"""How functions are declared: overloads for the checker, implementations for evaluation, and prices.
+"""Declarations of functions: overloads for the checker, implementations for evaluation, and prices.
 
-A call is bound once, when an expression is compiled. Where the checker could not settle on one
-overload, the values decide at run time; where it could, the values are still checked, since an
-attribute may hold anything.
+A call is bound to its implementation once, when the expression is compiled. If the checker found several matching
+overloads, the runtime types of the values select one. If it found exactly one, the values are still checked,
+because a device attribute can have any type.
 """
 
 from __future__ import annotations
@@ -19,49 +19,51 @@ from dray.cel.types import Kind, Type, param
 from dray.cel.values import Duration, Timestamp, Value, type_name, type_of
 
 Run = Callable[..., Value]
-"""(values) → value; of a `metered` function (account, values) → value."""
+"""Implementation of a function: (values) → value, or (account, values) → value if marked as `metered`."""
 
 Bound = Callable[..., Value]
-"""(account, values) → value."""
+"""Implementation that always takes the account first: (account, values) → value."""
 
 R = TypeVar("R", bound=Run)
-_RECEIVERS = frozenset({str, Timestamp, Duration})  # types that are asked themselves before a call is given up
+_RECEIVERS = frozenset({str, Timestamp, Duration})  # for these types the error message omits the function name
 
 
 _METERED: set[Run] = set()
 
 
 def metered(run: R) -> R:
-    """Mark a function that takes the account of effort before its values."""
+    """Mark a function as taking the effort account as its first argument. Returns the function."""
     _METERED.add(run)
     return run
 
 
 def _bound(run: Run | None) -> Bound:
-    """A function that takes the account of effort, whether it needs it or not."""
+    """Return the implementation as a function that takes the effort account first; a function that is not metered
+    ignores it.
+    """
     assert run is not None
     return run if run in _METERED else lambda account, *args: run(*args)
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature of a function; the target of a method is its first argument."""
+    """One signature of a function; the first argument of a method is its target."""
 
     id: str
     args: tuple[Type, ...]
     result: Type
     method: bool = False
     run: Run | None = None
-    price: Price | None = None  # None: that of the function
+    price: Price | None = None  # None: the price of the function applies
     params: tuple[Type, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Collect the type parameters, in the order of their names."""
+        """Set `params` to the type parameters of the signature, sorted by name."""
         names = {name for part in (self.result, *self.args) for name in _param_names(part)}
         object.__setattr__(self, "params", tuple(map(param, sorted(names))))
 
     def admits(self, args: tuple[Value, ...]) -> bool:
-        """Whether the values fit the signature."""
+        """Return whether the number and types of the values fit the signature."""
         return len(args) == len(self.args) and all(map(admits, self.args, args))
 
 
@@ -69,8 +71,8 @@ class Overload:
 class Function:
     """A function with its overloads.
 
-    `run` serves all overloads that have none of their own; then the class of the first value must
-    be in `accepts`, if given. `guarded` says whether values are checked against the signature.
+    `run` implements all overloads that have no implementation of their own; if `accepts` is given, the class of
+    the first value must be in it. `guarded` says whether values are checked against the signature.
     """
 
     name: str
@@ -78,11 +80,11 @@ class Function:
     run: Run | None = None
     accepts: frozenset[type] | None = None
     guarded: bool = True
-    price: Price | None = None  # whatever the function is called on; None: one
-    generated: Run | None = None  # what generated code calls where the types of the values are not known before
+    price: Price | None = None  # for overloads without their own price; None: every call costs one
+    generated: Run | None = None  # called by generated code if the types of the values are not known statically
 
     def merge(self, other: Function) -> Function:
-        """The same function with more overloads."""
+        """Return a copy with the overloads of `other` added. Attributes of `other` fill in the ones that are not set."""
         return replace(
             self,
             overloads=self.overloads + other.overloads,
@@ -92,12 +94,14 @@ class Function:
         )
 
     def price_of(self, overload_id: str) -> Price | None:
-        """The price of a call of one overload; the id is empty where the values decide."""
+        """Return the price of an overload, or of the function if the overload has none or the id is empty; None
+        if no price is set.
+        """
         own = next((overload.price for overload in self.overloads if overload.id == overload_id), None)
         return own or self.price
 
     def bind(self, overload_ids: tuple[str, ...]) -> Bound:
-        """The implementation for a call that was checked to be one of these overloads."""
+        """Return the implementation of a call for which the checker found these overloads."""
         runnable = [overload for overload in self.overloads if overload.run]
         chosen = [overload for overload in runnable if overload.id in overload_ids]
         if len(chosen) == 1 and len(overload_ids) == 1:
@@ -107,7 +111,9 @@ class Function:
         return self._checked(runnable[0]) if len(runnable) == 1 else self._dispatch(runnable)
 
     def unchecked(self, overload_id: str) -> Run | None:
-        """The implementation for values that are known to fit this overload, if it has one of its own; unmetered."""
+        """Return the overload's own implementation without type checks and metering, or None if the overload has
+        none.
+        """
         run = next((overload.run for overload in self.overloads if overload.id == overload_id), None)
         return partial(run, UNMETERED) if run is not None and run in _METERED else run
 
@@ -152,7 +158,7 @@ class Function:
 
 
 def admits(declared: Type, value: Value) -> bool:
-    """Whether a value fits a declared type; of lists and maps the first element speaks for all."""
+    """Return whether a value has a declared type. Only the first element of a list or map is checked."""
     if declared.kind in (Kind.DYN, Kind.ANY, Kind.PARAM):
         return True
     if type_of(value).name != declared.name:
@@ -173,10 +179,10 @@ def _param_names(declared: Type) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may refer to: functions, variables, the types that have a name, fields of structs.
+    """Everything an expression can refer to: functions, variables, named types and the fields of structs.
 
-    `made` names the structs that an expression can make. `dynamic` names a struct that it can make with any fields, and
-    so can all whose names lead down from it: with `Object` also `Object.spec`.
+    `made` names the structs that an expression can construct. `dynamic` names a struct that can be constructed
+    with any fields; this includes nested names, for example `Object.spec` for `Object`.
     """
 
     functions: Mapping[str, Function]
@@ -187,12 +193,14 @@ class Environment:
     dynamic: str = ""
 
     def is_dynamic(self, name: str) -> bool:
-        """Whether a struct of this name can have any fields."""
+        """Return whether the struct with this name can have any fields."""
         return bool(self.dynamic) and (name == self.dynamic or name.startswith(f"{self.dynamic}."))
 
 
 def collect(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:
-    """All functions by name; overloads of one name add up in the order of the libraries."""
+    """Return all functions of the libraries by name. Overloads of functions with the same name are combined in
+    library order.
+    """
     functions: dict[str, Function] = {}
     for function in (function for library in libraries for function in library):
         known = functions.get(function.name)
@@ -201,19 +209,21 @@ def collect(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:
 
 
 def method(id: str, args: Iterable[Type], result: Type, run: Run | None = None, price: Price | None = None) -> Overload:
-    """An overload that is called on its first argument."""
+    """Return an overload that is called as a method of its first argument."""
     return Overload(id, tuple(args), result, True, run, price)
 
 
 def overload(
     id: str, args: Iterable[Type], result: Type, run: Run | None = None, price: Price | None = None
 ) -> Overload:
-    """An overload that is called by name alone."""
+    """Return an overload that is called as a plain function."""
     return Overload(id, tuple(args), result, False, run, price)
 
 
 def succeeds(run: Run) -> Run:
-    """Whether another function takes what it is given: the tests that stand beside conversions."""
+    """Return a function that calls `run` and returns False if it raises EvaluationError, otherwise True;
+    implements tests like `isURL`.
+    """
 
     def test(*args: Value) -> Value:
         try:
@@ -226,5 +236,5 @@ def succeeds(run: Run) -> Run:
 
 
 def function(name: str, *overloads: Overload, price: Price | None = None, generated: Run | None = None) -> Function:
-    """A function whose overloads each have their own implementation."""
+    """Return a function whose overloads each have their own implementation."""
     return Function(name, overloads, price=price, generated=generated)

@@ -1,7 +1,7 @@
-"""Attributes that a request computes of a device: an expression whose value is a string, a number, a yes or no, a version,
-or a list of one of these.
+"""Derived device attributes: CEL expressions of a request that compute an attribute value for a device.
 
-They see the same device as a selector does, and cost as much. Left out: what constraints make of the values.
+The value is a string, integer, bool or version, or a list of values of one of these types. The expressions use
+the same variables and cost limit as selectors. How constraints use the values is not part of this module.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _SCALAR = "must evaluate to a primitive scalar (string, integer, boolean, semver
 
 
 class AttributeValue(NamedTuple):
-    """One value of an attribute, written as a ResourceSlice writes it; `kind` is the field that would hold it."""
+    """One attribute value as in a ResourceSlice; `kind` is the name of the field that holds `content`."""
 
     kind: str
     content: str | int | bool
 
 
 class DerivedValue(NamedTuple):
-    """What an attribute is for a device: one value, or those of a list."""
+    """The value of a derived attribute for one device: a single value, or the elements of a list."""
 
     values: tuple[AttributeValue, ...]
     is_list: bool = False
 
 
 class DerivedAttribute:
-    """A compiled expression. Immutable, and safe to share."""
+    """A compiled derived attribute. Immutable and thread-safe. `error` is set if the expression did not compile."""
 
     __slots__ = ("_step", "error", "expression", "max_cost", "may_be_list")
 
@@ -72,9 +72,10 @@ class DerivedAttribute:
         self.max_cost = estimate_cost(tree, DeviceSizes(features))
 
     def values(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> DerivedValue:
-        """What the attribute is for a device.
+        """Return the value of the attribute for a device.
 
-        Raises EvaluationError where there is none, CompileError where the expression did not compile, and Interrupted.
+        Raises EvaluationError if the expression fails for the device, CompileError if it did not compile, and
+        Interrupted.
         """
         found, _ = self.judge(device, interrupt=interrupt)
         if isinstance(found, EvaluationError):
@@ -84,9 +85,11 @@ class DerivedAttribute:
     def judge(
         self, device: DeviceView, *, interrupt: Interrupt | None = None
     ) -> tuple[DerivedValue | EvaluationError, int]:
-        """What the attribute is for a device, or why there is none; and the steps of finding out.
+        """Return the value of the attribute for a device, or the evaluation error, and the number of steps that
+        the evaluation took.
 
-        The steps depend on the expression and the device only. Raises Interrupted, and CompileError.
+        The number of steps depends only on the expression and the device. Raises Interrupted, and CompileError if
+        the expression did not compile.
         """
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
@@ -130,5 +133,5 @@ def _value(found: Value) -> AttributeValue:
 
 @lru_cache(maxsize=_KEPT)
 def compile_derived(expression: str, *, features: CelFeatures = DEFAULT_FEATURES) -> DerivedAttribute:
-    """The attribute of an expression; look at its `error` before using it."""
+    """Compile an expression, or return it from a cache. Callers must check `error` before they evaluate it."""
     return DerivedAttribute(expression, features)

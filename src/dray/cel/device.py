@@ -1,8 +1,8 @@
-"""A device as selectors see it: driver, attributes and capacities by domain, whether it can be shared.
+"""A device as CEL expressions see it: driver, attributes and capacities by domain, and whether it can be shared.
 
-Built once per device and then only read; versions and quantities are parsed here. A name without
-a domain belongs to the driver's. Domains and names are in a fixed order (the driver's own domain
-first, the rest by name), so that an expression that loops over them always costs the same.
+A view is built once per device and never changed; versions and quantities are parsed while it is built. A name
+without a domain belongs to the domain of the driver. Domains and names have a fixed order (the driver's domain
+first, then sorted by name), so a loop over them always has the same cost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dray.cel.values import DomainMap, Value, valid_text
 
 
 class DeviceAttributeLike(Protocol):
-    """The shape of a DeviceAttribute: exactly one of these is set."""
+    """Protocol of a DeviceAttribute, of which exactly one field is set."""
 
     @property
     def string(self) -> str | None: ...
@@ -29,14 +29,14 @@ class DeviceAttributeLike(Protocol):
 
 
 class Capacity(Protocol):
-    """The shape of a DeviceCapacity."""
+    """Protocol of a DeviceCapacity."""
 
     @property
     def value(self) -> str: ...
 
 
 class DeviceView:
-    """What an expression's `device` is. `error` is set where an attribute has no value that can be used."""
+    """The value of the variable `device`. `error` is set if an attribute or capacity has no valid value."""
 
     __slots__ = ("_variable", "allow_multiple_allocations", "attributes", "capacity", "driver", "error")
 
@@ -56,7 +56,7 @@ class DeviceView:
 
     @property
     def variable(self) -> dict[str, Value]:
-        """The device as a map, for expressions that use it as a whole."""
+        """The device as a map, for expressions that use the whole device. Created on first use."""
         if self._variable is None:
             self._variable = {
                 "driver": self.driver,

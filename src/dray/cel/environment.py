@@ -1,6 +1,6 @@
-"""What every expression can use: all libraries; and what a device selector sees: the variable `device` and its fields.
+"""Libraries of all CEL expressions, and the environment of device selectors: the variable `device` and its fields.
 
-The libraries stand in the order in which Kubernetes adds them, since that orders overloads.
+The libraries are listed in the order in which Kubernetes adds them, because this determines the order of overloads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dray.cel.types import Type, list_of, map_of, param, type_of
 
 @dataclass(frozen=True, slots=True)
 class CelFeatures:
-    """Feature gates that change what selectors may say."""
+    """Feature gates that change which selectors are valid."""
 
     consumable_capacity: bool = True
     list_attributes: bool = False
@@ -40,7 +40,7 @@ class CelFeatures:
 
 DEFAULT_FEATURES = CelFeatures()
 STORED = CelFeatures(consumable_capacity=True, list_attributes=True)
-"""What expressions may say that were accepted once: a gate that is turned off later makes none of them wrong."""
+"""Features for expressions that are already stored: they stay valid after a feature gate is turned off."""
 
 NAMED_TYPES = (
     types.BOOL,
@@ -89,18 +89,20 @@ LIBRARIES = (
 
 @cache
 def every_function() -> Mapping[str, Function]:
-    """All functions that any expression can call, by name: what they cost does not depend on who may call them."""
+    """Return all functions of all libraries by name, regardless of feature gates; used to look up prices."""
     return collect([*LIBRARIES, lists.INCLUDES])
 
 
 def attribute_type(features: CelFeatures) -> Type:
-    """The type of an attribute's value; lists can be looped over only where their feature is on."""
+    """Return the CEL type of attribute values: dyn if list attributes are enabled (so values can be iterated),
+    otherwise any.
+    """
     return types.DYN if features.list_attributes else types.ANY
 
 
 @lru_cache(maxsize=8)
 def device_environment(features: CelFeatures) -> Environment:
-    """The environment for these feature gates."""
+    """Return the environment of device selectors for these feature gates."""
     fields = {
         "driver": types.STRING,
         "attributes": map_of(types.STRING, map_of(types.STRING, attribute_type(features))),

@@ -1,7 +1,7 @@
-"""What can go wrong with an expression, and how it is told.
+"""Errors of compiling and evaluating expressions.
 
-Compiling reports problems with their place in the text; evaluating raises one error. Both use
-the words of Kubernetes, since people paste them into search engines.
+Compiling reports problems with their position in the text; evaluating raises one error. Messages have the wording
+of Kubernetes, so that users find them with search engines.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from typing import Any, Final
 
 INVALID: Final = "RuleInvalid"
 INTERNAL: Final = "InternalError"
-MAX_PROBLEMS: Final = 100  # that are told of one expression
+MAX_PROBLEMS: Final = 100  # reported for one expression
 
 
 class CelError(Exception):
-    """Anything this package raises on purpose."""
+    """Base class of the errors of this package."""
 
 
 class CompileError(CelError):
-    """The expression is not a selector. `kind` tells a bad expression from one that cannot be set up.
+    """The expression does not compile.
 
-    `report` is what is wrong at which place; `detail` may say more around it.
+    `kind` distinguishes an invalid expression (RuleInvalid) from one that failed to be prepared for evaluation
+    (InternalError). `report` lists the problems with their positions; `detail` is the full message around the
+    report.
     """
 
     def __init__(self, detail: str, kind: str = INVALID, report: str = "") -> None:
@@ -32,29 +34,31 @@ class CompileError(CelError):
 
 
 class EvaluationError(CelError):
-    """The expression has no value for this device."""
+    """Evaluating the expression failed."""
 
 
 class CostExceeded(EvaluationError):
-    """Evaluation was cut off at its cost limit; no operator absorbs this."""
+    """Evaluation exceeded its cost limit. Unlike other errors, `&&`, `||` and loops never absorb this error."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
 class Interrupted(EvaluationError):
-    """Evaluation was interrupted from outside; no operator absorbs this."""
+    """The caller interrupted the evaluation. Unlike other errors, `&&`, `||` and loops never absorb this error."""
 
     def __init__(self) -> None:
         super().__init__("operation interrupted")
 
 
 class TooSlow(Interrupted):
-    """An evaluation takes longer than whoever asked can wait; it is neither a failure nor a result."""
+    """Evaluation takes longer than the caller can wait; neither a failure nor a result of the expression."""
 
 
 class AuthorizerUnanswered(Interrupted):
-    """An evaluation asks the authorizer something that is not answered yet; it starts over with the answer."""
+    """Evaluation needs an authorizer decision that is not available yet; the caller restarts it once `question`
+    is answered.
+    """
 
     def __init__(self, question: Any) -> None:
         super().__init__()
@@ -62,14 +66,14 @@ class AuthorizerUnanswered(Interrupted):
 
 
 class NoSuchKey(EvaluationError):
-    """A map, an object or a device has nothing under the name that was asked for."""
+    """A map, object or device has no entry with this key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"no such key: {key}")
 
 
 class NoSuchOverload(EvaluationError):
-    """An operator or function was given values of types it does not know."""
+    """An operator or function was called with values of unsupported types."""
 
     def __init__(self, detail: str = "") -> None:
         super().__init__(f"no such overload: {detail}" if detail else "no such overload")
@@ -77,14 +81,14 @@ class NoSuchOverload(EvaluationError):
 
 @dataclass(frozen=True, slots=True)
 class CelIssue:
-    """One complaint; `offset` counts code points, None where the complaint has no place."""
+    """One problem in an expression; `offset` is its position in code points, or None if it has no position."""
 
     message: str
     offset: int | None = None
 
 
 class Problems(CelError):
-    """The complaints that ended one phase of compiling; `more` of them were not kept."""
+    """The problems that ended one phase of compiling; `more` counts further problems that are not listed."""
 
     def __init__(self, *problems: CelIssue, more: int = 0) -> None:
         super().__init__("; ".join(problem.message for problem in problems))

@@ -1,7 +1,7 @@
-"""Expressions of any environment: from text to steps, and from steps to a value.
+"""Compiles and evaluates expressions in any environment.
 
-Compiling never raises: an expression that does not compile says so in `error`. What expressions are about, and what they
-may see, is told by whoever compiles them: `selector` for devices, `admission` for policies.
+Compiling never raises an error: an expression that does not compile has its `error` set. The environment comes
+from the callers: `selector` for devices, `admission` for policies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dray.cel.values import Value, valid_text
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an evaluation gave, and what it cost: `value`, unless there is an `error`."""
+    """Result of an evaluation: the value, or the error, and the cost."""
 
     value: Value
     error: str | None
@@ -33,7 +33,7 @@ class Result:
 
 
 class Expression:
-    """A compiled expression of one of some types; of any type, if none is named."""
+    """A compiled expression whose result type must be one of `returns`, or any type if `returns` is empty."""
 
     __slots__ = ("_step", "error", "text", "type")
 
@@ -51,7 +51,10 @@ class Expression:
             self.error = error
 
     def evaluate(self, values: dict[str, Value], interrupt: Interrupt | None = None) -> Result:
-        """The value for these variables. Raises Interrupted, and CompileError where it did not compile."""
+        """Evaluate the expression with these variables. An evaluation error is part of the result.
+
+        Raises Interrupted, and CompileError if the expression did not compile.
+        """
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
         meter = CostMeter(MAX_COST, interrupt)
@@ -62,7 +65,7 @@ class Expression:
 
 
 def checked_tree(text: str, environment: Environment) -> AstNode:
-    """Parse and check; raises CompileError."""
+    """Parse and type-check an expression. Returns its syntax tree; raises CompileError."""
     try:
         if len(text) > MAX_POINTS:
             raise Problems(CelIssue(f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_POINTS}"))
@@ -76,7 +79,7 @@ def checked_tree(text: str, environment: Environment) -> AstNode:
 
 
 def run(step: Step, values: dict[str, Value], meter: CostMeter) -> Value:
-    """The value of an expression, or the error that it has instead of one; raises Interrupted."""
+    """Evaluate a compiled expression. Returns its value, or the EvaluationError (not raised). Raises Interrupted."""
     try:
         with deep_stack():
             return step.run(VariableScope(meter, values))
@@ -84,7 +87,7 @@ def run(step: Step, values: dict[str, Value], meter: CostMeter) -> Value:
         raise
     except EvaluationError as error:
         return error
-    except Exception as error:  # whatever an expression manages to break stays inside its evaluation
+    except Exception as error:  # a bug that an expression triggers must only fail this evaluation
         return EvaluationError(f"internal error: {error}")
 
 

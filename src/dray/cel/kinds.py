@@ -1,8 +1,9 @@
-"""Whether the expressions of a policy fit a kind of object that the policy is about.
+"""Type-checks the expressions of an admission policy against the schema of a kind that the policy matches.
 
-A policy is evaluated without declared types, so that a misspelt field shows only when a request comes; with the types
-of the schema it shows before. Fields have the types that evaluation finds: times, quantities and bytes are strings. What
-may be several things, and objects of custom kinds that take members which nobody declared, can be anything.
+Policies are evaluated without declared types, so a misspelled field would fail only during a request. With the
+schema's types, the mistake is reported when the policy is created. Fields have the types they have during
+evaluation: times, quantities and bytes are strings. Fields that allow several types, and custom objects that
+allow undeclared fields, have the type dyn.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ _PLAIN = {
 
 
 class KindCheck:
-    """Checks expressions about one kind in one version."""
+    """Type checker for expressions about one version of one kind."""
 
     def __init__(
         self, resource: Resource, version: str, params: Type | None, variables: Iterable[tuple[str, str]]
     ) -> None:
-        """`variables` are names and expressions in their order; those that do not fit can be anything."""
+        """`variables` are the names and expressions of the policy's variables in order. A variable whose
+        expression does not compile has the type dyn.
+        """
         self.kind = f"{resource.group}/{version}, Kind={resource.kind}"
         message = resource.message(version)
         self._messages = _messages() if resource.custom is None else {**_messages(), **_custom_messages(message)}
@@ -49,7 +52,7 @@ class KindCheck:
             self._environment = self._declaring(tuple(declared.items()))
 
     def complaint(self, text: str) -> str:
-        """What is wrong with an expression, with its place; empty if nothing is."""
+        """Type-check an expression. Returns the problems with their positions, or an empty string."""
         error = Expression(text, self._environment).error
         return error.report if error is not None else ""
 
@@ -58,7 +61,7 @@ class KindCheck:
 
 
 def type_of_kind(api_version: str, kind: str) -> Type:
-    """The type of an object's tree."""
+    """Return the CEL type of objects of a kind, or dyn if the kind or version is unknown."""
     group, _, version = api_version.rpartition("/")
     resource = BY_KIND.get((group, kind))
     return _message(resource.message(version)) if resource is not None and version in resource.versions else DYN
@@ -70,7 +73,7 @@ def _message(name: str) -> Type:
 
 @cache
 def _typed(text: str) -> Type:
-    """The type that the schema spells like this."""
+    """Return the CEL type of a type in schema notation, for example `[str` for a list of strings."""
     if text.startswith("["):
         return list_of(_typed(text[1:]))
     if text.startswith("{"):
@@ -81,7 +84,9 @@ def _typed(text: str) -> Type:
 
 
 def _custom_messages(root: str) -> Fields:
-    """The fields of a custom kind's own messages. They are not kept, since they go with its definition."""
+    """Return the fields of the messages of a custom kind. Not cached, because the messages disappear with the
+    definition.
+    """
     found: dict[str, dict[str, Type]] = {}
     waiting = [root]
     while waiting:
@@ -105,14 +110,14 @@ def _custom_type(text: str) -> Type:
 
 
 def _is_closed(name: str) -> bool:
-    """Whether all members of a message are declared, under the names that expressions use."""
+    """Return whether a message declares all of its fields, with names that are valid in CEL."""
     message = schema.message(name)
     return not message.open and all(key.isidentifier() and key not in CEL_RESERVED for key in message.fields)
 
 
 @cache
 def _messages() -> Fields:
-    """The fields of all messages of the schema."""
+    """Return the fields of all messages of the built-in schema."""
     return {
         name: {field: _typed(found.type) for field, found in message.fields.items()}
         for name, message in schema.table().items()

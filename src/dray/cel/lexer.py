@@ -1,4 +1,4 @@
-"""From text to tokens. What is no token is noted and skipped, so that one stray character gives one message."""
+"""Lexer: splits the text of an expression into tokens. Each invalid character is reported once and skipped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WORDS = frozenset({"in", "true", "false", "null"})
 
 
 class Token(NamedTuple):
-    """A token; operators and words have their own text as kind, the end has `<EOF>`."""
+    """A token. The kind of an operator or keyword is its text; the kind of the end token is `<EOF>`."""
 
     kind: str
     text: str
@@ -44,7 +44,7 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> tuple[list[Token], list[CelIssue]]:
-    """All tokens and an end token, and a problem for each place where there was none."""
+    """Split a text into tokens. Returns the tokens, including an end token, and one problem per invalid character."""
     tokens: list[Token] = []
     problems: list[CelIssue] = []
     position = 0

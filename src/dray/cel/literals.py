@@ -1,4 +1,4 @@
-"""The values of literals in source text: numbers in their ranges, strings without their quotes and escapes."""
+"""Parses literals: numbers with range checks, and strings with quotes and escapes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]
 
 
 class LiteralError(ValueError):
-    """The literal has no value; the text says so."""
+    """The literal is invalid; the message gives the reason."""
 
 
 def integer(text: str) -> int:
-    """The value of a possibly negative int literal."""
+    """Parse an int literal, which may be negative. Raises LiteralError if it is out of range."""
     value = int(text, 16 if "0x" in text else 10) if len(text) < 80 else INT_MAX + 1
     if not INT_MIN <= value <= INT_MAX:
         raise LiteralError("invalid int literal")
@@ -24,7 +24,7 @@ def integer(text: str) -> int:
 
 
 def unsigned(text: str) -> Uint:
-    """The value of a uint literal, which ends in u."""
+    """Parse a uint literal, which ends in u. Raises LiteralError if it is out of range."""
     value = int(text[:-1], 16 if text.startswith("0x") else 10) if len(text) < 80 else UINT_MAX + 1
     if value > UINT_MAX:
         raise LiteralError("invalid uint literal")
@@ -32,7 +32,7 @@ def unsigned(text: str) -> Uint:
 
 
 def double(text: str) -> float:
-    """The value of a possibly negative double literal."""
+    """Parse a double literal, which may be negative. Raises LiteralError if it is out of range."""
     value = float(text)
     if math.isinf(value):
         raise LiteralError("invalid double literal")
@@ -40,13 +40,13 @@ def double(text: str) -> float:
 
 
 def string(text: str) -> str:
-    """The value of a string literal."""
+    """Parse a string literal. Returns its text without quotes and escapes; raises LiteralError for an invalid escape."""
     body, raw = _unquote(text)
     return body if raw else _ESCAPE.sub(_character, body)
 
 
 def octets(text: str) -> bytes:
-    """The value of a bytes literal, which begins with b."""
+    """Parse a bytes literal, which begins with b. Raises LiteralError for an invalid escape."""
     body, raw = _unquote(text[1:])
     if raw:
         return body.encode()

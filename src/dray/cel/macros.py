@@ -1,7 +1,6 @@
-"""The macros: calls that the parser replaces by other expressions, most of them by a comprehension.
+"""Macros: calls that the parser replaces by other expressions, usually by a comprehension.
 
-What they expand to is visible from outside, in estimated and actual costs, and so follows the
-reference node by node.
+The expansion determines estimated and actual costs, so it equals that of Kubernetes node by node.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from collections.abc import Callable
 from dray.cel.ast import AstNode, Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, children, duplicate
 
 ACCUMULATOR = "@result"
-OLD_ACCUMULATOR = "__result__"  # still no name for an iteration variable
+OLD_ACCUMULATOR = "__result__"  # still forbidden as the name of an iteration variable
 UNUSED = "#unused"
-_MAX_COPIES = 5_000  # of nodes in one expression: a macro that copies its target doubles it, and so does the next
+_MAX_COPIES = 5_000  # copied nodes per expression: nested macros that copy their target grow exponentially
 _SORT_INPUT = "@__sortBy_input__"
 
 
 class MacroError(Exception):
-    """The arguments do not fit the macro."""
+    """The arguments are invalid for the macro; `offset` is the position of the problem."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -26,21 +25,21 @@ class MacroError(Exception):
 
 
 class Copies:
-    """How many nodes macros may still copy in one expression."""
+    """Number of nodes that macros may still copy in one expression."""
 
     def __init__(self) -> None:
         self.left = _MAX_COPIES
 
 
 class MacroExpander:
-    """Makes the nodes of an expansion, all at the place of the macro call."""
+    """Creates the nodes of a macro's expansion, all with the position of the macro call."""
 
     def __init__(self, offset: int, copies: Copies) -> None:
         self._offset = offset
         self._copies = copies
 
     def duplicate(self, node: AstNode, macro: str) -> AstNode:
-        """The same expression once more."""
+        """Return a copy of an expression. Raises MacroError if the expression would exceed the limit of copied nodes."""
         pending = [node]
         while pending:
             self._copies.left -= 1
@@ -84,7 +83,10 @@ class MacroExpander:
         condition: AstNode | None = None,
         result: AstNode | None = None,
     ) -> AstNode:
-        """A loop with the usual accumulator; it always goes on and ends with the accumulator if not told otherwise."""
+        """Return a loop with the standard accumulator.
+
+        By default, the loop never ends early and its result is the accumulator.
+        """
         return Comprehension(
             self._offset,
             macro,
@@ -98,7 +100,7 @@ class MacroExpander:
         )
 
     def bind(self, name: str, value: AstNode, result: AstNode) -> AstNode:
-        """A local variable: a loop over nothing whose accumulator is the variable."""
+        """Return an expression with a local variable: a loop over an empty list whose accumulator is the variable."""
         return Comprehension(
             self._offset, "bind", self.list(), UNUSED, "", name, value, self.literal(False), self.ident(name), result
         )
@@ -108,7 +110,7 @@ Macro = Callable[[MacroExpander, AstNode | None, list[AstNode]], AstNode | None]
 
 
 def find_macro(function: str, arguments: int, method: bool) -> Macro | None:
-    """The macro that takes this call, if any."""
+    """Return the macro with this name and number of arguments, or None."""
     return _MACROS.get((function, arguments, method))
 
 

@@ -1,7 +1,7 @@
-"""From tokens to the syntax tree, by recursive descent along CEL's grammar.
+"""Recursive-descent parser of the CEL grammar: builds the syntax tree and expands macros.
 
-Macros are expanded on the way. The first syntax error ends parsing: its wording follows the
-reference, but without that parser's recovery there are no further ones.
+The first syntax error ends parsing. Its message equals that of Kubernetes, but there is no error recovery, so
+only one syntax error is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPERAND_EXPECTED = (
 
 
 def parse(text: str) -> AstNode:
-    """The tree of an expression; raises Problems."""
+    """Parse an expression. Returns its syntax tree; raises Problems."""
     tokens, problems = tokenize(text)
     parser = _Parser(tokens, problems)
     try:
@@ -41,7 +41,7 @@ def parse(text: str) -> AstNode:
 
 
 class _Stop(Exception):
-    """Unwinds to `parse` at the first syntax error, or where nesting is too deep."""
+    """Ends parsing at the first syntax error or when nesting is too deep; caught in `parse`."""
 
     def __init__(self, problem: CelIssue) -> None:
         self.problem = problem
@@ -53,7 +53,7 @@ class _Parser:
         self._problems = problems
         self._position = 0
         self._copies = Copies()
-        # Nesting is limited by grammar rule, as the reference counts it: a chain of operators nests too.
+        # Nesting is limited per grammar rule, as in Kubernetes, where a chain of operators counts as nesting.
         self._depth = {"expr": 0, "relation": 0, "calc": 0, "member": 0}
 
     @property
@@ -112,7 +112,7 @@ class _Parser:
         return self._balance(function, terms, offsets, 0, len(offsets) - 1) if offsets else terms[0]
 
     def _balance(self, function: str, terms: list[AstNode], offsets: list[int], low: int, high: int) -> AstNode:
-        """A chain of && or || becomes a balanced tree; estimated costs depend on its shape."""
+        """Return a chain of && or || as a balanced tree, because estimated costs depend on the shape of the tree."""
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else self._balance(function, terms, offsets, low, middle - 1)
         right = terms[middle + 1] if middle == high else self._balance(function, terms, offsets, middle + 1, high)
@@ -244,7 +244,7 @@ class _Parser:
         return Ident(name.offset, text)
 
     def _is_struct(self) -> bool:
-        """Whether `a.b.c` goes on with a brace."""
+        """Return whether a dotted name at the current position is followed by a brace."""
         ahead = self._position
         while self._tokens[ahead].kind == "." and self._tokens[ahead + 1].kind == "IDENTIFIER":
             ahead += 2

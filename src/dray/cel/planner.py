@@ -1,7 +1,7 @@
-"""From a checked expression to the steps that evaluate it.
+"""Compiles a checked expression to the steps of the interpreter.
 
-What is made of constants alone is computed here once: lists and maps, conversions, patterns. A
-failure to do so is an error of the expression.
+Everything that depends only on constants is evaluated here once: lists, maps, conversions and patterns. If this
+fails, the expression does not compile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PRIMITIVES = frozenset({bool, int, Uint, float, str})
 
 
 def plan(tree: AstNode, environment: Environment) -> Step:
-    """The steps of a checked expression; raises CompileError."""
+    """Return the steps of a checked expression. Raises CompileError."""
     try:
         return _Planner(environment).plan(tree)
     except EvaluationError as error:
@@ -130,7 +130,7 @@ class _Planner:
                 return Constant(False)
             if all(element.__class__ in _PRIMITIVES for element in elements):
                 return Membership(args[0], elements)
-        # The reference stops at the first bad argument where it calls through a list of arguments.
+        # In these cases Kubernetes stops at the first argument that is an error.
         dispatched = function.run is None and not overload
         stops = len(args) > 2 or dispatched or node.function == "format"
         if node.function in PRECOMPILED and isinstance(args[1], Constant):
@@ -164,7 +164,9 @@ class _Planner:
         return Loop(over, node.var, node.var2, node.accu, init, condition, step, self.plan(node.result))
 
     def _in_place(self, step: Step) -> Step:
-        """The loop's own additions to its accumulator need no copy of it."""
+        """Replace a step that adds to the loop's accumulator by one that changes the accumulator in place,
+        without a copy.
+        """
         if (
             isinstance(step, Conditional)
             and isinstance(step.truthy, Attribute)
@@ -184,5 +186,5 @@ def _is_accumulator(step: Step) -> bool:
 
 
 def _counts(step: Step) -> bool:
-    """Whether this is the `+ 1` of a loop that counts."""
+    """Return whether a step is the `+ 1` of a counting loop."""
     return isinstance(step, Constant) and not isinstance(step.value, list)

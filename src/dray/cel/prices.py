@@ -1,9 +1,10 @@
-"""What functions cost: the charge for a call that was made, and the estimate of one before.
+"""Costs of function calls: the charge after a call, and the estimate before evaluation.
 
-A price is part of the entry of its function or overload (`library`); a function without one costs one. The charge follows from
-the values that a call was given and gave; an expression is cut off when charges add up to more than its limit, however it was
-estimated. The estimate is the cost of the call without its arguments, and the size of its result if that is known. The figures
-are Kubernetes' own and decide whether an API object is accepted, so even its oddities are kept.
+The declaration of a function or overload (in `library`) names its price; without a price, a call costs one. The
+charge is computed from the arguments and the result of a call. An evaluation ends when its charges exceed the
+limit, whatever was estimated. The estimate is the cost of a call without its arguments, and the size of its
+result if known. The figures decide whether the API accepts an object, so they equal those of Kubernetes in every
+detail.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ _ADDRESS_SIZE = Range(4, 16)
 _MAX_FORMAT_REGEX = 128
 _MAX_FORMAT_NAME = 64
 _LIST_COST = 10
-_CHECK_COST = 350_000  # so that an expression can ask the authorizer twice
+_CHECK_COST = 350_000  # an expression can call the authorizer at most twice
 
 
 class Estimate(msgspec.Struct, frozen=True, gc=False):
-    """The cost of a call, and the size of its result if that is known."""
+    """Estimated cost of a call, and the size of its result or None if the size is unknown."""
 
     cost: Range
     size: Range | None = None
 
 
 class Argument(msgspec.Struct, frozen=True, gc=False):
-    """What is known of an argument; `node` is None for the elements of another."""
+    """Static information about an argument of a call; `node` is None for the elements of another argument."""
 
     node: AstNode | None
     type: Type
@@ -50,12 +51,12 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def known_size(self) -> Range:
-        """The size as far as the expression tells it."""
+        """The size range that follows from the expression alone; unbounded if unknown."""
         return UNKNOWN if self.computed_size is None else self.computed_size
 
     @property
     def size(self) -> Range:
-        """The size as far as the expression or the declarations tell it."""
+        """The size range that follows from the expression or from declared sizes; unbounded if unknown."""
         if self.computed_size is not None:
             return self.computed_size
         declared = self.declared.size(self.path)
@@ -63,28 +64,28 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def element(self) -> Argument | None:
-        """The elements of a list; also the keys of a map, as the reference has it."""
+        """The elements of a list, or the keys of a map (as in Kubernetes). None if the type has no parameters."""
         if not self.type.params:
             return None
         path = (*self.path, "@items") if self.path else ()
         return Argument(None, self.type.params[0], path, None, self.declared)
 
     def integer(self, default: int) -> int:
-        """The value of an int literal, at least zero; else the default."""
+        """Return the value of an int literal, at least zero, or `default` for any other expression."""
         if isinstance(self.node, Literal) and self.node.value.__class__ is int:
             return max(0, self.node.value)
         return default
 
 
 Charge: TypeAlias = Callable[[str, Sequence[Value], Value], int]
-"""The overload (empty where the values had to decide), the values given, and the result → the cost."""
+"""(overload id, argument values, result) → cost; the id is empty if the overload was selected at run time."""
 Estimator: TypeAlias = "Callable[[str, Argument | None, Sequence[Argument]], Estimate | None]"
-"""The overload, the target of a method, and the other arguments → the estimate, or None for one and an unknown size."""
+"""(overload id, target of a method, other arguments) → estimate; None means cost one and unknown size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a function costs when it is called, and what is estimated before."""
+    """Price of a function: its actual charge and its estimate. None for either means a cost of one."""
 
     charge: Charge | None = None
     estimate: Estimator | None = None
@@ -112,7 +113,9 @@ def _known(target: Argument | None, arguments: Sequence[Argument], position: int
 
 
 def _reading(position: int, result: Callable[[Range], Range] | None = None) -> Price:
-    """A pass over one of the texts that a call is given."""
+    """Return the price of one pass over the string at this argument position; `result` computes the size of the
+    result.
+    """
 
     def estimate(overload: str, target: Argument | None, arguments: Sequence[Argument]) -> Estimate:
         size = _known(target, arguments, position)
@@ -243,7 +246,7 @@ def _replaced(overload: str, target: Argument | None, arguments: Sequence[Argume
 
 
 def _replacements(text: int, old: int, longer: bool) -> tuple[int, int]:
-    """How often a part can be replaced, and how much of the text is then kept."""
+    """Return how often a part of size `old` can be replaced, and how much of the text then remains."""
     if old == 0:
         return min(text + 1, UNBOUNDED), text
     if not longer:
@@ -332,7 +335,7 @@ def _leaves(overload: str, args: Sequence[Value], result: Value) -> int:
 
 
 def _traversal(value: Value) -> int:
-    """The cost of looking at every leaf of a value."""
+    """Return the cost of visiting every leaf of a value."""
     match value:
         case str():
             return int(len(value.encode()) * TEXT_COST_FACTOR)
@@ -372,7 +375,7 @@ def _charged_list(factor: float, size: int) -> int:
 
 
 def _estimated_list(factor: float, count: Range) -> Estimate:
-    """A new list: a pass over `count` elements, the call, and the list itself."""
+    """Return the estimate of creating a list: a pass over `count` elements, the call, and the list itself."""
     return Estimate(count.scaled(factor) + fixed(_LIST_COST) + ONE, count)
 
 
@@ -433,7 +436,7 @@ DISTINCT = Price(lambda overload, args, result: _compared_all(args[0]), _distinc
 
 
 def sorting(of: Type) -> Price:
-    """The price of sorting a list of elements of this type."""
+    """Return the price of sorting a list whose elements have this type."""
     return Price(
         lambda overload, args, result: _compared_all(args[0]),
         lambda overload, target, arguments: None if target is None else _comparing_all(target, of),
@@ -441,7 +444,7 @@ def sorting(of: Type) -> Price:
 
 
 def sorting_by(of: Type) -> Price:
-    """The price of sorting a list by keys of this type."""
+    """Return the price of sorting a list by keys of this type."""
     return Price(
         lambda overload, args, result: _compared_all(args[1]),
         lambda overload, target, arguments: None if target is None else _comparing_all(arguments[0], of),

@@ -1,4 +1,4 @@
-"""Ranges of sizes and costs, from least to most, that end at 2^64 instead of overflowing."""
+"""Ranges of sizes and costs. Arithmetic saturates at 2^64-1 instead of overflowing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TWO_TO_64 = 2.0**64
 
 
 def scale(number: int, factor: float) -> int:
-    """The product, rounded up."""
+    """Return the product rounded up, at most 2^64-1."""
     exact = float(number)
     if exact > 0 and factor > 0 and exact > UNBOUNDED / factor:
         return UNBOUNDED
@@ -20,7 +20,7 @@ def scale(number: int, factor: float) -> int:
 
 
 class Range(msgspec.Struct, frozen=True, gc=False):
-    """From `least` to `most`, both included."""
+    """Range from `least` to `most`, both included."""
 
     least: int
     most: int
@@ -32,20 +32,20 @@ class Range(msgspec.Struct, frozen=True, gc=False):
         return Range(min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED))
 
     def __or__(self, other: Range) -> Range:
-        """The range that covers both."""
+        """Return the smallest range that covers both ranges."""
         return Range(min(self.least, other.least), max(self.most, other.most))
 
     def scaled(self, factor: float) -> Range:
-        """Both ends times a factor, rounded up."""
+        """Return the range with both ends multiplied by a factor and rounded up."""
         return Range(scale(self.least, factor), scale(self.most, factor))
 
 
 def fixed(number: int) -> Range:
-    """Exactly this."""
+    """Return the range that contains only this number."""
     return Range(number, number)
 
 
 UNKNOWN = Range(0, UNBOUNDED)
 NOTHING = Range(0, 0)
 ONE = Range(1, 1)
-EMPTY = Range(UNBOUNDED, 0)  # what `|` starts from
+EMPTY = Range(UNBOUNDED, 0)  # neutral element of `|`

@@ -1,7 +1,6 @@
-"""What generated code calls: short functions that either have the right answer or raise.
+"""Functions that generated code calls. They either return the correct value or raise an exception.
 
-Raising anything hands the expression over to the interpreter, so that nothing here needs to
-explain itself.
+After any exception the interpreter evaluates the expression again, so these functions need no error messages.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ T = TypeVar("T")
 
 
 class Irregular(Exception):
-    """Generated code has no answer."""
+    """Generated code cannot compute the value; the interpreter must."""
 
 
 def fail() -> Value:
-    """Stands where a constant expression is known to be an error."""
+    """Raise Irregular; generated for a constant expression that is known to be an error."""
     raise Irregular
 
 
 def boolean(value: Value) -> bool:
-    """An operand of a logical operator that was not known to be a bool."""
+    """Return the operand of a logical operator if it is a bool. Raises Irregular otherwise."""
     if value is True or value is False:
         return value
     raise Irregular
 
 
 def field(value: Value, key: Value) -> Value:
-    """A field, key or index of a value of any type."""
+    """Return the field, key or index of a value of any type. For an optional, returns an optional."""
     if value.__class__ is Optional:
         return probe(value, key)
     return qualify(value, key, presence=False)[1]
 
 
 def probe(value: Value, key: Value) -> Value:
-    """The optional field, key or index."""
+    """Return the field, key or index as an optional, which is empty if it does not exist."""
     if isinstance(value, Optional):
         if not value.present:
             return NONE
@@ -53,28 +52,28 @@ def probe(value: Value, key: Value) -> Value:
 
 
 def has(value: Value, key: str) -> bool:
-    """Whether there is such a field."""
+    """Return whether a value has a field."""
     if isinstance(value, Optional):
         return value.present and has(value.value, key)
     return qualify(value, key, presence=True)[0]
 
 
 def or_value(value: Value, otherwise: Value) -> Value:
-    """The value of an optional, or another."""
+    """Return the value of an optional, or `otherwise` if it is empty. Raises Irregular if it is not an optional."""
     if value.__class__ is not Optional:
         raise Irregular
     return value.value if value.present else otherwise
 
 
 def or_optional(value: Value, otherwise: Value) -> Value:
-    """The first of two optionals that has a value."""
+    """Return the first of two optionals that is not empty. Raises Irregular if the first is not an optional."""
     if value.__class__ is not Optional:
         raise Irregular
     return value if value.present else otherwise
 
 
 def each(value: Value, interrupt: Interrupt | None) -> Iterable[Value]:
-    """What a loop with one variable runs over."""
+    """Return the values of a loop with one variable: list elements or map keys. Raises Irregular for other types."""
     if isinstance(value, list):
         return value if interrupt is None else paced(value, interrupt)
     if value.__class__ in MAPS:
@@ -84,12 +83,14 @@ def each(value: Value, interrupt: Interrupt | None) -> Iterable[Value]:
 
 
 def each_name(value: Mapping[str, Value], interrupt: Interrupt | None) -> Iterable[Value]:
-    """What a loop with one variable runs over, if that is a map by names."""
+    """Return the keys of a map with string keys, for a loop with one variable."""
     return value if interrupt is None else paced(value, interrupt)
 
 
 def each_pair(value: Value, interrupt: Interrupt | None) -> Iterable[tuple[Value, Value]]:
-    """What a loop with two variables runs over."""
+    """Return the values of a loop with two variables: index and element, or key and value. Raises Irregular for
+    other types.
+    """
     pairs: Iterable[tuple[Value, Value]]
     if isinstance(value, list):
         pairs = enumerate(value)
@@ -102,7 +103,7 @@ def each_pair(value: Value, interrupt: Interrupt | None) -> Iterable[tuple[Value
 
 
 def paced(values: Iterable[T], interrupt: Interrupt) -> Iterator[T]:
-    """The same values, with the question now and then whether to go on."""
+    """Yield the same values. Raises Interrupted if `interrupt`, called every 100 values, returns True."""
     for count, value in enumerate(values, 1):
         yield value
         if count % _CHECK_FREQUENCY == 0 and interrupt():

@@ -1,8 +1,8 @@
-"""Compiled selectors: the whole way from text to a yes or no about a device.
+"""Compiled device selectors: from the text of an expression to whether a device matches.
 
-Compiling never raises: a selector that does not compile says so in `error`, and raises when it
-is asked about a device. Compiled selectors are kept, since a cluster has few different ones and
-asks them about many devices.
+Compiling never raises an error: a selector that does not compile has its `error` set, and raises it when it is
+evaluated. Compiled selectors are cached, because a cluster has few different selectors and evaluates them for
+many devices.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CONVERSION_COMPLAINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an evaluation gave, and what it cost: `match`, or else `error`."""
+    """Result of an evaluation: `match`, or `error` if it failed, and the cost."""
 
     match: bool | None
     error: str | None
@@ -51,7 +51,7 @@ class Outcome:
 
 
 class Selector:
-    """A compiled expression. Immutable, and safe to share between threads."""
+    """A compiled selector. Immutable and thread-safe."""
 
     __slots__ = ("_fast", "_step", "error", "expression", "max_cost")
 
@@ -73,14 +73,15 @@ class Selector:
         tree = _checked_tree(text, features)
         self._step = plan(tree, environment)
         self.max_cost = estimate_cost(tree, DeviceSizes(features))
-        # Fast code is not metered, so only what cannot cost much gets it, and what does not take long to generate.
+        # Generated code is not metered, so it is used only for cheap expressions, and only if generating is quick.
         if self.max_cost <= _FAST_COST and len(text) <= SHORT_LENGTH:
             self._fast = generate(tree, environment)
 
     def matches(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> bool:
-        """Whether the device matches; raises EvaluationError where the expression has no answer for it.
+        """Return whether the device matches. Raises EvaluationError if the expression fails for the device.
 
-        `interrupt` is asked now and then whether to end with Interrupted.
+        `interrupt` is called regularly; if it returns True, the evaluation raises Interrupted. Raises
+        CompileError if the selector did not compile.
         """
         answer, _ = self.judge(device, interrupt=interrupt)
         if isinstance(answer, EvaluationError):
@@ -88,9 +89,11 @@ class Selector:
         return answer
 
     def judge(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> tuple[bool | EvaluationError, int]:
-        """Whether the device matches, or why there is no answer; and the steps of finding out.
+        """Return whether the device matches, or the evaluation error, and the number of steps that the evaluation
+        took.
 
-        The steps depend on the expression and the device only. Raises Interrupted, and CompileError.
+        The number of steps depends only on the expression and the device. Raises Interrupted, and CompileError if
+        the selector did not compile.
         """
         fast = self._fast
         if fast is not None and device.error is None:
@@ -98,7 +101,7 @@ class Selector:
                 result = fast(device, interrupt)
             except Interrupted:
                 raise
-            except Exception:  # any irregularity: the complete evaluation knows what to make of it
+            except Exception:  # the interpreter evaluates the expression again and reports the error, if any
                 pass
             else:
                 if result is True or result is False:
@@ -107,9 +110,10 @@ class Selector:
         return answer, meter.steps
 
     def evaluate(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> Outcome:
-        """The complete evaluation, with its cost; an error is part of the outcome.
+        """Evaluate the selector with the interpreter. Returns the outcome with its cost; an evaluation error is
+        part of it.
 
-        Raises Interrupted, and CompileError for a selector that did not compile.
+        Raises Interrupted, and CompileError if the selector did not compile.
         """
         answer, meter = self._run(device, interrupt)
         if isinstance(answer, EvaluationError):
@@ -129,7 +133,7 @@ class Selector:
 
 
 def _checked_tree(expression: str, features: CelFeatures) -> AstNode:
-    """Parse and check; raises CompileError."""
+    """Parse and type-check a selector. Raises CompileError, also if the result type is not bool."""
     tree = checked_tree(expression, device_environment(features))
     result = tree.checked_type
     if result not in (BOOL, attribute_type(features)):
@@ -144,25 +148,25 @@ def _not_bool(value: Value) -> EvaluationError:
 
 
 def compile_selector(expression: str, *, features: CelFeatures = DEFAULT_FEATURES) -> Selector:
-    """The selector of an expression; look at its `error` before using it."""
+    """Compile a selector, or return it from a cache. Callers must check `error` before they evaluate it."""
     return (_short if len(expression) <= SHORT_LENGTH else _long)(expression, features)
 
 
-# A long expression takes a megabyte or two once it is compiled, so fewer of them are kept.
+# A compiled long expression takes one or two megabytes, so fewer of them are cached.
 _short = lru_cache(maxsize=_SHORT_KEPT)(Selector)
 _long = lru_cache(maxsize=_LONG_KEPT)(Selector)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the API refuses an expression: `reason` is that of the field error."""
+    """Reason why the API rejects an expression; `reason` is the reason of the field error."""
 
     reason: Literal["Invalid", "Forbidden", "InternalError"]
     detail: str
 
 
 def check_selector(expression: str, *, features: CelFeatures = DEFAULT_FEATURES) -> Refusal | None:
-    """Whether an API object may contain the expression; None if so."""
+    """Validate a selector for use in an API object. Returns None if it is valid, otherwise the refusal."""
     if len(expression.encode(errors="surrogatepass")) > MAX_LENGTH:
         return Refusal("Invalid", f"may not be more than {MAX_LENGTH} bytes")
     selector = compile_selector(expression, features=features)

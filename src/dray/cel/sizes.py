@@ -1,6 +1,6 @@
-"""How large the parts of a device can be, as far as Kubernetes declares it; costs are estimated from this.
+"""Maximum sizes of the parts of a device as declared by Kubernetes; used to estimate costs.
 
-A part is addressed by its path: `device`, then field names, `@keys` or `@values`.
+A part is addressed by its path: `device`, followed by field names, `@keys` or `@values`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Path = tuple[str, ...]
 
 
 class Sizes(Protocol):
-    """What is known about the sizes of what an expression is about."""
+    """Declared sizes of the variables of an expression."""
 
     def size(self, path: Path) -> Range | None:
-        """The range of sizes, or None where nothing is declared."""
+        """Return the size range of the value at a path, or None if nothing is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Part:
     key: _Part | None = None
     element: _Part | None = None
     fields: dict[str, _Part] = field(default_factory=dict)
-    any_name: bool = False  # whether an element can also be named like a field
+    any_name: bool = False  # whether elements can also be accessed like fields, with any name
 
 
 def _device(features: CelFeatures) -> _Part:
@@ -52,13 +52,13 @@ def _device(features: CelFeatures) -> _Part:
 
 
 class DeviceSizes:
-    """Looks up declared sizes by path."""
+    """Declared sizes of the parts of a device."""
 
     def __init__(self, features: CelFeatures) -> None:
         self._device = _device(features)
 
     def size(self, path: Path) -> Range | None:
-        """The range of sizes, or None where nothing is declared."""
+        """Return the size range of the part at a path, or None if nothing is declared."""
         if not path or path[0] != "device":
             return None
         part: _Part | None = self._device

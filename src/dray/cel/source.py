@@ -1,4 +1,6 @@
-"""The text of an expression: from offsets to lines and columns, and to messages that point at them."""
+"""Source text of an expression: converts offsets to lines and columns, and formats error messages that show the
+position.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ from bisect import bisect_right
 
 from dray.cel.errors import MAX_PROBLEMS, CelIssue, Problems
 
-_MAX_REPORT = 100_000  # characters, but for the last problem: each repeats its line, and all may be in one line
+_MAX_REPORT = 100_000  # characters, without the last problem; limited because every problem repeats its whole line
 
 
 class Source:
-    """An expression's text, addressed by code points."""
+    """Text of an expression; offsets count code points."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -18,14 +20,14 @@ class Source:
         self._starts = [0, *(at + 1 for at, character in enumerate(text) if character == "\n")]
 
     def location(self, offset: int | None) -> tuple[int, int]:
-        """Line (from one) and column (from zero); (-1, -1) for no place."""
+        """Return the line (from one) and the column (from zero) of an offset; (-1, -1) for None."""
         if offset is None:
             return -1, -1
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1]
 
     def report(self, found: Problems) -> str:
-        """All problems in the order of their places, each with the line it is in and a pointer."""
+        """Return all problems as text, sorted by position, each with its line and a pointer to its column."""
         ordered = sorted(found.problems, key=lambda problem: self.location(problem.offset))
         shown: list[str] = []
         left = _MAX_REPORT

@@ -1,7 +1,7 @@
-"""Room for recursion: an expression may be nested deeper than Python's default limit of frames allows.
+"""Raises Python's recursion limit, because expressions can be nested deeper than the default allows.
 
-Frames of Python functions live on the heap, so that the limit can be raised without danger. It
-is raised for the whole process and left there if somebody else raised it further meanwhile.
+Frames of Python functions are on the heap, so a higher limit is safe. The limit applies to the whole process. It
+is not reset if other code changed it in the meantime.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FRAMES = 20_000  # nesting is limited to 250, and no level takes more than a do
 
 @contextmanager
 def deep_stack() -> Iterator[None]:
-    """Raise the recursion limit inside."""
+    """Raise the recursion limit for the duration of the context."""
     before = sys.getrecursionlimit()
     if before >= _FRAMES:
         yield

@@ -1,4 +1,4 @@
-"""The static types of CEL, as the checker reasons about them and messages print them."""
+"""Static types of CEL, used by the checker and in error messages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from weakref import WeakValueDictionary
 
 from dray.cel.errors import CelIssue, Problems
 
-MAX_TYPE_SIZE = 1000  # lists and maps as deep as expressions may be nested have 500
+MAX_TYPE_SIZE = 1000  # maximally nested lists and maps have a size of 500
 
 
 class Kind(Enum):
-    """What sort of type it is; types of one kind may still differ in name and parameters."""
+    """Category of a type; types of the same kind can differ in name and parameters."""
 
     ANY = auto()
     BOOL = auto()
@@ -35,11 +35,11 @@ class Kind(Enum):
 
 
 class Type:
-    """A type; equal where kind, name and parameters are, and then one object, unless two threads made it at once.
+    """A type. Types with equal kind, name and parameters are equal, and normally the same object.
 
-    Types nest as deep as expressions do, and `{a: a}` doubles the type of `a`. So what is asked of
-    them often is computed once: the hash, `size`, the number of types in it, and `open`, the names
-    of the type parameters in it.
+    Types can be nested as deep as expressions, and `{a: a}` doubles the size of the type of `a`. Therefore
+    frequently used values are computed once: the hash, `size` (the number of types it contains), and `open` (the
+    names of the type parameters it contains).
     """
 
     __slots__ = ("__weakref__", "_hash", "kind", "name", "open", "params", "size")
@@ -79,16 +79,16 @@ class Type:
         return f"<type {self}>"
 
     def __str__(self) -> str:
-        """The form that type errors use."""
+        """Return the short form that type errors use."""
         return _shown(self)
 
     def declared(self) -> str:
-        """The form that names a type in full."""
+        """Return the form with full type names."""
         name = f"<{self.name}>" if self.kind is Kind.PARAM else self.name
         return f"{name}({', '.join(param.declared() for param in self.params)})" if self.params else name
 
     def equivalent(self, other: Type) -> bool:
-        """Equal but for the names of type parameters."""
+        """Return whether the types are equal except for the names of type parameters."""
         if self is other:
             return True
         if self.kind is not other.kind or len(self.params) != len(other.params):
@@ -99,17 +99,19 @@ class Type:
 
     @property
     def is_dyn(self) -> bool:
-        """Whether the checker lets anything pass for this type."""
+        """Whether the checker accepts every type in place of this one (dyn or any)."""
         return self.kind is Kind.DYN or self.kind is Kind.ANY
 
     @property
     def certain(self) -> bool:
-        """Whether a value of this type needs no second look: nothing in it is left to evaluation."""
+        """Whether values are guaranteed to have this type at run time: it contains neither dyn, any nor type
+        parameters.
+        """
         return not self.is_dyn and self.kind is not Kind.PARAM and all(param.certain for param in self.params)
 
     @property
     def is_optional(self) -> bool:
-        """Whether this is `optional_type(T)`."""
+        """Whether this type is `optional_type(T)`."""
         return self.kind is Kind.OPAQUE and self.name == "optional_type"
 
 
@@ -144,7 +146,7 @@ STRING = Type(Kind.STRING, "string")
 TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
 TYPE = Type(Kind.TYPE, "type")
 UINT = Type(Kind.UINT, "uint")
-SORTABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)  # that a list can be sorted by
+SORTABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)  # types of sort keys
 
 AUTHORIZER = Type(Kind.STRUCT, "kubernetes.authorization.Authorizer")
 CIDR = Type(Kind.OPAQUE, "net.CIDR")
@@ -161,25 +163,25 @@ URL = Type(Kind.STRUCT, "kubernetes.URL")
 
 
 def list_of(element: Type) -> Type:
-    """`list(T)`."""
+    """Return the type `list(T)`."""
     return Type(Kind.LIST, "list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """`map(K, V)`."""
+    """Return the type `map(K, V)`."""
     return Type(Kind.MAP, "map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
-    """`optional_type(T)`."""
+    """Return the type `optional_type(T)`."""
     return Type(Kind.OPAQUE, "optional_type", (value,))
 
 
 def type_of(value: Type) -> Type:
-    """`type(T)`: the type of a type."""
+    """Return the type `type(T)`, the type of a type."""
     return Type(Kind.TYPE, "type", (value,))
 
 
 def param(name: str) -> Type:
-    """A type parameter."""
+    """Return a type parameter with this name."""
     return Type(Kind.PARAM, name)

@@ -1,7 +1,7 @@
-"""Whether one type may stand for another, and what that says about type parameters.
+"""Unification: whether a type is assignable to another type, and to which types this binds type parameters.
 
-Two parties of equal rights: a type parameter on either side is bound to the other side, to the
-more general of two where it was bound before. A failed attempt leaves no trace.
+Unification is symmetric: a type parameter on either side is bound to the type on the other side, or to the more
+general of two types if it was already bound. A failed attempt changes no binding.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ _COMPOSED = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP})
 
 
 class Bindings:
-    """What type parameters stand for."""
+    """Types to which type parameters are bound."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
         self._journal: list[tuple[str, Type | None]] = []
         self._substituted: dict[Type, Type] = {}
-        self._containing: dict[str, list[Type]] = {}  # by parameter: the types that have it in them once substituted
+        self._containing: dict[str, list[Type]] = {}  # parameter → types that still contain it after substitution
         self._settled: dict[Type, Type] = {}
 
     def unify(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether each given type may stand for the wanted one; if so, what follows is bound."""
+        """Unify each given type with the wanted type at the same position. Returns whether all fit; only then are
+        parameters bound.
+        """
         self._journal.clear()
         if self._assignable_all(given, wanted):
             self._forget_substitutions()
@@ -48,7 +50,7 @@ class Bindings:
                 self._substituted.pop(of, None)
 
     def substitute(self, of: Type) -> Type:
-        """The type with all bound parameters replaced."""
+        """Return the type with all bound parameters replaced."""
         if not of.open:
             return of
         known = self._substituted.get(of)
@@ -65,7 +67,7 @@ class Bindings:
         return Type(of.kind, of.name, tuple(map(self.substitute, of.params)))
 
     def settle(self, of: Type) -> Type:
-        """The type with all bound parameters replaced, and the others by dyn."""
+        """Return the type with all bound parameters replaced, and unbound ones replaced by dyn."""
         return self._without_parameters(self.substitute(of))
 
     def _without_parameters(self, of: Type) -> Type:
@@ -107,7 +109,7 @@ class Bindings:
         self._bound[parameter.name] = to
 
     def _bind(self, given: Type, parameter: Type) -> tuple[bool, bool]:
-        """Whether the parameter can be what is given, and whether it was bound before."""
+        """Bind a parameter to a type. Returns whether this is possible, and whether the parameter was bound before."""
         if given == parameter:
             return True, True
         known = self._bound.get(parameter.name)
@@ -126,7 +128,9 @@ class Bindings:
         return False, False
 
     def _free_of(self, parameter: Type, within: Type) -> bool:
-        """Whether the parameter does not occur in the type, directly or through what is bound."""
+        """Return whether a parameter does not occur in a type, directly or in the types that its parameters are
+        bound to.
+        """
         if parameter.name in within.open:
             return False
         bound = (self._bound.get(name) for name in within.open)
@@ -134,7 +138,7 @@ class Bindings:
 
 
 def instantiate(parameters: dict[Type, Type], of: Type) -> Type:
-    """The type with its parameters replaced by others."""
+    """Return the type with its type parameters replaced according to the mapping."""
     if not of.open:
         return of
     if of.kind is Kind.PARAM:
@@ -143,7 +147,7 @@ def instantiate(parameters: dict[Type, Type], of: Type) -> Type:
 
 
 def most_general(left: Type, right: Type) -> Type:
-    """The one of two unified types that says less."""
+    """Return the more general of two types that have been unified."""
     return left if _says_no_more(left, right) else right
 
 

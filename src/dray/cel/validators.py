@@ -1,4 +1,6 @@
-"""Checks of a well-typed expression that spare it failing later: literal arguments, mixed lists, format clauses."""
+"""Checks of a well-typed expression for errors that would occur during evaluation: literal arguments, mixed lists
+and maps, and format clauses.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dray.cel.types import Type
 
 
 def validate(tree: AstNode, environment: Environment) -> None:
-    """Raises Problems."""
+    """Check a type-checked expression. Raises Problems."""
     problems = [
         problem
         for node, mixed in _walk(tree)
@@ -25,7 +27,7 @@ def validate(tree: AstNode, environment: Environment) -> None:
 
 
 def _walk(tree: AstNode) -> Iterator[tuple[AstNode, bool]]:
-    """All nodes, and whether mixed lists are fine there: they are in the arguments of a format."""
+    """Yield all nodes, each with whether mixed lists are permitted: they are in the arguments of `format`."""
     pending = [(tree, False)]
     while pending:
         node, mixed = pending.pop()

@@ -1,8 +1,8 @@
-"""The values of CEL at run time, and what holds for all of them: type, equality, order, size, printing.
+"""Run-time values of CEL: their types, equality, order, size and text form.
 
-Where Python has the type, CEL uses it: bool, int, float, str, bytes, None, list, dict. Lists and
-dicts are never changed once another expression can see them. Python takes `True` for `1`; so
-equality goes through `equal`, and a bool as map key hides behind `BoolKey`.
+CEL bool, int, double, string, bytes, null, list and map are the corresponding Python types. Lists and dicts are
+never changed once other expressions can see them. In Python `True == 1`, so equality uses `equal`, and a bool as
+a map key is represented by `BoolKey`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ INT_MIN = -(2**63)
 UINT_MAX = 2**64 - 1
 NANOS = 1_000_000_000
 
-Value = object  # what a CEL expression may yield; Python cannot say it more narrowly
+Value = object  # any value of a CEL expression; Python types cannot express it more precisely
 
 
 class Uint(int):
-    """An unsigned integer; equal to an int of the same value."""
+    """An unsigned integer; equal to an int with the same value."""
 
     __slots__ = ()
 
 
 class BoolKey(Enum):
-    """A bool as key of a dict, where Python would take it for a number."""
+    """A bool as a dict key, distinct from the numbers 0 and 1."""
 
     FALSE = False
     TRUE = True
@@ -44,7 +44,7 @@ class BoolKey(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A point in time, in nanoseconds since 1970, with the offset from UTC in seconds that it prints in."""
+    """A point in time in nanoseconds since 1970; `zone` is the offset from UTC in seconds, used only for printing."""
 
     nanos: int
     zone: int = field(default=0, compare=False)
@@ -52,13 +52,13 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A span of time in nanoseconds."""
+    """A duration in nanoseconds."""
 
     nanos: int
 
 
 class Optional:
-    """A value that may be absent."""
+    """A CEL optional: a value that may be absent."""
 
     __slots__ = ("_value", "present")
 
@@ -68,7 +68,7 @@ class Optional:
 
     @property
     def value(self) -> Value:
-        """The value; raises EvaluationError where there is none."""
+        """The value. Raises EvaluationError if the optional is empty."""
         if not self.present:
             raise EvaluationError("optional.none() dereference")
         return self._value
@@ -79,7 +79,7 @@ NONE = Optional(present=False)
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """The parts of a URL that selectors can ask for."""
+    """The parts of a URL that expressions can read."""
 
     scheme: str
     host: str
@@ -90,7 +90,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A named format that strings can be checked against; `regex_size` is what its cost is computed from."""
+    """A named string format; `regex_size` determines the cost of a check."""
 
     name: str
     regex_size: int
@@ -101,7 +101,7 @@ Cidr = (IPv4Interface, IPv6Interface)
 
 
 class DomainMap(dict[str, dict[str, Value]]):
-    """Attributes or capacities by domain; an unknown domain has nothing in it."""
+    """Attributes or capacities by domain; an unknown domain is an empty map."""
 
     __slots__ = ()
 
@@ -113,7 +113,9 @@ _NOTHING: dict[str, Value] = {}
 
 
 class LazyMap(dict[str, Value]):
-    """A map whose entries are computed when they are first asked for; whatever has no entry is an EvaluationError."""
+    """A map that computes each entry on first access by calling `compute`, which raises EvaluationError for
+    unknown keys.
+    """
 
     __slots__ = ("_compute",)
 
@@ -127,7 +129,7 @@ class LazyMap(dict[str, Value]):
 
 
 class Made(dict[str, Value]):
-    """An object that an expression has made: its fields, and the type that it was made as."""
+    """An object constructed by an expression: its fields and its type."""
 
     __slots__ = ("type",)
 
@@ -138,9 +140,10 @@ class Made(dict[str, Value]):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerCheck:
-    """May somebody do this? A verb on a resource, or, if `path` is set, on a URL that is no resource.
+    """A question to the authorizer: a verb on a resource, or on the non-resource URL `path` if that is set.
 
-    `account` is namespace and name of the service account that is asked about; without it, it is the asker.
+    `account` is the namespace and name of the service account to check; without it, the user of the request is
+    checked.
     """
 
     verb: str = ""
@@ -156,7 +159,7 @@ class AuthorizerCheck:
 
 @dataclass(frozen=True, slots=True)
 class CelDecision:
-    """The answer to a question."""
+    """Decision of the authorizer."""
 
     allowed: bool
     reason: str = ""
@@ -167,28 +170,28 @@ Ask = Callable[[AuthorizerCheck], CelDecision]
 
 @dataclass(frozen=True, slots=True)
 class CelAuthorizer:
-    """What questions begin with; each step of one gives a value of the next class with more of it known."""
+    """The value of `authorizer`. Each method call returns a value of a subclass whose question has more fields set."""
 
     ask: Ask
     question: AuthorizerCheck = AuthorizerCheck()
 
 
 class PathCheck(CelAuthorizer):
-    """A question about a URL that lacks the verb only."""
+    """Check of a non-resource URL; only the verb is missing."""
 
 
 class GroupCheck(CelAuthorizer):
-    """A question about an API group that lacks a resource."""
+    """Check in an API group; the resource is missing."""
 
 
 class ResourceCheck(CelAuthorizer):
-    """A question about a resource that lacks the verb only."""
+    """Check of a resource; only the verb is missing."""
 
 
 class MergedList(list[Value]):
-    """A list whose elements are told apart: by themselves, as those of a set, or by what they have under `keys`.
+    """A list of the type set or map, whose elements are identified by their value, or by their values of `keys`.
 
-    The order of its elements does not matter when it is compared, and another list is merged into it when it is added.
+    Comparisons ignore the order of the elements. Adding another list merges its elements into this one.
     """
 
     __slots__ = ("keys",)
@@ -198,10 +201,11 @@ class MergedList(list[Value]):
         self.keys = keys
 
     def by_identity(self, elements: Iterable[Value]) -> dict[Hashable, Value]:
+        """Return elements by their identity in this list: their value, or their values of `keys`."""
         return {self._identity(element): element for element in elements}
 
     def merged(self, other: list[Value]) -> MergedList:
-        """This list with the elements of another: in place of those that they are, or at the end."""
+        """Return this list merged with another: elements with the same identity are replaced, new ones are appended."""
         return MergedList((self.by_identity(self) | self.by_identity(other)).values(), self.keys)
 
     def _identity(self, element: Value) -> Hashable:
@@ -257,22 +261,24 @@ _PLAIN = frozenset({str, int, bool, float, Uint, bytes, type(None), Quantity, Se
 MAPS = frozenset({dict, DomainMap, LazyMap, Made})
 ORDERED = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration})
 SIZED = frozenset({str, bytes, list, MergedList, dict, DomainMap, LazyMap})
-# These refuse to be compared with anything else, where CEL's own types are just unequal to it.
+# Comparing these with a value of another type is an error; CEL's own types are just unequal.
 RIGID = frozenset({Quantity, Semver, Url, Format, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface})
 
 
 def type_of(value: Value) -> Type:
-    """The runtime type; elements of lists and maps are not looked at."""
+    """Return the run-time type of a value; the elements of lists and maps are not examined."""
     return value.type if isinstance(value, Made) else _TYPES[value.__class__]
 
 
 def type_name(value: Value) -> str:
-    """The runtime type's name."""
+    """Return the name of a value's run-time type."""
     return type_of(value).name
 
 
 def equal(account: EffortAccount, left: Value, right: Value) -> bool:
-    """CEL's equality. Raises NoSuchOverload where the left side is of a type that compares with its own kind only."""
+    """Return whether two values are equal in CEL. Raises NoSuchOverload if `left` cannot be compared with another
+    type.
+    """
     kind, other = left.__class__, right.__class__
     if kind is other:
         if kind in _PLAIN:
@@ -308,7 +314,7 @@ def equal(account: EffortAccount, left: Value, right: Value) -> bool:
 
 
 def _equal_parts(account: EffortAccount, left: Value, right: Value) -> bool:
-    """Within lists and maps only a plain no makes a difference; a refusal to compare does not."""
+    """Return whether two elements of lists or maps are equal; True if they cannot be compared."""
     try:
         return equal(account, left, right)
     except NoSuchOverload:
@@ -321,7 +327,7 @@ def _equal_lists(account: EffortAccount, left: list[Value], right: list[Value]) 
 
 
 def _equal_merged(account: EffortAccount, left: MergedList, right: list[Value]) -> bool:
-    """Whether each element of one is in the other, and says the same there."""
+    """Return whether both lists have the same elements by identity, with equal contents."""
     account.spend_elements(len(left))
     if len(left) != len(right):
         return False
@@ -344,7 +350,10 @@ def _equal_optionals(account: EffortAccount, left: Optional, right: Optional) ->
 
 
 def compare(left: Value, right: Value) -> int:
-    """-1, 0 or 1; raises NoSuchOverload where the types have no common order."""
+    """Return -1, 0 or 1 for the order of two values.
+
+    Raises NoSuchOverload if their types have no common order, and EvaluationError for NaN.
+    """
     if not ordered(left, right):
         raise NoSuchOverload
     if left != left or right != right:
@@ -355,17 +364,17 @@ def compare(left: Value, right: Value) -> int:
 
 
 def ordered(left: Value, right: Value) -> bool:
-    """Whether the two values are of types that have a common order."""
+    """Return whether the types of two values have a common order."""
     kind, other = left.__class__, right.__class__
     return kind in ORDERED and (kind is other or (kind in NUMBERS and other in NUMBERS))
 
 
 def size_for_cost(value: Value) -> int:
-    """The size that costs are computed from; what has no size counts as one."""
+    """Return the size that costs are computed from; one for values without a size."""
     kind = value.__class__
     if kind in SIZED:
         return len(value)  # type: ignore[arg-type]  # the class was just checked
-    if isinstance(value, Cidr):  # before addresses, which Python takes interfaces for too
+    if isinstance(value, Cidr):  # before Ip, because Python's interface classes are subclasses of the address classes
         return -(-value.network.prefixlen // 8)
     if isinstance(value, Ip):
         return value.max_prefixlen // 8
@@ -373,22 +382,22 @@ def size_for_cost(value: Value) -> int:
 
 
 def valid_text(text: str) -> str:
-    """The text as UTF-8 can hold it: Python also has lone halves of surrogate pairs, JSON can smuggle them in."""
+    """Return the text with lone surrogates, which are not valid UTF-8, replaced by `?`."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def map_key(value: Value) -> Value:
-    """How a value stands as key in a dict."""
+    """Return the dict key that represents a value: BoolKey for a bool, otherwise the value itself."""
     return BoolKey(value) if value.__class__ is bool else value
 
 
 def keys(mapping: Mapping[Value, Value]) -> Iterator[Value]:
-    """The keys of a map as values."""
+    """Return an iterator over the keys of a map as CEL values."""
     return (key.value if isinstance(key, BoolKey) else key for key in mapping)
 
 
 def show(value: Value) -> str:
-    """A value as it stands in messages."""
+    """Return the text of a value for error messages."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -410,7 +419,7 @@ def show(value: Value) -> str:
 
 
 def format_double(value: float) -> str:
-    """The shortest text that reads back as the same number; with an exponent below 1e-4 and from 1e6 on."""
+    """Return the shortest text that parses to the same number, with an exponent below 1e-4 and from 1e6 on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -427,7 +436,7 @@ def format_double(value: float) -> str:
 
 
 def _shortest(value: float) -> tuple[str, int]:
-    """The significant digits and the power of ten of the first one."""
+    """Return the significant digits of a number, and the power of ten of the first digit."""
     mantissa, _, exponent = repr(abs(value)).partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
@@ -438,7 +447,7 @@ def _shortest(value: float) -> tuple[str, int]:
 
 
 def format_seconds(duration: Duration) -> str:
-    """A duration's seconds, as few digits as keep the value."""
+    """Return a duration in seconds as text, with as few digits as possible."""
     text = repr(duration.nanos / NANOS)
     if "e" in text:
         text = f"{duration.nanos / NANOS:.9f}".rstrip("0")

@@ -1,1 +1,1 @@
-"""The functions that selectors may call, one module a subject."""
+"""The functions that expressions can call, one module per subject."""

@@ -1,6 +1,7 @@
-"""The authorization library: questions to the authorizer, put together step by step.
+"""Authorization functions: an expression builds an authorizer check in several calls and then asks for the decision.
 
-Device selectors know the names only: they have no authorizer to begin with. Who answers is given with the authorizer.
+Device selectors can only name these functions, because they have no `authorizer` variable. The authorizer value
+carries the function that decides.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ FUNCTIONS = (
         method("resourcecheck_check", (RESOURCE_CHECK, _S), DECISION, _check),
         price=AUTHORIZATION,
     ),
-    # The authorizers of this server always come to a decision.
+    # The authorizers of this server always reach a decision, so there is never an error.
     function("errored", method("decision_errored", (DECISION,), types.BOOL, lambda decision: False)),
     function("error", method("decision_error", (DECISION,), _S, lambda decision: "")),
     function("allowed", method("decision_allowed", (DECISION,), types.BOOL, lambda decision: decision.allowed)),
@@ -78,7 +79,7 @@ FUNCTIONS = (
         "fieldSelector",
         method("authorizer_fieldselector", (RESOURCE_CHECK, _S), RESOURCE_CHECK, _with("field_selector")),
     ),
-    # Label selectors narrow nothing that the authorizers look at.
+    # The authorizers do not use label selectors.
     function(
         "labelSelector",
         method("authorizer_labelselector", (RESOURCE_CHECK, _S), RESOURCE_CHECK, lambda check, _: check),

@@ -1,4 +1,4 @@
-"""Conversions between types, by the function that bears the target type's name."""
+"""Type conversion functions, named after their target types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _string_to_uint(text: str) -> Value:
 
 
 def string_to_double(text: str) -> float:
-    """The number a text stands for; raises EvaluationError."""
+    """Parse a double. Raises EvaluationError if the text is not a number or is too large."""
     if _DOUBLE.match(text):
         value = float(text)
         if math.isfinite(value) or text.strip("+-")[0] in "iInN":
@@ -93,7 +93,7 @@ def _bytes_to_string(value: bytes) -> Value:
 
 
 def to_string(value: Value) -> str:
-    """The text of a value of a type that `string()` takes; raises EvaluationError."""
+    """Convert a value to a string as CEL's `string()` does. Raises EvaluationError for bytes that are not UTF-8."""
     match value:
         case str():
             return value
@@ -112,7 +112,7 @@ def to_string(value: Value) -> str:
     return str(int(value)) if isinstance(value, int) else str(value)
 
 
-# Types as the names of overloads call them.
+# Types by their names in overload ids.
 _SOURCES = {
     "bool": types.BOOL,
     "bytes": types.BYTES,
@@ -129,7 +129,9 @@ _PRICES = {"string_to_bytes": TEXT_TO_BYTES, "bytes_to_string": BYTES_TO_TEXT}
 
 
 def _conversion(target: str, result: Type, **sources: Callable[..., Value]) -> Function:
-    """The function that makes a value of a type from values of others, each by its name in `_SOURCES`."""
+    """Return the conversion function named `target`, with one overload per source type; the keys of `sources` are
+    keys of `_SOURCES`.
+    """
     overloads = (
         overload(id, (_SOURCES[source],), result, run, _PRICES.get(id))
         for source, run in sources.items()
@@ -162,5 +164,5 @@ FUNCTIONS = (
     _conversion("uint", types.UINT, uint64=_same, double=_double_to_uint, int64=checked_uint, string=_string_to_uint),
 )
 
-# Applied to a constant, these are evaluated when the expression is compiled.
+# Calls of these functions with a constant are evaluated when the expression is compiled.
 CONVERSIONS = frozenset(function.name for function in FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Named formats: the checks that Kubernetes makes of names and the like, with the same complaints."""
+"""Named formats: the Kubernetes checks of names, dates and similar strings, with the same error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIME = re.compile(r"([01][0-9]|2[0-3])(:[0-5][0-9]){2}(.[0-9]+)?(z|[+-][0-9]{2}
 
 
 def _prefix(check: names.Check) -> names.Check:
-    """A name that something will be added to may end in a dash for now."""
+    """Return a check for a name prefix: like `check`, but the text may end in a dash."""
     return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -63,7 +63,7 @@ _CHECKS: dict[str, names.Check] = {
     "datetime": _plain("invalid datetime", _is_datetime),
 }
 
-# The lengths of the patterns that Kubernetes computes the cost of a check from.
+# Pattern lengths from which Kubernetes computes the cost of a check.
 _REGEX_SIZES = {
     "dns1123Label": 30,
     "dns1123Subdomain": 60,

@@ -1,4 +1,6 @@
-"""`format`: text with clauses like `%s` and `%.2f`, filled from a list; and the check of its arguments' types."""
+"""The function `format`: fills clauses like `%s` and `%.2f` from a list, and checks the argument types at compile
+time.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from dray.cel.types import Kind
 from dray.cel.values import Duration, Timestamp, Uint, Value, keys, map_key, type_name
 
 _DEFAULT_PRECISION = 6
-_MAX_PRECISION = 1000  # Kubernetes has no limit here; more digits than this only take memory
+_MAX_PRECISION = 1000  # Kubernetes has no limit; this one bounds memory
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
 
@@ -46,7 +48,7 @@ _KINDS = {
 
 
 class FormatError(EvaluationError):
-    """A format does not fit its arguments; `node` is the argument to blame, if known."""
+    """A template does not fit its arguments; `node` is the wrong argument, if known."""
 
     def __init__(self, message: str, node: AstNode | None = None) -> None:
         super().__init__(message)
@@ -61,7 +63,7 @@ class _Clause:
 
 @metered
 def format_text(account: EffortAccount, template: str, args: list[Value]) -> Value:
-    """Fill in the template; raises EvaluationError."""
+    """Return the template with its clauses replaced by the arguments. Raises EvaluationError if they do not fit."""
     parts: list[str] = []
     index = 0
     for part in _parse(template, len(args)):
@@ -75,7 +77,7 @@ def format_text(account: EffortAccount, template: str, args: list[Value]) -> Val
 
 
 def check_format(template: str, args: list[AstNode]) -> None:
-    """Check literal arguments against the template before there are values; raises FormatError."""
+    """Check the static types of the arguments against the template. Raises FormatError if they do not fit."""
     used = 0
     for part in _parse(template, len(args)):
         if isinstance(part, _Clause):

@@ -1,4 +1,4 @@
-"""What expressions that make JSON patches need beside the patches themselves."""
+"""Functions for expressions that construct JSON Patch operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dray.cel.types import STRING
 
 
 def _escape_key(text: str) -> str:
-    """A key as it stands in a JSON pointer."""
+    """Escape a key for use in a JSON Pointer."""
     return text.replace("~", "~0").replace("/", "~1")
 
 

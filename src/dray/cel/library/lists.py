@@ -1,4 +1,4 @@
-"""Functions of lists: Kubernetes' own, the lists extension, and sets."""
+"""List functions: those of Kubernetes, the lists extension and sets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _comparable(element: Value) -> Value:
 
 
 def _order(left: Value, right: Value) -> int | None:
-    """The order of two elements, None where they have none; such pairs are passed over."""
+    """Return -1, 0 or 1 for the order of two elements, or None if they cannot be ordered."""
     try:
         return compare(left, right)
     except EvaluationError:
@@ -98,7 +98,7 @@ def _last_index_of(account: EffortAccount, elements: List, wanted: Value) -> Val
 
 @metered
 def includes(account: EffortAccount, target: Value, wanted: Value) -> Value:
-    """`target.includes(wanted)`: an element of the list, or the very value"""
+    """Evaluate `target.includes(wanted)`: whether a list contains the value, or any other target equals it."""
     if isinstance(target, list):
         return any(same(account, element, wanted) for element in target)
     return same(account, target, wanted)
@@ -157,7 +157,7 @@ def _sort_by_keys(elements: List, sort_keys: List) -> Value:
 
 
 def _bound_comparisons(count: int) -> None:
-    """Refuse at once what will be charged as comparing everything with everything."""
+    """Raise CostExceeded if comparing all pairs of `count` elements would exceed the cost limit."""
     if 2 * count * count > MAX_COST:
         raise CostExceeded
 
@@ -204,14 +204,14 @@ def _intersects(account: EffortAccount, left: List, right: List) -> bool:
 
 
 def insert(mapping: dict[Value, Value], key: Value, value: Value) -> Value:
-    """The map with one entry more; raises EvaluationError where the key is taken."""
+    """Return a copy of the map with one more entry. Raises EvaluationError if the key exists."""
     if map_key(key) in mapping:
         raise EvaluationError(f"insert failed: key {show(key)} already exists")
     return {**mapping, map_key(key): value}
 
 
 def insert_all(mapping: dict[Value, Value], entries: dict[Value, Value]) -> Value:
-    """The map with the entries of another."""
+    """Return a copy of the map with the entries of another map added. Raises EvaluationError if a key exists in both."""
     for key in entries:
         if key in mapping:
             raise EvaluationError(f"insert failed: key {show(key)} already exists")
@@ -219,7 +219,7 @@ def insert_all(mapping: dict[Value, Value], entries: dict[Value, Value]) -> Valu
 
 
 def _of_each(template: str, run: Callable[..., Value], result: Type | None = None) -> list[Overload]:
-    """An overload for each type that can be compared."""
+    """Return one overload per comparable element type; `template` is the pattern of the overload ids."""
     return [method(template.format(name), (list_of(kind),), result or kind, run) for name, kind in _COMPARABLE.items()]
 
 

@@ -1,4 +1,4 @@
-"""IP addresses and networks in CIDR notation; no zones, no IPv4 addresses in IPv6 clothes."""
+"""Functions for IP addresses and CIDR networks. IPv6 zones and IPv4-mapped IPv6 addresses are rejected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _NotAnAddress(ValueError):
 
 
 def _parse_address(text: str) -> Address:
-    """Raises _NotAnAddress with the reason."""
+    """Parse an IP address. Raises _NotAnAddress with the reason."""
     call = f"ParseAddr({quote(text)})"
     mark = next((char for char in text if char in ".:%"), "")
     if mark == ".":
@@ -67,7 +67,7 @@ def _ipv6_complaint(text: str) -> str:
 
 
 def ip(text: str) -> Address:
-    """`ip(text)`"""
+    """Evaluate `ip(text)`: parse an IP address. Raises EvaluationError if it is invalid."""
     try:
         address = _parse_address(text)
     except _NotAnAddress as error:
@@ -103,7 +103,7 @@ def _is_link_local(address: Address) -> bool:
 
 
 def cidr(text: str) -> Network:
-    """`cidr(text)`"""
+    """Evaluate `cidr(text)`: parse a network in CIDR notation. Raises EvaluationError if it is invalid."""
     try:
         return _parse_network(text)
     except ValueError as error:

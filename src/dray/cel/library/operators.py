@@ -1,4 +1,4 @@
-"""Operators: arithmetic with overflow checks, order across the number types, membership, indexing, logic."""
+"""Operators: arithmetic with overflow checks, ordering across number types, membership, indexing and logic."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _UINT_OVERFLOW = "unsigned integer overflow"
 
 
 def checked_int(value: int) -> int:
-    """The value, if it fits an int."""
+    """Return the value if it fits a CEL int (64 bits). Raises EvaluationError otherwise."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError(_INT_OVERFLOW)
 
 
 def checked_uint(value: int) -> Uint:
-    """The value as uint, if it fits."""
+    """Return the value as a CEL uint if it fits (64 bits). Raises EvaluationError otherwise."""
     if 0 <= value <= UINT_MAX:
         return Uint(value)
     raise EvaluationError(_UINT_OVERFLOW)
@@ -49,7 +49,7 @@ def checked_uint(value: int) -> Uint:
 
 @metered
 def add(account: EffortAccount, left: Value, right: Value) -> Value:
-    """`+`"""
+    """Evaluate `left + right` for numbers, strings, bytes, lists, durations and timestamps."""
     match left, right:
         case str(), str():
             account.spend_text(len(left) + len(right))
@@ -76,7 +76,7 @@ def _add_times(left: Value, right: Value) -> Value:
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """`-` between two values"""
+    """Evaluate `left - right` for numbers, durations and timestamps."""
     match left, right:
         case Timestamp(), Timestamp():
             return Duration(checked_int(left.nanos - right.nanos))
@@ -88,26 +88,26 @@ def subtract(left: Value, right: Value) -> Value:
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """`*`"""
+    """Evaluate `left * right` for numbers."""
     return _arithmetic(left, right, lambda a, b: a * b)
 
 
 def divide(left: Value, right: Value) -> Value:
-    """`/`: integers towards zero, doubles as IEEE says"""
+    """Evaluate `left / right`: integers are truncated towards zero, doubles follow IEEE 754."""
     if isinstance(left, float) and isinstance(right, float):
         return _divide_doubles(left, right)
     return _arithmetic(left, right, lambda a, b: _truncate(a, b, "division by zero"))
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """`%`: has the sign of the left side"""
+    """Evaluate `left % right` for integers; the result has the sign of `left`."""
     if isinstance(left, float):
         raise NoSuchOverload
     return _arithmetic(left, right, lambda a, b: a - b * _truncate(a, b, "modulus by zero"))
 
 
 def negate(value: Value) -> Value:
-    """`-` before a value"""
+    """Evaluate `-value` for ints, doubles and durations."""
     if value.__class__ is int:
         return checked_int(-value)
     if isinstance(value, float):
@@ -118,7 +118,7 @@ def negate(value: Value) -> Value:
 
 
 def logical_not(value: Value) -> Value:
-    """`!`"""
+    """Evaluate `!value`. Raises NoSuchOverload unless the value is a bool."""
     if value.__class__ is not bool:
         raise NoSuchOverload
     return not value
@@ -152,36 +152,36 @@ def _divide_doubles(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1, right)
 
 
-# Order: what is not a number is not less, equal or greater than anything.
+# Ordering: comparisons with NaN are always false.
 
 
 def less(left: Value, right: Value) -> bool:
-    """`<`"""
+    """Evaluate `left < right`. Raises NoSuchOverload if the types have no common order."""
     if ordered(left, right):
         return left < right  # type: ignore[operator,no-any-return]  # both are of an ordered type
     raise NoSuchOverload
 
 
 def less_equal(left: Value, right: Value) -> bool:
-    """`<=`"""
+    """Evaluate `left <= right`. Raises NoSuchOverload if the types have no common order."""
     if ordered(left, right):
         return left <= right  # type: ignore[operator,no-any-return]  # both are of an ordered type
     raise NoSuchOverload
 
 
 def greater(left: Value, right: Value) -> bool:
-    """`>`"""
+    """Evaluate `left > right`. Raises NoSuchOverload if the types have no common order."""
     return less(right, left)
 
 
 def greater_equal(left: Value, right: Value) -> bool:
-    """`>=`"""
+    """Evaluate `left >= right`. Raises NoSuchOverload if the types have no common order."""
     return less_equal(right, left)
 
 
 @metered
 def unequal(account: EffortAccount, left: Value, right: Value) -> bool:
-    """`!=`: also true where the two refuse to be compared"""
+    """Evaluate `left != right`. Returns True if the values cannot be compared."""
     try:
         return not equal(account, left, right)
     except NoSuchOverload:
@@ -190,7 +190,7 @@ def unequal(account: EffortAccount, left: Value, right: Value) -> bool:
 
 @metered
 def contains(account: EffortAccount, element: Value, container: Value) -> bool:
-    """`in`"""
+    """Evaluate `element in container`: an element of a list, or a key of a map."""
     if isinstance(container, list):
         account.spend_elements(len(container))
         return any(same(account, element, item) for item in container)
@@ -200,7 +200,7 @@ def contains(account: EffortAccount, element: Value, container: Value) -> bool:
 
 
 def same(account: EffortAccount, left: Value, right: Value) -> bool:
-    """Whether two values are equal; no where they cannot be compared."""
+    """Return whether two values are equal; False if they cannot be compared."""
     try:
         return equal(account, left, right)
     except NoSuchOverload:
@@ -208,7 +208,7 @@ def same(account: EffortAccount, left: Value, right: Value) -> bool:
 
 
 def size(value: Value) -> int:
-    """`size()`"""
+    """Evaluate `size(value)`: the length of a string, bytes, list or map."""
     return len(value)  # type: ignore[arg-type]  # only called with what has a size
 
 

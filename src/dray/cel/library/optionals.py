@@ -1,4 +1,6 @@
-"""Optional values: making, testing and taking them. `or` and `orValue` evaluate their alternative only if needed."""
+"""Functions of optional values. `or` and `orValue` evaluate their alternative only if it is needed; the
+interpreter implements them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _YEAR_ONE = -62135596800 * 1_000_000_000  # the zero value of a timestamp
 
 
 def of_non_zero(value: Value) -> Value:
-    """`optional.ofNonZeroValue(value)`"""
+    """Evaluate `optional.ofNonZeroValue(value)`. Returns the empty optional for a zero value like 0 or ""."""
     return NONE if _is_zero(value) else Optional(value)
 
 

@@ -1,4 +1,4 @@
-"""The order of quantities and of semantic versions."""
+"""Ordering of quantities and of semantic versions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _RANKED = (Quantity, Semver)
 
 
 def compare(left: Any, right: Any) -> int:
-    """`left.compareTo(right)` of two quantities or two versions."""
+    """Evaluate `left.compareTo(right)` for two quantities or two versions. Returns -1, 0 or 1."""
     if left.__class__ is right.__class__ and isinstance(left, _RANKED):
         return left.compare(right)
     raise NoSuchOverload
 
 
 def is_greater(left: Any, right: Any) -> bool:
-    """`left.isGreaterThan(right)`"""
+    """Evaluate `left.isGreaterThan(right)` for two quantities or two versions."""
     return compare(left, right) > 0
 
 
 def is_less(left: Any, right: Any) -> bool:
-    """`left.isLessThan(right)`"""
+    """Evaluate `left.isLessThan(right)` for two quantities or two versions."""
     return compare(left, right) < 0
 
 
 _Q, _V = types.QUANTITY, types.SEMVER
 
-# Attributes are of any type, so generated code asks the functions that look at the values themselves.
+# Attributes have no static type, so generated code calls the functions that check the types of their values.
 FUNCTIONS = (
     function(
         "isGreaterThan",

@@ -1,4 +1,4 @@
-"""Quantities in expressions: reading, comparing, adding, and turning into numbers."""
+"""Functions of Kubernetes quantities: parsing, arithmetic and conversion to numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.cel.values import Value
 
 
 def quantity(text: str) -> Value:
-    """`quantity(text)`"""
+    """Evaluate `quantity(text)`: parse a quantity. Raises EvaluationError if it is invalid."""
     try:
         return Quantity.parse(text)
     except QuantityError as error:

@@ -1,4 +1,4 @@
-"""Regular expressions, by RE2: time linear in the text, memory bounded, whatever the pattern."""
+"""Regular expressions, implemented with RE2: matching takes linear time and bounded memory for every pattern."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dray.cel.prices import FINDING, MATCH
 from dray.cel.types import list_of
 from dray.cel.values import Value
 
-# What RE2 says, and what Kubernetes, whose engine is a sibling, says instead.
+# RE2's error messages, and the messages of Go's regexp package that Kubernetes returns.
 _MESSAGES = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -33,11 +33,11 @@ _SHORT = 256
 
 
 class RegexError(EvaluationError):
-    """The pattern is no regular expression."""
+    """The pattern is not a valid regular expression."""
 
 
 class Regex:
-    """A compiled pattern. Whether it matches is remembered for short texts: names repeat from device to device."""
+    """A compiled pattern. Match results of short texts are cached, because the same names occur in many devices."""
 
     __slots__ = ("_compiled", "_remembered")
 
@@ -54,23 +54,23 @@ class Regex:
         return self._compiled.search(text.encode()) is not None
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern occurs in the text."""
+        """Return whether the pattern matches any part of the text."""
         return self._remembered(text) if len(text) <= _SHORT else self._search(text)
 
     def find(self, text: str) -> str:
-        """The first occurrence, or nothing."""
+        """Return the first match in the text, or an empty string."""
         found = self._compiled.search(text)
         return found.group() if found else ""
 
     def find_all(self, text: str, limit: int) -> list[Value]:
-        """The occurrences, at most `limit` unless that is negative."""
+        """Return all matches in the text; at most `limit` of them unless `limit` is negative."""
         found: list[Value] = []
         end = -1
         for match in self._compiled.finditer(text):
             if 0 <= limit <= len(found):
                 break
             if match.start() == match.end() == end:
-                continue  # an empty match right after a match is none
+                continue  # skip an empty match directly after another match
             found.append(match.group())
             end = match.end()
         return found
@@ -78,7 +78,7 @@ class Regex:
 
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str) -> Regex:
-    """The compiled pattern; raises RegexError."""
+    """Compile a pattern, or return it from a cache. Raises RegexError."""
     return Regex(pattern)
 
 
@@ -90,7 +90,7 @@ def _translate(error: Exception) -> str:
 
 
 def matches(text: Value, pattern: Value) -> bool:
-    """`text.matches(pattern)`: anywhere in the text"""
+    """Evaluate `text.matches(pattern)`: whether the pattern matches any part of the text."""
     if not isinstance(text, str) or not isinstance(pattern, str):
         raise NoSuchOverload
     return compile_regex(pattern).matches(text)
@@ -135,5 +135,5 @@ FUNCTIONS = (
     ),
 )
 
-# Constant patterns of these are compiled with the expression; a bad one is a compile error.
+# Constant patterns of these functions are compiled with the expression; an invalid pattern is a compile error.
 PRECOMPILED = frozenset({"matches", "find", "findAll"})

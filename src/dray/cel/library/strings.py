@@ -1,4 +1,4 @@
-"""Functions of text: the standard ones and the strings extension; `format` has its own module."""
+"""String functions: the standard ones and the strings extension. `format` is implemented in `formatting`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ
 
 
 def contains(text: Value, part: Value) -> bool:
-    """`text.contains(part)`"""
+    """Evaluate `text.contains(part)`. Raises NoSuchOverload unless both are strings."""
     if isinstance(text, str) and isinstance(part, str):
         return part in text
     raise NoSuchOverload
 
 
 def starts_with(text: Value, prefix: Value) -> bool:
-    """`text.startsWith(prefix)`"""
+    """Evaluate `text.startsWith(prefix)`. Raises NoSuchOverload unless both are strings."""
     if isinstance(text, str) and isinstance(prefix, str):
         return text.startswith(prefix)
     raise NoSuchOverload
 
 
 def ends_with(text: Value, suffix: Value) -> bool:
-    """`text.endsWith(suffix)`"""
+    """Evaluate `text.endsWith(suffix)`. Raises NoSuchOverload unless both are strings."""
     if isinstance(text, str) and isinstance(suffix, str):
         return text.endswith(suffix)
     raise NoSuchOverload

@@ -1,7 +1,7 @@
-"""Timestamps and durations: reading, printing, arithmetic, and the parts of a date in a time zone.
+"""Timestamps and durations: parsing, formatting, arithmetic, and the parts of a date in a time zone.
 
-Python's datetime stops at microseconds, so both are counted in nanoseconds and datetime only
-does the calendar.
+Both are integers of nanoseconds, because Python's datetime has microsecond resolution. datetime is used only for
+calendar calculations.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ _OFFSET = re.compile(r"[+-]?\d+\Z", re.ASCII)
 
 
 def make_timestamp(seconds: int, nanos: int = 0, zone: int = 0) -> Timestamp:
-    """A timestamp in the years 1 to 9999; raises EvaluationError."""
+    """Return a timestamp. Raises EvaluationError if it is outside the years 1 to 9999."""
     if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise EvaluationError("timestamp overflow")
     return Timestamp(seconds * NANOS + nanos, zone)
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """RFC 3339, or None."""
+    """Parse a timestamp in RFC 3339 format. Returns None if the text is invalid; raises EvaluationError if it is
+    out of range.
+    """
     found = _RFC3339.match(text)
     if found is None:
         return None
@@ -61,7 +63,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Go's notation, like `1h2m3.5s`, or None."""
+    """Parse a duration in Go notation, like `1h2m3.5s`. Returns None if the text is invalid or out of range."""
     body = text[1:] if text[:1] in ("+", "-") and text else text
     if body == "0":
         return Duration(0)
@@ -80,7 +82,7 @@ def parse_duration(text: str) -> Duration | None:
 
 
 def format_timestamp(timestamp: Timestamp) -> str:
-    """RFC 3339 with as many digits of a second as are needed."""
+    """Format a timestamp in RFC 3339, without trailing zeros in the fraction of a second."""
     moment = _moment(timestamp, timezone(timedelta(seconds=timestamp.zone)))
     nanos = timestamp.nanos % NANOS
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
@@ -93,12 +95,12 @@ def format_timestamp(timestamp: Timestamp) -> str:
 
 
 def format_duration(duration: Duration) -> str:
-    """Seconds, as CEL prints durations."""
+    """Format a duration in seconds as CEL does, for example `1.5s`."""
     return f"{format_seconds(duration)}s"
 
 
 def add_span(timestamp: Timestamp, nanos: int) -> Timestamp:
-    """A later, or earlier, timestamp; raises EvaluationError."""
+    """Return the timestamp moved by `nanos` nanoseconds. Raises EvaluationError if it is outside the years 1 to 9999."""
     seconds, rest = divmod(timestamp.nanos + nanos, NANOS)
     return make_timestamp(seconds, rest, timestamp.zone)
 

@@ -1,4 +1,4 @@
-"""URLs: absolute ones and absolute paths, read as Go's net/url reads them."""
+"""URL functions: parse absolute URLs and absolute paths as Go's net/url does."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PATH_SAFE = "-_.~$&+,/:;=@!'()*"
 
 
 class UrlError(ValueError):
-    """The text is no URL."""
+    """The text is not a valid URL."""
 
 
 def parse_url(text: str) -> Url:
-    """An absolute URL or path; raises UrlError with Go's reason."""
+    """Parse an absolute URL or an absolute path. Raises UrlError with the message of Go's net/url."""
     try:
         _require_request(text)
         return _parse(text.partition("#")[0])
@@ -92,7 +92,7 @@ def _parse_authority(authority: str) -> str:
 
 
 def url(text: str) -> Value:
-    """`url(text)`"""
+    """Evaluate `url(text)`: parse a URL. Raises EvaluationError if it is invalid."""
     try:
         return parse_url(text)
     except UrlError as error:

@@ -1,4 +1,4 @@
-"""Semantic versions in expressions."""
+"""Functions of semantic versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from dray.cel.values import INT_MAX, Value
 
 
 def semver(text: str, normalize: bool = False) -> Value:
-    """`semver(text)`"""
+    """Evaluate `semver(text)`: parse a semantic version. Raises EvaluationError if it is invalid.
+
+    With `normalize`, incomplete forms like `v1.2` are accepted.
+    """
     try:
         return Semver.parse(text, normalize=normalize)
     except SemverError as error:
@@ -19,7 +22,7 @@ def semver(text: str, normalize: bool = False) -> Value:
 
 
 def _signed(number: int) -> Value:
-    """Parts of a version are unsigned; beyond an int they wrap around."""
+    """Convert an unsigned part of a version to a CEL int; values above the maximum wrap around to negative numbers."""
     return number if number <= INT_MAX else number - 2**64
 
 
