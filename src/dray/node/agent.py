@@ -1,9 +1,11 @@
-"""The node agent: everything of a node in one place, started in the right order.
+"""The node agent: creates all parts of a node and starts them in the right order.
 
-Own state first (lock, checkpoint, runtime). Then the slices of drivers that ran before are deleted and the directories
-for drivers are made. Only then the node becomes Ready, drivers may register and pods run.
-It ends without touching its pods: containers run on and are found again, unless their cluster ends with it. Left out:
-every decision.
+The order: first the agent's own state (lock, checkpoint, runtime); then the ResourceSlices of drivers that ran
+earlier
+are deleted and the directories for drivers are created. Only then the node becomes Ready, drivers may register
+and pods
+run. When the agent ends, its containers keep running and the next agent finds them again, unless the cluster lives in
+memory and ends as well. Left out: all decisions, which the parts make.
 """
 
 from __future__ import annotations
@@ -42,40 +44,43 @@ from dray.node.runtime import Runtime
 from dray.node.runtimes import open_runtime
 from dray.node.slices import Slices
 
-PLUGIN_DIRECTORIES = ("plugins_registry", "plugins", "cdi")  # below the agent's root, for drivers
+PLUGIN_DIRECTORIES = ("plugins_registry", "plugins", "cdi")  # directories for drivers, in the agent's root
 SYSTEM_CDI_DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 
 
 class AgentError(Exception):
-    """Why an agent cannot start, in words for a person."""
+    """An agent cannot start. The text gives the reason for the user."""
 
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What an agent can be told."""
+    """Settings of a node agent."""
 
     name: str
     root: Path
     runtime: str = "auto"
     address: str = "127.0.0.1"
-    log_port: int = 0  # any
+    log_port: int = 0  # 0: any free port
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
-    cdi_directories: tuple[Path, ...] = ()  # empty: the system's, then `cdi` below the root
-    authority: str = ""  # the cluster's CA in PEM: whoever reads logs must show a certificate of it
+    cdi_directories: tuple[Path, ...] = ()  # empty: the system's directories, then `cdi` in the agent's root
+    authority: str = ""  # the cluster's CA in PEM: clients that read logs must show a certificate signed by this CA
     gates: FeatureGates = field(default_factory=FeatureGates)
     delays: RestartDelays = field(default_factory=RestartDelays)
     images: ImageSettings = field(default_factory=ImageSettings)
     api_server: str = ""  # HOST:PORT, as containers reach it
     refresh_seconds: float = REFRESH_SECONDS
-    usage_seconds: float = USAGE_SECONDS  # between two looks at volumes with a size limit
-    pod_range: Network = POD_RANGE  # addresses of pods under the runtime fake
-    pod_addresses: IPv4Network | None = None  # of pods that run, each its own; None: they share the node's
-    outlived: bool = True  # by its containers; otherwise they end with the agent, for clusters that live in memory
+    usage_seconds: float = USAGE_SECONDS  # interval between two measurements of volumes with a size limit
+    pod_range: Network = POD_RANGE  # addresses of pods under the fake runtime
+    # range for pods that really run, one address each; None: pods share the node's address
+    pod_addresses: IPv4Network | None = None
+    outlived: bool = True  # containers keep running after the agent; False: they end with it (for clusters in memory)
 
 
 class Agent:
-    """One node. `run` until cancelled; `started` is set once drivers may register and pods run."""
+    """The agent of one node. `run` works until it is cancelled; `started` is set once drivers may register and
+    pods may run.
+    """
 
     def __init__(
         self, client: Client, settings: AgentSettings, *, clock: Clock | None = None, runtime: Runtime | None = None
@@ -120,7 +125,7 @@ class Agent:
             slices = Slices(client, settings.name, clock)
             _make_plugin_directories(root)
             await slices.remove()
-            await heartbeat.register()  # last: from now on pods are scheduled onto the slices of this node
+            await heartbeat.register()  # last, because from now on pods are scheduled onto this node's slices
             parts = _Parts(self, root, runtime, checkpoint, informer, slices)
             await parts.run(heartbeat, problem)
         finally:
@@ -130,7 +135,7 @@ class Agent:
 
 
 class _Parts:
-    """The parts that run together, once the node is registered."""
+    """The parts of an agent that run concurrently once the node is registered."""
 
     def __init__(
         self,
@@ -226,7 +231,10 @@ async def _end_containers(runtime: Runtime) -> None:
 
 
 def _make_root(root: Path) -> None:
-    """A directory for this user alone: it holds tokens, secrets and what containers write."""
+    """Create the agent's root directory with mode 0700, because it holds tokens, secrets and what containers write.
+
+    Raises `AgentError` if the directory belongs to another user.
+    """
     root.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         root.mkdir(mode=0o700)
@@ -236,7 +244,11 @@ def _make_root(root: Path) -> None:
 
 
 def _lock(root: Path) -> int:
-    """One agent a directory; a lock goes with its process, however that ends."""
+    """Lock the root directory, so that only one agent uses it. Returns the descriptor of the locked file.
+
+    The kernel releases the lock when the process ends, even after a crash. Raises `AgentError` if another agent
+    holds it.
+    """
     descriptor = os.open(root / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,9 @@
-"""The files of a volume that is made of API objects, exchanged all at once, laid out as kubelets lay them out.
+"""Files of a volume made from API objects, all replaced at once, in the layout that the kubelet uses.
 
-The files are in a directory of their own, `..<time>`; the link `..data` says which one counts, and each name in the
-volume is a link through it. A reader sees all old files or all new ones. Everything is opened below the volume
-(`beneath`), so nothing that a container left there is followed.
+The files are in a directory named `..<time>`. The link `..data` points to the current directory, and each
+top-level name
+in the volume is a link through `..data`. A reader sees either all old files or all new files. Every path is opened
+through `beneath`, so links that a container planted in the volume are not followed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class FileContent(NamedTuple):
 
 
 def write_files(directory: Path, files: Mapping[str, FileContent], group: int | None = None) -> bool:
-    """Make the volume hold these files and no others; whether something changed."""
+    """Make the volume hold exactly these files; `group` becomes their group if given. Returns False if nothing
+    changed.
+    """
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     base = open_directory(str(directory))
     try:
@@ -58,7 +61,7 @@ def _write(base: int, name: str, files: Mapping[str, FileContent], group: int | 
 
 
 def give_to_group(base: int, group: int) -> None:
-    """Let all below a directory belong to a group."""
+    """Set the group of a directory (given as a descriptor) and of everything below it."""
     for _, directories, files, here in os.fwalk(".", dir_fd=base, follow_symlinks=False):
         os.chown(here, -1, group)
         for name in (*directories, *files):
@@ -66,7 +69,7 @@ def give_to_group(base: int, group: int) -> None:
 
 
 def _current(base: int) -> dict[str, FileContent] | None:
-    """The files that the volume holds; None when it is not as it was left."""
+    """Return the files that the volume holds, or None if its layout is not as `write_files` leaves it."""
     found: dict[str, FileContent] = {}
     try:
         data = open_beneath(base, os.readlink(_DATA, dir_fd=base))
@@ -91,7 +94,7 @@ def _read(directory: int, name: str) -> FileContent:
 
 
 def _point(base: int, name: str, target: str) -> None:
-    """Make a name a link, in place of whatever it was."""
+    """Make `name` a symbolic link to `target`, replacing whatever has that name."""
     try:
         if os.readlink(name, dir_fd=base) == target:
             return

@@ -1,9 +1,11 @@
-"""Opening paths below a directory so that nothing planted there leads out of it.
+"""Opening paths below a directory in such a way that no symbolic link leads out of the directory.
 
-A path is walked one component at a time, each opened without following links. A link inside is read and walked the
-same way, from where it stands; one that is absolute, or that climbs above the start, is refused. No step asks the
-kernel for a path of more than one component, so a file that is exchanged for a link meanwhile changes nothing.
-Standard library alone: `subpaths` runs it as a program.
+A path is walked one component at a time, and each component is opened without following links. A link found inside is
+read and walked in the same way, starting where the link is; an absolute link, or a link that climbs above the
+start, is
+refused. The kernel never gets a path of more than one component, so replacing a file with a link during the walk
+has no
+effect. Uses only the standard library, because `subpaths` runs this module as a program.
 """
 
 from __future__ import annotations
@@ -11,23 +13,29 @@ from __future__ import annotations
 import os
 import stat
 
-_MOST_LINKS = 40  # as many as the kernel follows
+_MOST_LINKS = 40  # limit of the kernel as well
 _HERE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PathEscape(OSError):
-    """A path leads out of the directory that it must stay in; the text names it."""
+    """A path leads out of the directory that it must stay in. The text names the path."""
 
 
 def open_directory(path: str) -> int:
-    """A directory that is no link, as a place to start from."""
+    """Open a directory and return its descriptor, for use as the base of a walk. Raises OSError if the path is a
+    link.
+    """
     return os.open(path, _HERE | os.O_DIRECTORY)
 
 
 def open_beneath(base: int, path: str, create: int | None = None, rooted: bool = False) -> int:
-    """A descriptor (O_PATH) of what is at `path` below `base`; with `create`, missing directories get that mode.
+    """Open `path` below the directory `base` and return a descriptor (O_PATH); missing directories are created
+    with mode
+    `create` if given.
 
-    With `rooted`, `base` is taken for the root of a file system: links that would leave it begin there or end there.
+    With `rooted`, `base` is treated as the root of a file system: absolute links start at `base`, and `..` stops
+    there.
+    Otherwise both raise `PathEscape` when they would leave `base`.
     """
     walk = _PathWalk(base, path, create, rooted)
     try:
@@ -37,7 +45,7 @@ def open_beneath(base: int, path: str, create: int | None = None, rooted: bool =
 
 
 def write_new(base: int, path: str, data: bytes, mode: int) -> None:
-    """Write a file that does not exist yet, with the directories on its way."""
+    """Write a file that must not exist yet, creating missing parent directories. Raises OSError if the file exists."""
     parent, _, name = path.rpartition("/")
     if name in ("", ".", ".."):
         raise PathEscape(f"{path!r} is no path of a file")
@@ -53,7 +61,7 @@ def write_new(base: int, path: str, data: bytes, mode: int) -> None:
 
 
 class _PathWalk:
-    """The way from a directory to a path, as a stack of open descriptors."""
+    """Walk from a base directory to a path, as a stack of open descriptors."""
 
     def __init__(self, base: int, path: str, create: int | None, rooted: bool) -> None:
         if path.startswith("/") and not rooted:

@@ -1,6 +1,7 @@
-"""Why a container was not started, read from the last words of the program that was to build it: bwrap or runc.
+"""Why a container was not started, taken from the last output of the program that should have built it: bwrap or
+runc.
 
-That it was not started is known without words (`shim.began`). Words that are not known are told as they are.
+Whether it was started is known without this text (`shim.began`). A text in an unknown form is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ _RUNC = "unable to start container process: "
 
 
 def why_not_started(said: str, program: str) -> str:
-    """The reason in the words that Kubernetes' users know."""
+    """Return the reason in the wording known from Kubernetes; `said` is the output of bwrap or runc."""
     with suppress(ValueError, TypeError, KeyError):
-        said = str(json.loads(said)["msg"])  # runc's
+        said = str(json.loads(said)["msg"])  # runc writes JSON
     if _RUNC in said:
         return said.partition(_RUNC)[2]
     _, found, why = said.partition(f"bwrap: execvp {program}: ")

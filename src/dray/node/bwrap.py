@@ -1,7 +1,8 @@
 """Runtime `bwrap`: bubblewrap gives a container its own mounts, devices and processes, without root.
 
-The host's file system read-only, its network shared. Hooks and edits that need an OCI runtime cannot be made, nor can
-access to a device be narrowed. It is no boundary against a hostile container: it sees the host's files as the agent does.
+The host's file system is read-only and its network is shared. CDI hooks and edits that need an OCI runtime cannot be
+applied, and access to a device cannot be restricted. This is no security boundary against a hostile container, which
+sees the host's files with the agent's rights.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from dray.node.staging import staged
 from dray.node.supervised import Launch
 
 _TRIAL_SECONDS = 10.0
-_NEVER = ("MKNOD",)  # nothing here would keep a container from using the device
-# What bubblewrap does anyway, or what makes no difference to a bind mount.
+_NEVER = ("MKNOD",)  # without a device cgroup, nothing would restrict a device node that the container creates
+# Options that bubblewrap applies anyway, or that make no difference to a bind mount.
 _MOUNT_OPTIONS = {"ro", "rw", "bind", "rbind", "nosuid", "nodev", "private", "rprivate"}
 
 
 class BwrapWrapper:
-    """Puts bubblewrap's options before the command line."""
+    """Command line wrapper that starts a container's command under bubblewrap."""
 
     name = "bwrap"
     mounts_volumes = True
@@ -74,7 +75,7 @@ class BwrapWrapper:
         options = [*own, "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
         options += ["--json-status-fd", str(REPORT_DESCRIPTOR)]
         argv = [*prefix, program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
-        # bwrap → its first process in a new namespace, or one who waits outside → bwrap → the container
+        # bwrap → its first process in a new namespace, or a process that waits outside → bwrap → the container
         depth = 1 if task.security.host_pid else 2
         report = str(directory / "report")
         return Launch(argv, env, "/", depth=depth, inside=inside, pids=pids, report=report)
@@ -121,9 +122,11 @@ def _system(task: Task) -> Iterator[str]:
 
 
 def _pids(task: Task) -> str:
-    """The namespace of processes that the guardian enters: a target's, or one with a terminal to take inside.
+    """Return the PID namespace that the guardian must enter: a path, "new" for a new namespace, or "" for none.
 
-    Only root can. bwrap could enter a target's by itself, but not together with a user namespace.
+    The path is the namespace of the container to debug (`target_pid`); a container with a terminal needs a new
+    one. Only
+    root can enter one. bwrap could enter the target's namespace itself, but not together with a user namespace.
     """
     if os.geteuid() != 0 or task.security.host_pid:
         return ""
@@ -133,7 +136,11 @@ def _pids(task: Task) -> str:
 
 
 def _rights(task: Task) -> Iterator[str]:
-    """Identity and capabilities. Another user is one in a user namespace of its own: on the host it is the agent's."""
+    """Yield bwrap's options for the user, the group, IPC and capabilities.
+
+    A user other than the agent's exists only in a user namespace; on the host the container still runs as the
+    agent's user.
+    """
     security = task.security
     if not security.host_ipc:
         yield "--unshare-ipc"

@@ -1,7 +1,7 @@
-"""What CDI device ids mean for a container, read from the spec files that drivers write.
+"""Container edits for CDI device ids, read from the spec files that drivers write.
 
-A bad file is reported and leaves the others usable. Left out: the rules of specs (`dray.api.cdi`), writing them, which is
-the driver's part, and applying edits, which is the runtime's.
+A bad file is reported and does not affect the others. Left out: the rules for specs (`dray.api.cdi`), writing specs
+(the driver's part), and applying edits (the runtime's part).
 """
 
 from __future__ import annotations
@@ -33,16 +33,19 @@ from dray.files import read_regular
 log = logging.getLogger(__name__)
 
 _SUFFIXES = (".json", ".yaml", ".yml")
-_MOST_BYTES = 1 << 20  # of a spec file; real ones have a few kilobytes
+_MOST_BYTES = 1 << 20  # size limit of a spec file; real ones have a few kilobytes
 _MOST_NODES = 1_000_000
 _MESSAGE_CHARACTERS = 500
 
 
 def parse(text: bytes, name: str) -> CdiSpec:
-    """Read a spec and check it; `name` is the file's, for messages and to tell JSON from YAML."""
+    """Parse and check a CDI spec. Raises `CdiError` if the spec is invalid.
+
+    `name` is the name of the file: it appears in messages, and its ending tells JSON from YAML.
+    """
     try:
         spec = msgspec.convert(_tree(text, name), CdiSpec, strict=True)
-    except Exception as error:  # PyYAML raises whatever a bad scalar makes Python raise: KeyError, IndexError …
+    except Exception as error:  # PyYAML raises any exception that a bad scalar causes: KeyError, IndexError …
         raise CdiError(f"{name}: {_described(error)}") from error
     for problem in problems(spec):
         raise CdiError(f"{name}: {problem}")
@@ -54,7 +57,7 @@ def _tree(text: bytes, name: str) -> Any:
         return msgspec.json.decode(text)
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)  # the one in C is ten times as fast
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)  # the loader in C is ten times as fast
     try:
         node = loader.get_single_node()
         _check_size(node)
@@ -64,7 +67,7 @@ def _tree(text: bytes, name: str) -> Any:
 
 
 def _check_size(node: Any) -> None:
-    """Aliases may make a small text mean a large tree; what would grow beyond a limit is refused before it does."""
+    """Raise `CdiError` if a YAML document holds too many values: aliases can make a small text expand to a huge tree."""
     left, waiting = _MOST_NODES, [node]
     while waiting:
         found = waiting.pop()
@@ -79,7 +82,7 @@ def _check_size(node: Any) -> None:
 def _described(error: Exception) -> str:
     try:
         text = str(error)
-    except ValueError:  # of a number with too many digits to be written
+    except ValueError:  # a number with too many digits to print
         text = ""
     text = text if isinstance(error, (CdiError, msgspec.MsgspecError)) else f"{type(error).__name__} {text}".strip()
     return text if len(text) <= _MESSAGE_CHARACTERS else text[:_MESSAGE_CHARACTERS] + "…"
@@ -90,7 +93,7 @@ def _described(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Merged:
-    """The edits of several devices as one, and where one device overruled another."""
+    """Combined edits of several devices, and a text for each conflict in which one device overruled another."""
 
     edits: CdiEdits
     conflicts: tuple[str, ...] = ()
@@ -98,9 +101,9 @@ class Merged:
 
 @dataclass
 class _Merge:
-    """CdiEdits in the making. What is named twice is taken from the last, at the place of the last."""
+    """CdiEdits under construction. If a name is set twice, the last value is used, in the position of the last."""
 
-    env: dict[str, tuple[str, str]] = field(default_factory=dict)  # name → value, who set it
+    env: dict[str, tuple[str, str]] = field(default_factory=dict)  # name → value, source
     nodes: dict[str, tuple[CdiDeviceNode, str]] = field(default_factory=dict)
     mounts: dict[str, tuple[CdiMount, str]] = field(default_factory=dict)
     net: list[NetDevice] = field(default_factory=list)
@@ -149,19 +152,23 @@ class _CdiEntry:
 
 
 class Specs:
-    """All specs of some directories. A later directory overrules an earlier one; files are read again when they change.
+    """All CDI specs of some directories. A later directory overrules an earlier one; a file is read again after
+    it changed.
 
-    Two files of one directory that define the same device make it unusable, and the error names both.
+    If two files of one directory define the same device, the device is unusable and the error names both files.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self.directories = tuple(directories)
-        self.errors: dict[Path, str] = {}  # files that cannot be used, as of the last look
-        self._told: dict[Path, str] = {}  # the errors before, which stand in the log already
+        self.errors: dict[Path, str] = {}  # unusable files, as of the last scan
+        self._told: dict[Path, str] = {}  # errors of the previous scan, which have been logged
         self._read: dict[Path, tuple[tuple[int, int, int], CdiSpec | None]] = {}
 
     def edits(self, ids: Sequence[str]) -> Merged:
-        """The edits of devices in the order of their ids, those of a spec as a whole before its first device."""
+        """Return the merged edits of devices, in the order of their ids; `CdiError` if an id is unknown or ambiguous.
+
+        The edits that a spec makes for all its devices come before those of its first device.
+        """
         found, ambiguous = self._devices()
         merge, seen = _Merge(), set[Path]()
         for qualified in dict.fromkeys(ids):
@@ -214,12 +221,12 @@ class Specs:
             before = known.get(file)
             if before is not None and before[0] == mark:
                 self._read[file] = before
-                if before[1] is None:  # a bad file is not parsed again before it changes
+                if before[1] is None:  # a bad file is not parsed again until it changes
                     self.errors[file] = self._told[file]
                 return before[1]
             spec = self._parsed(file, mark)
         except FileNotFoundError:
-            return None  # removed since the directory was read
+            return None  # the file was removed after the directory was read
         except (OSError, CdiError) as error:
             self.errors[file] = str(error)
             if self._told.get(file) != str(error):
@@ -238,7 +245,7 @@ class Specs:
 
 
 def _content(file: Path) -> bytes:
-    """Read a regular file; anything else could keep the agent waiting for ever."""
+    """Read a regular file; `CdiError` for anything else, because a FIFO or device could block the agent for ever."""
     try:
         return read_regular(file, _MOST_BYTES)
     except FileNotFoundError:

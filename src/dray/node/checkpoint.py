@@ -1,8 +1,11 @@
-"""What this node has prepared, written down before and after every call to a driver.
+"""Checkpoint of the claims prepared on this node, written before and after every call to a driver.
 
-The file outlives the agent, killed at any point: a claim is in it from before its first prepare until after its last
-unprepare, so nothing is forgotten and nothing prepared twice. Versioned, checksummed and replaced atomically; a file
-that cannot be read is kept aside and reported. Left out: what the entries mean, which is `claims`.
+The file survives an agent that is killed at any point: a claim is in it from before its first prepare call until
+after
+its last unprepare call, so no claim is forgotten and none is prepared twice. The file has a version and a
+checksum and
+is replaced atomically; an unreadable file is kept under another name and reported. Left out: what the entries mean
+(`claims`).
 """
 
 from __future__ import annotations
@@ -20,32 +23,32 @@ from dray.node.shim import reserve, write_whole
 
 log = logging.getLogger(__name__)
 
-_MOST_BYTES = 256 << 20  # a claim takes about a kilobyte
+_MOST_BYTES = 256 << 20  # a claim needs about a kilobyte
 
 VERSION = 1
-_RESERVED_BYTES = 16 << 10  # that the next state of the file may have more
+_RESERVED_BYTES = 16 << 10  # disk space reserved for growth of the file
 
 
 class CheckpointedDevice(msgspec.Struct, frozen=True):
-    """One device as the driver answered: for which requests (none: all), and the CDI ids that bring it along."""
+    """One device of a driver's prepare answer: the requests that it serves (empty: all) and its CDI ids."""
 
     requests: tuple[str, ...]
     pool: str
     device: str
     cdi: tuple[str, ...] = ()
-    share: str = ""  # which share of the device; empty for the whole
+    share: str = ""  # id of the device's share; empty for a whole device
 
     def serves(self, request: str) -> bool:
-        """Whether a container that names this request (empty: none) gets the device."""
+        """Whether a container that names this request gets the device. An empty `request` matches every device."""
         if not request or not self.requests:
             return True
         return any(name == request or name.partition("/")[0] == request for name in self.requests)
 
 
 class DriverShare(msgspec.Struct, frozen=True):
-    """The part of a claim that one driver prepares. `devices` is None until it has succeeded.
+    """The part of a claim that one driver prepares. `devices` is None until the driver's prepare call has succeeded.
 
-    With `stays`, the driver need not be told when nobody uses the claim any more.
+    With `stays`, the driver's unprepare call is skipped when no pod uses the claim any more.
     """
 
     driver: str
@@ -56,8 +59,9 @@ class DriverShare(msgspec.Struct, frozen=True):
 class PreparedClaim(msgspec.Struct, frozen=True):
     """A claim that drivers were asked to prepare.
 
-    `pods` are the uids of those that want it, each with the entries of its spec that the claim stands for. A pod stays
-    until the claim is unprepared, or another pod takes over; `leaving` says that unprepare has begun.
+    `pods` maps the uids of the pods that use the claim to the entries of `spec.resourceClaims` that refer to it.
+    A pod stays
+    listed until the claim is unprepared or another pod uses it. `leaving` is True once unprepare has begun.
     """
 
     uid: str
@@ -79,11 +83,11 @@ class _CheckpointFile(msgspec.Struct, frozen=True):
 
 
 class CorruptCheckpoint(Exception):
-    """The file was there and could not be used; it was kept under another name."""
+    """The checkpoint file exists but is not usable: its version or its checksum is wrong."""
 
 
 class Checkpoint:
-    """The claims that are prepared, or are about to be, by uid."""
+    """The claims that are prepared or are about to be, by uid, kept in a file."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -91,7 +95,10 @@ class Checkpoint:
 
     @classmethod
     def open(cls, file: Path) -> tuple[Checkpoint, str]:
-        """Read the file; the text says what was wrong with it, and is empty when nothing was."""
+        """Read the file. Returns the checkpoint and the problem found, which is "" if the file was missing or good.
+
+        An unusable file is renamed, and the checkpoint starts empty.
+        """
         checkpoint = cls(file)
         try:
             checkpoint.claims = _decode(read_regular(file, _MOST_BYTES))
@@ -113,7 +120,7 @@ class Checkpoint:
         self._write({uid: claim for uid, claim in self.claims.items() if uid not in uids})
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
-        """The entries change in memory only after they are safe on disk."""
+        """Write the claims to disk, then replace them in memory, so that memory never runs ahead of the disk."""
         if claims == self.claims:
             return
         data = _encode(claims)

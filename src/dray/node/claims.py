@@ -1,8 +1,11 @@
-"""Claims of pods on this node: who may use them, prepared before the first pod and unprepared after the last.
+"""Claims of the pods on this node: access is checked, claims are prepared before their first pod and unprepared after
+their last.
 
-What is known is in the checkpoint, written before and after each call, so a restart repeats no call that succeeded and
-forgets none that may have; to unprepare, nothing but the checkpoint is needed. Each method makes one try: whoever calls
-waits and tries again. Left out: which devices a runtime can bring into a container.
+All state is in the checkpoint, which is written before and after each driver call. After a restart no successful
+call is
+repeated and no call is forgotten; unpreparing needs nothing but the checkpoint. Each method makes one attempt,
+and the
+caller waits and tries again. Left out: which devices a runtime can bring into a container.
 """
 
 from __future__ import annotations
@@ -28,35 +31,36 @@ from dray.node.drivers import ClaimId, DriverConnection, DriverError, Prepared
 from dray.node.metrics import ClaimsInUse
 from dray.node.plugins import Plugins
 
-PREPARE, UNPREPARE, EVERYTHING = "NodePrepareResources", "NodeUnprepareResources", "*"  # calls that can be left out
+# calls that a driver may declare unnecessary
+PREPARE, UNPREPARE, EVERYTHING = "NodePrepareResources", "NodeUnprepareResources", "*"
 
 
 class ClaimsError(Exception):
-    """Why a pod cannot have its claims prepared or unprepared now; the text is for an event."""
+    """A pod's claims cannot be prepared or unprepared now. The text gives the reason, for an event."""
 
 
 class Granted(NamedTuple):
-    """A device that a container gets."""
+    """A prepared device that a container gets."""
 
     driver: str
-    claim: str  # the entry of the pod's spec
-    request: str  # that the container names; empty for none
+    claim: str  # the name of the entry in the pod's spec.resourceClaims
+    request: str  # the request that the container names, or empty
     device: CheckpointedDevice
-    resource: str = ""  # the extended resource that it serves; empty for none
-    name: str = ""  # of the claim
+    resource: str = ""  # the extended resource that the device serves, or empty
+    name: str = ""  # the name of the ResourceClaim
 
 
 class _Wanted(NamedTuple):
-    """A claim that a pod uses, through these entries, with devices of these drivers for these requests."""
+    """A claim that a pod uses, the pod's entries that refer to it, and its drivers and requests."""
 
     identity: ClaimId
     entries: tuple[str, ...]
-    drivers: dict[str, bool]  # those to be called, each with whether what it prepares stays
+    drivers: dict[str, bool]  # drivers to call, each with whether its unprepare is skipped
     requests: frozenset[str]
 
 
 class ClaimsOnNode:
-    """All claims on this node."""
+    """Prepares, unprepares and looks up the claims of all pods on this node."""
 
     def __init__(
         self,
@@ -67,25 +71,26 @@ class ClaimsOnNode:
         *,
         skips: bool = False,
     ) -> None:
-        """With `skips`, calls are left out that drivers say they do not need (DRAOptionalNodeOperations)."""
+        """With `skips`, calls that drivers declare unnecessary are left out (DRAOptionalNodeOperations)."""
         self._client = client
         self._skips = skips
         self._known = Knowledge(sharing)
         self._checkpoint = checkpoint
         self._plugins = plugins
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody holds one
+        # a lock exists only while a task holds it
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._in_use = ClaimsInUse()
         self.show()
 
     def pods(self) -> set[str]:
-        """The uids of pods that hold claims."""
+        """Return the uids of the pods that hold claims."""
         return {pod for claim in self._checkpoint.claims.values() for pod in claim.pods}
 
     def holds(self, pod: str) -> bool:
         return any(pod in claim.pods for claim in self._checkpoint.claims.values())
 
     def is_prepared(self, pod: Pod) -> bool:
-        """Whether everything the pod uses is prepared for it; needs no API server."""
+        """Whether all claims that the pod needs are prepared, according to the checkpoint alone."""
         ready = {
             entry
             for claim in self._checkpoint.claims.values()
@@ -95,7 +100,9 @@ class ClaimsOnNode:
         return all(use.entry in ready or not use.needed for use in podclaims.uses_of(pod))
 
     def granted(self, pod: Pod, container: AnyContainer) -> list[Granted]:
-        """The devices of a container, in the order in which it names claims; then those for extended resources."""
+        """Return the prepared devices of a container: first by its claim references in order, then for extended
+        resources.
+        """
         found = []
         for entry, request, resource in _references(pod, container):
             for claim in self._checkpoint.claims.values():
@@ -111,9 +118,11 @@ class ClaimsOnNode:
     # Preparing
 
     async def prepare(self, pod: Pod) -> list[str]:
-        """Prepare what is not prepared yet, one call a driver; `ClaimsError` when something is missing or fails.
+        """Prepare the pod's claims that are not prepared yet, with one call to each driver.
 
-        The answer says of which requests containers get nothing, because their claims have none of that name.
+        Returns a warning for each request that a container names but its claim does not have. Raises
+        `ClaimsError` if a claim,
+        driver or permission is missing or a call fails.
         """
         if self.is_prepared(pod):
             return []
@@ -128,7 +137,9 @@ class ClaimsOnNode:
         return _unknown_requests(pod, wanted)
 
     def _begin(self, pod: Pod, wanted: Sequence[_Wanted]) -> None:
-        """Write down that drivers are about to be asked; refused before that, a pod leaves nothing behind."""
+        """Write the claims to the checkpoint before drivers are called. A pod that fails the checks leaves no
+        entry behind.
+        """
         for want in wanted:
             self._check_incarnation(want.identity)
             for driver in want.drivers:
@@ -143,7 +154,7 @@ class ClaimsOnNode:
         self.show()
 
     async def _prepare(self, name: str, ids: Sequence[ClaimId]) -> dict[str, Prepared | str]:
-        """Ask one driver; by uid what it prepared or why not."""
+        """Call one driver's prepare. Returns by claim uid the devices, or the error as text."""
         try:
             answer = await self._driver(name).prepare(ids)
         except (DriverError, ClaimsError) as error:
@@ -166,7 +177,11 @@ class ClaimsOnNode:
         self._checkpoint.put(*changed)
 
     async def _verified(self, pod: Pod) -> list[_Wanted]:
-        """The claims of a pod, read again: they exist, are allocated, and the pod may use them."""
+        """Read the claims that a pod needs from the API server and check that they exist, are allocated and the
+        pod may use them.
+
+        Raises `ClaimsError` if a check fails.
+        """
         try:
             group = await self._group(pod)
             found: dict[str, tuple[ResourceClaim, list[str]]] = {}
@@ -193,7 +208,7 @@ class ClaimsOnNode:
                 claim = await self._client.get(ResourceClaim, use.claim, pod.metadata.namespace)
         problem = claim_problem(Purpose.START, pod, use, claim, group, self._known)
         if claim is None or problem is not None:
-            assert problem is not None  # a claim that does not exist is one
+            assert problem is not None  # a claim that does not exist is a problem
             raise ClaimsError(wording.claim_problem(problem))
         return claim
 
@@ -216,7 +231,9 @@ class ClaimsOnNode:
     # Unpreparing
 
     async def unprepare(self, pod: str) -> None:
-        """Let go of a pod's claims, and unprepare those that no other pod uses; `ClaimsError` when some remain."""
+        """Release the claims of a pod (given by uid) and unprepare those that no other pod uses; `ClaimsError` if
+        a call fails.
+        """
         held = [claim.uid for claim in self._checkpoint.claims.values() if pod in claim.pods]
         if not held:
             return
@@ -256,7 +273,9 @@ class ClaimsOnNode:
         self._checkpoint.remove(*gone)
 
     async def _vanished(self, identity: ClaimId) -> bool:
-        """Whether a claim that a driver does not know does not exist either, so that nothing is left to undo."""
+        """Whether a claim that its driver does not know is also gone from the API server, so that nothing is left
+        to unprepare.
+        """
         try:
             claim = await self._client.get(ResourceClaim, identity.name, identity.namespace)
         except NotFound:
@@ -265,7 +284,7 @@ class ClaimsOnNode:
             return False
         return claim.metadata.uid != identity.uid
 
-    # Both
+    # Common parts
 
     def _driver(self, name: str) -> DriverConnection:
         driver = self._plugins.find(name)
@@ -275,7 +294,9 @@ class ClaimsOnNode:
 
     @asynccontextmanager
     async def _holding(self, uids: Iterable[str]) -> AsyncIterator[None]:
-        """Keep others off some claims; in one order everywhere, so that nobody waits for each other."""
+        """Lock claims by uid for the duration of a `with` block. Always locks in sorted order, so that no
+        deadlock can occur.
+        """
         async with AsyncExitStack() as stack:
             for uid in sorted(set(uids)):
                 lock = self._locks.get(uid)
@@ -285,16 +306,18 @@ class ClaimsOnNode:
             yield
 
     def show(self) -> None:
-        """Bring the metrics up to date: after a change of the claims, and when a driver comes or goes."""
+        """Update the metrics. Must be called after claims change and when a driver connects or disconnects."""
         drivers = [{share.driver for share in claim.shares} for claim in self._checkpoint.claims.values()]
         self._in_use.show(drivers, self._plugins.is_reachable)
 
     def show_nothing(self) -> None:
-        """Take this agent's claims out of the metrics: it ends, and another one in this process may take them over."""
+        """Remove this agent's claims from the metrics when the agent ends; another agent in this process may take
+        them over.
+        """
         self._in_use.show([], self._plugins.is_reachable)
 
     def stranded(self, driver: str) -> dict[str, list[str]]:
-        """By the uid of a pod, the names of its claims that this driver prepared."""
+        """Return the names of the claims that this driver prepared, by the uid of each pod that uses them."""
         found: dict[str, list[str]] = {}
         for claim in self._checkpoint.claims.values():
             if any(share.driver == driver for share in claim.shares):
@@ -304,7 +327,9 @@ class ClaimsOnNode:
 
 
 def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, str]]:
-    """What a container uses: an entry of the pod, a request (empty for all), and the extended resource that it serves."""
+    """Yield what a container uses: a claim entry of the pod, a request (empty for all) and an extended resource
+    (or empty).
+    """
     for claim in container.resources.claims:
         yield claim.name, claim.request, ""
     special = pod.status.extendedResourceClaimStatus
@@ -314,9 +339,10 @@ def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, s
 
 
 def _drivers(claim: ResourceClaim, skips: bool) -> dict[str, bool]:
-    """The drivers to be called for a claim, each with whether what it prepares stays.
+    """Return the drivers to call for a claim, each with whether its unprepare call is skipped (True: what it
+    prepared stays).
 
-    A call is left out where the driver needs it for none of its devices.
+    A driver is left out if none of its devices needs the prepare call.
     """
     assert claim.status.allocation is not None
     needed: dict[str, set[str]] = {}
@@ -339,7 +365,7 @@ def _unknown_requests(pod: Pod, wanted: Iterable[_Wanted]) -> list[str]:
 
 
 def _unprepared_shares(claims: Iterable[PreparedClaim], *, leaving: bool = False) -> dict[str, list[ClaimId]]:
-    """Which claims to name in the call to each driver, to prepare them or to be sure that they are not prepared."""
+    """Return by driver the claims to name in the next prepare call, or in the next unprepare call if `leaving`."""
     todo: dict[str, list[ClaimId]] = {}
     for claim in claims:
         for share in claim.shares:

@@ -1,9 +1,10 @@
-"""Standard input and output of a container, for whoever attaches to it: part of its guardian.
+"""Standard input and output of a container for attached clients: part of the container's guardian.
 
-Each client gives three descriptors and keeps a connection open: what it sends goes to the container's input, what the
-container writes goes to every client. While a client has not taken what it was given, no more output is read, so that
-nothing is lost and nothing piles up. A client that goes away changes nothing, except that input which is meant for one
-client alone (`stdinOnce`) ends with it. Loaded by `shim` when first asked for; the standard library alone.
+Each client passes three descriptors and keeps a connection open: its input goes to the container, and the container's
+output goes to every client. While a client has not taken all output given to it, no more output is read from the
+container, so that nothing is lost and no backlog grows. A client that disconnects changes nothing, except that
+`stdinOnce` closes the container's input with it. `shim` loads this module on first use. Uses only the standard
+library.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ if MYPY:  # for the type checker alone: importing `typing` would make every star
 
 
 _CHUNK_BYTES = 65536
-_FAREWELL_SECONDS = 5.0  # for clients to take what is left when the container has ended
+_FAREWELL_SECONDS = 5.0  # for clients to take waiting output after the container has ended
 
 
 class ConsoleClient:
-    """One who is attached; `waiting` is what was not taken yet, by stream."""
+    """An attached client. `waiting` holds by stream the output that the client has not taken yet."""
 
     def __init__(self, connection: Any, descriptors: Sequence[int], sends: bool) -> None:
         self.connection = connection
@@ -47,7 +48,7 @@ class ConsoleClient:
             os.close(descriptors[0])
 
     def flush(self) -> None:
-        """Pass on what can be; OSError when nobody reads any more."""
+        """Write as much waiting output as the client accepts now. Raises OSError if the client closed its end."""
         for stream, descriptor in self.outputs.items():
             with contextlib.suppress(BlockingIOError):
                 while self.waiting[stream]:
@@ -60,14 +61,14 @@ class ConsoleClient:
 
 
 class Console:
-    """What a guardian knows of those who are attached to its container."""
+    """The clients that are attached to a guardian's container, and the input that waits for the container."""
 
     def __init__(self, poller: Poller, stdin: int | None, once: bool, tty: bool) -> None:
         self._poller = poller
         self._stdin = stdin
         self._once = once
         self._tty = tty
-        self._input = b""  # that the container has not taken yet
+        self._input = b""  # input that the container has not taken yet
         self._clients: list[ConsoleClient] = []
 
     def attach(self, connection: Any, descriptors: Sequence[int], sends: bool) -> None:
@@ -83,7 +84,7 @@ class Console:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a client must take something before more is read."""
+        """Whether a client must take waiting output before more output is read from the container."""
         return any(client.is_behind for client in self._clients)
 
     def write(self, stream: str, data: bytes) -> None:
@@ -104,7 +105,9 @@ class Console:
                 self._poller.off(descriptor)
 
     def finish(self, code: int) -> None:
-        """Tell everybody how the container ended, once they have taken the rest of its output."""
+        """Send each client the container's exit code and detach the client, after up to 5 s for it to take
+        waiting output.
+        """
         deadline = time.monotonic() + _FAREWELL_SECONDS
         for client in [*self._clients]:
             while client in self._clients and client.is_behind and time.monotonic() < deadline:
@@ -118,7 +121,7 @@ class Console:
     # Input
 
     def _take(self, client: ConsoleClient) -> None:
-        """Read what a client sends, as long as the container takes it."""
+        """Read input from a client, unless earlier input still waits for the container."""
         assert client.stdin is not None
         if self._input:
             return
@@ -141,13 +144,13 @@ class Console:
             self._listen(False)
             self._poller.on(self._stdin, lambda _: self._pass_on(), select.POLLOUT)
             return
-        except OSError:  # the container reads no more
+        except OSError:  # the container closed its input
             self._input = b""
         self._poller.off(self._stdin)
         self._listen(True)
 
     def _listen(self, wanted: bool) -> None:
-        """Read from clients, or let them wait."""
+        """Start reading input from all clients, or stop reading it."""
         for client in self._clients:
             if client.stdin is not None and wanted:
                 self._poller.on(client.stdin, self._taker(client))
@@ -158,7 +161,7 @@ class Console:
         return lambda _: self._take(client)
 
     def _no_more(self, client: ConsoleClient) -> None:
-        """A client will send nothing more."""
+        """Close a client's input after its end; with `stdinOnce` and no terminal, close the container's input too."""
         if client.stdin is not None:
             self._poller.off(client.stdin)
             os.close(client.stdin)
@@ -171,7 +174,7 @@ class Console:
     # The connection
 
     def _hear(self, client: ConsoleClient) -> None:
-        """Sizes of a terminal, or the end."""
+        """Read terminal sizes that a client sends and apply them; detach the client if it closed the connection."""
         try:
             data = client.connection.recv(_CHUNK_BYTES)
         except BlockingIOError:

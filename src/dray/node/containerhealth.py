@@ -1,7 +1,7 @@
-"""Whether the containers of a pod are started and ready: hooks first, then probes, for as long as they run.
+"""Whether the containers of a pod are started and ready: first by hooks, then by probes while the containers run.
 
-Containers of a runtime that executes nothing are started and ready while they run. Left out: what a container that
-failed becomes (`lifecycle`).
+Containers of a runtime that executes nothing count as started and ready while they run. Left out: what happens to a
+container that failed (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dray.node.lifecycle import Histories, last
 from dray.node.probes import Probes
 from dray.node.runtime import Key
 
-Kill = Callable[[Key, float | None, str], None]  # which one, its grace unless the pod's, and what to say
+Kill = Callable[[Key, float | None, str], None]  # container, grace period (None: the pod's), message
 
 
 class ContainerHealth:
-    """Follows the containers of one pod; `changed` is called when one has become ready, or is no longer."""
+    """Follows the containers of one pod. `changed` is called when the readiness of a container changes."""
 
     def __init__(self, node: NodeContext, changed: Callable[[], None], kill: Kill) -> None:
         self._node = node
@@ -31,11 +31,13 @@ class ContainerHealth:
         handlers = Handlers(node.runtime, node.clock)
         self._hooks = Hooks(handlers, node.runtime, node.clock, node.recorder)
         self._probes = Probes(handlers, node.clock, node.recorder, changed, self._failed)
-        self._own: set[Key] = set()  # started by this agent
-        self._starting: dict[Key, asyncio.Task[None]] = {}  # whose postStart hook runs
+        self._own: set[Key] = set()  # containers that this agent started
+        self._starting: dict[Key, asyncio.Task[None]] = {}  # tasks of postStart hooks that still run
 
     def began(self, pod: Pod, container: AnyContainer, key: Key) -> None:
-        """A container was started just now."""
+        """Note that the agent started this container just now, and run its postStart hook in the background if it
+        has one.
+        """
         self._own.add(key)
         if (
             self._node.runtime.executes
@@ -52,7 +54,7 @@ class ContainerHealth:
         self._changed()
 
     def look(self, pod: Pod, histories: Histories) -> None:
-        """Probe what runs, and nothing else."""
+        """Start probes of running containers and stop the probes of all others."""
         running: set[Key] = set()
         for container in (*pod.spec.initContainers, *pod.spec.containers):
             attempt = last(histories, container.name)
@@ -77,7 +79,7 @@ class ContainerHealth:
         return frozenset(key.container for key in running if not self._node.runtime.executes or holds(key))
 
     async def stop(self, pod: Pod | None, key: Key, grace: float) -> None:
-        """End a container, with its preStop hook."""
+        """Stop a container after running its preStop hook."""
         container, address = None, ""
         if pod is not None and self._node.runtime.executes:
             container, address = container_of(pod, key.container), self._address(pod)

@@ -1,4 +1,4 @@
-"""The containers of a pod, of all three kinds, found by their name. Pure."""
+"""Lookup of a pod's containers of all three kinds by name. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ AnyContainer = Container | EphemeralContainer
 
 
 def container_of(pod: Pod, name: str) -> AnyContainer:
-    """The container of that name; KeyError when the pod has none."""
+    """Return the container with this name. Raises KeyError if the pod has none."""
     spec = pod.spec
     everyone: list[AnyContainer] = [*spec.containers, *spec.initContainers, *spec.ephemeralContainers]
     for container in everyone:
@@ -18,7 +18,7 @@ def container_of(pod: Pod, name: str) -> AnyContainer:
 
 
 def kind_of(pod: Pod, name: str) -> str:
-    """What metrics call a container of this kind."""
+    """Return the kind of a container as metrics name it: init_container, ephemeral_container or container."""
     if any(container.name == name for container in pod.spec.initContainers):
         return "init_container"
     return "ephemeral_container" if any(c.name == name for c in pod.spec.ephemeralContainers) else "container"

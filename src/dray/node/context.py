@@ -1,4 +1,4 @@
-"""What all pods of a node share: the ways to the API server, the runtime, the drivers and the clock."""
+"""Objects that all pods of a node share: the API client, the runtime, the drivers, the clock and settings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from dray.node.lifecycle import RestartDelays
 from dray.node.podaddresses import own_address
 from dray.node.runtime import Runtime
 
-# How often volumes made of API objects are compared with them. Kubelets take up to a minute.
+# Interval of refreshing volumes made from API objects. The kubelet takes up to a minute.
 REFRESH_SECONDS = 30.0
-USAGE_SECONDS = 10.0  # how often volumes with a size limit are measured, as by the kubelet
+USAGE_SECONDS = 10.0  # interval of measuring volumes with a size limit, as in the kubelet
 
 
 @dataclass
 class NodeContext:
-    name: str  # of the node
+    name: str  # the node's name
     root: Path
     address: str
     client: Client
@@ -46,13 +46,15 @@ class NodeContext:
     refresh_seconds: float = REFRESH_SECONDS
     capacity: Mapping[str, str] = field(default_factory=machine_capacity)
     usage_seconds: float = USAGE_SECONDS
-    pods: Callable[[], Iterable[Pod]] = lambda: ()  # all of this node
-    pod_range: simulated.Network = simulated.POD_RANGE  # for pods of a runtime that runs nothing
-    own_addresses: IPv4Network | None = None  # for pods of other runtimes; None: they share the node's address
+    pods: Callable[[], Iterable[Pod]] = lambda: ()  # returns all pods of this node
+    pod_range: simulated.Network = simulated.POD_RANGE  # addresses of pods under a runtime that executes nothing
+    own_addresses: IPv4Network | None = None  # range for pods of other runtimes; None: they share the node's address
 
     @cached_property
     def service_env(self) -> dict[str, str]:
-        """Where clients in containers find the API server."""
+        """Environment variables that tell clients in containers the address of the API server; empty if it is
+        unknown.
+        """
         host, _, port = self.api_server.rpartition(":")
         if not host:
             return {}
@@ -64,7 +66,11 @@ class NodeContext:
         return HostPaths(self.root)
 
     def place_of(self, pod: Pod) -> VariablePlace:
-        """Containers share the node's network; those that do not exist get an address where nobody answers."""
+        """Return the node name and addresses that the downward API shows to a pod.
+
+        The pod's address is its own, or the node's if pods share it. Under a runtime that executes nothing it is
+        simulated.
+        """
         address = own_address(self.own_addresses, pod) or self.address
         if not self.runtime.executes:
             address = simulated.pod_address(self.pod_range, pod.metadata.uid)

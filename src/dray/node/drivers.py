@@ -1,7 +1,8 @@
-"""One registered driver: the calls that a node makes to it, and whether it is there.
+"""Connection to one registered driver: the gRPC calls that a node makes and the state of the connection.
 
-Both versions of the interface have the same messages, so callers need not know which one a driver speaks. Left out: how
-drivers are found (`plugins`), when they are called and what is done about failures (`claims`).
+Both versions of the gRPC interface have the same messages, so callers need not know which version a driver
+speaks. Left
+out: how drivers are found (`plugins`), when they are called and how failures are handled (`claims`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from dray.node.metrics import OPERATIONS
 from dray.rpc import HEALTH_SERVICES, PLUGIN_PACKAGE, PLUGIN_SERVICES, dra_v1_pb2, health_pb2
 from dray.rpc.services import stub
 
-DEADLINE_SECONDS = 45.0  # of a prepare or unprepare, as the kubelet's
-ANSWER_BYTES = 64 << 10  # about one claim: it has 32 devices at most, and all this goes into the status of its pods
+DEADLINE_SECONDS = 45.0  # timeout of a prepare or unprepare call, as in the kubelet
+ANSWER_BYTES = 64 << 10  # per claim, which has 32 devices at most; all of this goes into the status of its pods
 ERROR_CHARACTERS = 4096
 V1, V1BETA1 = PLUGIN_SERVICES
-# Go servers refuse the authority that gRPC makes of a socket's path. A channel must not fall asleep, or nobody would
-# notice that a driver has gone; and a driver that comes back should be noticed soon.
+# Go servers refuse the authority that gRPC derives from a socket's path. A channel must not become idle, or the loss
+# of a driver would go unnoticed. A driver that restarts should be noticed soon.
 CHANNEL_OPTIONS = (
     ("grpc.default_authority", "localhost"),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -39,7 +40,7 @@ _directories: dict[str, int] = {}
 
 
 class ClaimId(NamedTuple):
-    """What a driver is told about a claim."""
+    """Namespace, name and uid of a claim, as sent to drivers."""
 
     namespace: str
     name: str
@@ -47,7 +48,7 @@ class ClaimId(NamedTuple):
 
 
 class DriverError(Exception):
-    """A call failed as a whole."""
+    """A call to a driver failed as a whole, not only for one claim."""
 
     def __init__(self, message: str, *, not_found: bool = False, unimplemented: bool = False) -> None:
         super().__init__(message)
@@ -63,7 +64,12 @@ def open_channel(socket: str) -> grpc.aio.Channel:
 
 
 def _short(socket: str) -> str:
-    """A path that the kernel takes: a driver in a container sees a shorter one than the host has."""
+    """Return a path of the socket that fits the kernel's length limit; long ones go through a descriptor of the
+    directory.
+
+    A driver in a container sees a shorter path than the host has. Raises `DriverError` if the socket's name is
+    too long.
+    """
     if len(socket.encode()) <= _SOCKET_PATH_BYTES:
         return socket
     parent, name = os.path.split(socket)
@@ -77,7 +83,7 @@ def _short(socket: str) -> str:
 
 
 def _opened(directory: str) -> int:
-    """A descriptor of a directory, which stays open: channels connect again and again, and there are few."""
+    """Return a descriptor of a directory. It stays open, because channels reconnect again and again."""
     known = _directories.get(directory)
     if known is None or not os.path.samestat(os.fstat(known), os.stat(directory)):
         _directories[directory] = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -85,7 +91,7 @@ def _opened(directory: str) -> int:
 
 
 class DriverConnection:
-    """A connection to one instance of a driver."""
+    """A gRPC connection to one instance of a driver."""
 
     def __init__(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         self.name = name
@@ -101,7 +107,9 @@ class DriverConnection:
         await self._channel.close()
 
     async def follow_connection(self, told: Callable[[bool], None]) -> None:
-        """Tell about every change of the connection, until cancelled; a lost one is made again."""
+        """Call `told` with True or False whenever the connection is made or lost. Reconnects and runs until
+        cancelled.
+        """
         state = self._channel.get_state(try_to_connect=True)
         while True:
             self.connected = state is grpc.ChannelConnectivity.READY
@@ -110,13 +118,18 @@ class DriverConnection:
             state = self._channel.get_state(try_to_connect=True)
 
     async def prepare(self, claims: Sequence[ClaimId]) -> dict[str, Prepared | str]:
-        """Prepare claims; by uid the devices, or what went wrong. A claim that the answer leaves out went wrong."""
+        """Prepare claims. Returns by claim uid the devices, or the error as text.
+
+        A claim that the driver's answer leaves out counts as failed. Raises `DriverError` if the call itself fails.
+        """
         request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodePrepareResources", request)
         return {claim.uid: self._outcome(answer, claim.uid) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimId]) -> dict[str, str]:
-        """Unprepare claims; by uid what went wrong, empty for nothing."""
+        """Unprepare claims. Returns by claim uid the error as text, "" on success. Raises `DriverError` if the
+        call fails.
+        """
         request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodeUnprepareResources", request)
         return {
@@ -127,7 +140,10 @@ class DriverConnection:
         }
 
     async def watch_health(self) -> AsyncIterator[list[Any]]:
-        """Follow what the driver says of its devices: each time a whole list of DeviceHealth messages."""
+        """Yield the health of the driver's devices as a list of DeviceHealth messages each time the driver sends one.
+
+        Raises `DriverError` if the stream fails.
+        """
         health = stub(self._channel, health_pb2, self.health_service)
         call = health.NodeWatchResources(health_pb2.NodeWatchResourcesRequest())
         try:
@@ -176,13 +192,13 @@ def _claims(claims: Sequence[ClaimId]) -> list[dra_v1_pb2.Claim]:
 
 
 def _code_name(code: grpc.StatusCode) -> str:
-    """The name of a code as dashboards know it from Go: `Unavailable`, `DeadlineExceeded`."""
+    """Return the name of a status code as Go writes it and dashboards expect it: `Unavailable`, `DeadlineExceeded`."""
     names = {grpc.StatusCode.OK: "OK", grpc.StatusCode.CANCELLED: "Canceled"}
     return names.get(code) or code.name.title().replace("_", "")
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Whether a cancellation is meant for the caller; a channel that is closed cancels its calls too."""
+    """Whether a cancellation is meant for the calling task; closing a channel also cancels its calls."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

@@ -1,9 +1,11 @@
-"""Size limits of emptyDir volumes: how much a volume holds, looked at now and then, and whether that is too much.
+"""Size limits of emptyDir volumes: measure at intervals how much a volume holds and report when that exceeds its
+limit.
 
-Files are counted by the blocks that they take, a file with several links in equal parts. Counting is done in a thread, in
-short turns with pauses as long as these, so that a volume with a million files holds up neither the event loop nor the
-interpreter. It stops as soon as the limit is exceeded. Links are not followed, and what lies deeper than a path can name
-is left out, as `du` and the kubelet leave it out.
+A file counts with the blocks that it occupies, divided by its number of hard links. Counting runs in a thread, in
+short
+turns with pauses of the same length, so that a volume with a million files delays neither the event loop nor the
+interpreter. It stops as soon as the limit is exceeded. Links are not followed, and files deeper than the longest path
+are left out, as in `du` and the kubelet.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from dray.api.quantity import Quantity
 from dray.api.types.core import Pod
 from dray.client import Clock
 
-TURN_SECONDS = 0.02  # that a thread counts at a time
+TURN_SECONDS = 0.02  # length of one counting turn
 CRITICAL = 2_000_000_000  # pods of this priority and above are not evicted, as in Kubernetes
 _LONGEST_PATH = 4096
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def size_limits(pod: Pod) -> dict[str, str]:
-    """The limits that a node enforces for a pod, by the name of the volume."""
+    """Return the size limits that a node enforces for a pod, by volume name. Critical pods have none."""
     if (pod.spec.priority or 0) >= CRITICAL:
         return {}
     volumes = ((volume.name, volume.emptyDir) for volume in pod.spec.volumes)
@@ -34,7 +36,10 @@ def size_limits(pod: Pod) -> dict[str, str]:
 
 
 async def exceeded(pod: Pod, directory: Path, clock: Clock, seconds: float) -> str:
-    """Wait until a volume of the pod below `directory` exceeds its limit, looking every so many seconds; says which."""
+    """Wait until a volume of the pod below `directory` exceeds its limit. Returns the message for the eviction.
+
+    Measures every `seconds` seconds.
+    """
     limits = {name: (text, _bytes(text)) for name, text in size_limits(pod).items()}
     while True:
         for name, (text, most) in limits.items():
@@ -44,7 +49,7 @@ async def exceeded(pod: Pod, directory: Path, clock: Clock, seconds: float) -> s
 
 
 async def usage(directory: Path, enough: int) -> int:
-    """Bytes that a directory takes. Counting ends early once there are more than `enough`."""
+    """Return the number of bytes that a directory occupies. Counting ends early once the number exceeds `enough`."""
     counting = VolumeCount(directory, enough)
     try:
         while True:
@@ -57,7 +62,7 @@ async def usage(directory: Path, enough: int) -> int:
 
 
 class VolumeCount:
-    """A count that goes on where it stopped."""
+    """A count of a directory's bytes that can be interrupted and continued."""
 
     def __init__(self, directory: Path, enough: int) -> None:
         self.total = 0
@@ -66,7 +71,7 @@ class VolumeCount:
         self._is_over = False
 
     def go_on(self) -> float | None:
-        """Count for one turn. Returns the seconds that it took, or None once the count is over."""
+        """Count for one turn. Returns the seconds that the turn took, or None once the count is finished."""
         begun = time.monotonic()
         for size in self._sizes:
             self.total += size
@@ -77,19 +82,19 @@ class VolumeCount:
         return None
 
     def close(self) -> None:
-        """End the count; a turn that still runs in its thread ends at the next file."""
+        """Stop the count; a turn that still runs in a thread ends at the next file."""
         self._is_over = True
 
 
 def _sizes(root: str) -> Iterator[int]:
-    """The bytes of each file and directory below a directory."""
+    """Yield the bytes that each file and directory below `root` occupies."""
     left = [""]
     while left:
         path = left.pop()
         try:
             directory = _open(root, path)
         except OSError:
-            continue  # it is gone meanwhile, or not to be read
+            continue  # the directory is gone or unreadable
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:
@@ -106,7 +111,7 @@ def _sizes(root: str) -> Iterator[int]:
 
 
 def _open(root: str, path: str) -> int:
-    """A directory below the root, opened one component at a time, so that no link leads out of the volume."""
+    """Open a directory below the root, one component at a time, so that no link leads out of the volume."""
     here = os.open(root, _DIRECTORY)
     for name in filter(None, path.split("/")):
         try:

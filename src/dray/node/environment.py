@@ -1,7 +1,8 @@
-"""The environment of a container as its spec says, and the references in its command line.
+"""Environment variables of a container from its spec, and the variable references in its command line.
 
-Values come from the spec itself, from the pod (the downward API), and from config maps and secrets. Left out: what
-devices add (the runtime merges it on top) and `fileKeyRef`.
+Values come from the spec itself, from the pod (the downward API), and from config maps and secrets. Left out:
+variables
+that devices add (the runtime merges them on top) and `fileKeyRef`.
 """
 
 from __future__ import annotations
@@ -33,19 +34,24 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
 class ConfigProblem(Exception):
-    """Something that a container's spec refers to is missing or not supported; the text names it."""
+    """A container's spec refers to something that is missing or not supported. The text names it."""
 
 
 @dataclass
 class Sources:
-    """The config maps and secrets of a pod, each read once: a container that restarts needs no API server."""
+    """Cache of the config maps and secrets that a pod uses. Each is read once, so a restarted container needs no
+    API server.
+    """
 
     client: Client
     namespace: str
     _known: dict[tuple[SourceKind, str], dict[str, bytes]] = field(default_factory=dict)
 
     async def data(self, kind: SourceKind, name: str) -> dict[str, bytes] | None:
-        """What a config map or a secret holds; None when there is none of that name."""
+        """Return the data of a config map or secret, or None if the object does not exist.
+
+        Raises `ConfigProblem` if the object cannot be read.
+        """
         if (kind, name) not in self._known:
             try:
                 self._known[kind, name] = await self._read(kind, name)
@@ -68,16 +74,16 @@ def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class VariablePlace:
-    """What the downward API tells of where a pod runs."""
+    """The node facts that the downward API shows to a pod: node name, addresses and capacity."""
 
     node: str
     host_address: str
     pod_address: str
-    capacity: Mapping[str, str] = field(default_factory=dict)  # of the node, for containers without limits
+    capacity: Mapping[str, str] = field(default_factory=dict)  # the node's capacity, for containers without limits
 
 
 def pod_field(pod: Pod, path: str, place: VariablePlace) -> str:
-    """A field of the pod by its path in the downward API."""
+    """Return a field of the pod by its downward API path, such as `metadata.name`; `ConfigProblem` for other paths."""
     meta = pod.metadata
     known: dict[str, Callable[[], str]] = {
         "metadata.name": lambda: meta.name,
@@ -101,7 +107,11 @@ def pod_field(pod: Pod, path: str, place: VariablePlace) -> str:
 
 
 def container_resource(pod: Pod, reference: ResourceFieldSelector, place: VariablePlace, own: str = "") -> str:
-    """What a container may use or asks for, in units of the divisor; without a limit, what the node has."""
+    """Return a container's limit or request in units of the divisor, rounded up. A missing limit means the node's
+    capacity.
+
+    `own` is the container used if the reference names none.
+    """
     name = reference.containerName or own
     try:
         container = container_of(pod, name)
@@ -121,7 +131,7 @@ def _listed(table: Mapping[str, str]) -> str:
 
 
 async def environment(pod: Pod, container: AnyContainer, sources: Sources, place: VariablePlace) -> dict[str, str]:
-    """All variables, in order; later ones may refer to earlier ones."""
+    """Return all environment variables of a container, in order; a later variable may refer to an earlier one."""
     env: dict[str, str] = {}
     for source in container.envFrom:
         env |= await _all_of(source, sources)
@@ -174,7 +184,7 @@ def _chosen(
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by its value; `$$` is a dollar, and what is not known stays as it is."""
+    """Replace each `$(NAME)` by the value of the variable. `$$` becomes `$`, and unknown names stay as they are."""
 
     def replacement(match: re.Match[str]) -> str:
         if match[0] == "$$":
@@ -187,7 +197,11 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 def command_line(
     container: AnyContainer, env: Mapping[str, str], entrypoint: Sequence[str] = (), default: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """What to run: what the container says, and where it says nothing, what its image does."""
+    """Return the command and arguments of a container. The image's entrypoint and default arguments fill what is
+    not set.
+
+    References to variables are expanded in the container's own words, not in the image's.
+    """
     own = (*container.command, *container.args)
     words = own if container.command else (*entrypoint, *(container.args or default))
     return tuple(expand(word, env) if word in own else word for word in words)

@@ -1,7 +1,7 @@
-"""The agent's end of a command in a container, or of its console: terminal or pipes, and the connection to the guardian.
+"""The agent's side of a command in a container, or of its console: terminal or pipes, and the guardian's socket.
 
-Descriptors are read and written by the event loop without threads. Left out: getting into the container, which the
-guardian does (`sessions`).
+The event loop reads and writes the descriptors, without threads. Left out: entering the container, which the guardian
+does (`sessions`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from dray.node.runtime import ExecError
 _CHUNK_BYTES = 65536
 _CONNECT_SECONDS = 10.0
 _CONNECT_AGAIN_SECONDS = 0.01
-LOST_CODE = 137  # as if killed: nobody knows how the command ended
+LOST_CODE = 137  # as after SIGKILL: the command's exit code is lost
 
 
 async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin: bool) -> GuardedSession:
-    """Have the guardian of an attempt start a command."""
+    """Start a command in a container through the guardian of `directory`. Returns the session with its streams.
+
+    Raises `ExecError` if the command is empty or invalid, or the guardian does not answer.
+    """
     if not argv or any("\0" in word for word in argv):
         raise ExecError("expected a command without NUL characters")
     ends = _Terminal() if tty else _Pipes(stdin)
@@ -36,13 +39,15 @@ async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin:
 
 
 async def attach(directory: Path, *, stdin: bool) -> AttachedSession:
-    """Share the input and output of an attempt's container; its terminal, if it has one, is the guardian's."""
+    """Attach to the input and output of a running container. If the container has a terminal, the guardian holds it."""
     ends = _Pipes(stdin)
     return AttachedSession(await _ask(directory, {"attach": True, "tty": False, "stdin": stdin}, ends), ends)
 
 
 async def _ask(directory: Path, words: Mapping[str, object], ends: _Ends) -> socket.socket:
-    """Connect to the guardian, and hand over the descriptors that are its."""
+    """Connect to the guardian and send a request with the other ends of our pipes or terminal. Returns the
+    connection.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setblocking(False)
     try:
@@ -67,21 +72,21 @@ async def _connect(connection: socket.socket, directory: Path) -> None:
             while True:
                 try:
                     return connection.connect(f"/proc/self/fd/{here}/exec")
-                except BlockingIOError:  # many at once: the guardian accepts one after the other
+                except BlockingIOError:  # many clients at once: the guardian accepts one at a time
                     await asyncio.sleep(_CONNECT_AGAIN_SECONDS)
     finally:
         os.close(here)
 
 
 class _Ends:
-    """Descriptors of a command: `theirs` go to the command, the others are ours by stream."""
+    """Descriptors of a command's streams: `theirs` are passed to the command, `ours` (by stream name) stay here."""
 
     def __init__(self) -> None:
         self.theirs: list[int] = []
         self.ours: dict[str, int] = {}
 
     def give_away(self) -> None:
-        """The command has its own copies."""
+        """Close our copies of the descriptors that the command received."""
         for descriptor in self.theirs:
             os.close(descriptor)
         self.theirs = []
@@ -119,7 +124,7 @@ class _Terminal(_Ends):
 
 
 class GuardedSession:
-    """An `ExecSession` over the guardian's socket."""
+    """An `ExecSession` that runs over the guardian's socket."""
 
     def __init__(self, connection: socket.socket, ends: _Ends) -> None:
         self._connection = connection
@@ -135,7 +140,7 @@ class GuardedSession:
             except BlockingIOError:
                 await ready(descriptor, writing=False)
             except OSError as error:
-                if error.errno != errno.EIO:  # of a terminal that the command has closed
+                if error.errno != errno.EIO:  # EIO: the command has closed its terminal
                     raise
                 return b""
         return b""
@@ -184,13 +189,13 @@ class GuardedSession:
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)  # whoever still waits hears of it
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes tasks that still wait for an answer
         self._connection.close()
         self._ends.close()
 
 
 class AttachedSession(GuardedSession):
-    """The same for a container that runs anyway: closing the session ends nothing."""
+    """A session with a container that runs independently: closing the session does not end the container."""
 
     def resize(self, width: int, height: int) -> None:
         size = [max(0, min(width, 65535)), max(0, min(height, 65535))]
@@ -199,7 +204,10 @@ class AttachedSession(GuardedSession):
 
 
 async def ready(descriptor: int, *, writing: bool) -> None:
-    """Wait until a descriptor can be read or written; a duplicate keeps a second waiter, or a close, apart."""
+    """Wait until a descriptor can be read or written.
+
+    Waits on a duplicate, so that a second waiter or a close of the original does not interfere.
+    """
     loop = asyncio.get_running_loop()
     own = os.dup(descriptor)
     done = loop.create_future()

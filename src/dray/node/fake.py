@@ -1,7 +1,8 @@
-"""Runtime `fake`: containers that exist in the API only, for nodes by the thousand and for tests of everything else.
+"""Runtime `fake`: containers that exist only in the API, for simulating thousands of nodes and for tests.
 
-A container runs and ends as its pod's annotations say (`played`). Nothing is executed and nothing is written, so nothing
-outlives the agent.
+A container runs and ends as its pod's annotations say (`played`). The runtime executes nothing and writes
+nothing, so no
+state outlives the agent.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dray.node.played import BadAnnotation, exit_code, run_seconds
 from dray.node.runtime import ContainerAttempt, ContainerStartError, ExecError, ExecSession, Key, Task
 from dray.node.usage import ContainerUsage
 
-_STOPPED = 143  # as if SIGTERM had ended it
+_STOPPED = 143  # exit code as after SIGTERM
 
 
 class FakeRuntime:
-    """A `Runtime` that only remembers."""
+    """A `Runtime` that executes nothing and keeps container states in memory."""
 
     name = "fake"
     executes = False
@@ -31,7 +32,7 @@ class FakeRuntime:
         self._clock = clock or SystemClock()
         self._known: dict[str, dict[Key, ContainerAttempt]] = {}
         self._ended: dict[Key, asyncio.Event] = {}
-        self.tasks: dict[Key, Task] = {}  # what was asked for, for whoever wants to look
+        self.tasks: dict[Key, Task] = {}  # tasks that were started, for tests to inspect
 
     def cannot(self, task: Task) -> list[str]:
         return []

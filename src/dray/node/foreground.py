@@ -1,9 +1,8 @@
-"""Terminals in containers with processes of their own, and containers among the processes of others: part of a
-container's guardian.
+"""Terminals and PID namespaces of containers under bwrap: part of a container's guardian.
 
-A shell wants to be the leader of the terminal's foreground, and to find that leader again when it ends. It finds no
-process that is outside of its namespace. So the namespace is entered first, and the terminal is taken inside of it.
-Loaded by `shim` and `sessions` when it is needed; the standard library alone.
+A shell needs to lead the terminal's foreground process group, and to find the former leader again when it ends. It
+cannot find a process outside its PID namespace. So the guardian enters the namespace first and takes the terminal
+inside. `shim` and `sessions` load this module when needed. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ if MYPY:  # for the type checker alone: importing `typing` would make every star
 
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNS = 0x00020000
-_MS_SLAVE = 0x4000 | 0x80000  # and what is below: nothing that is mounted here is seen outside
-_MS_HARMLESS = 2 | 4 | 8  # no set-user-id programs, no devices, no programs
+_MS_SLAVE = 0x4000 | 0x80000  # MS_SLAVE with MS_REC: mounts made here are not seen outside
+_MS_HARMLESS = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
 _PR_SET_PDEATHSIG = 1
 
 
@@ -29,9 +28,9 @@ def libc() -> Any:
 
 
 def begin_inside(pids: str) -> None:
-    """Go on as a process of a namespace: of another process (a path), or of a new one, with its /proc. Only root can.
+    """Continue as a child process inside a PID namespace: "new", or that of another process (a path). Needs root.
 
-    The process that this was waits, and ends as the new one does.
+    A new child returns from this function. The original process waits for the child and exits with its exit code.
     """
     library = libc()
     if pids == "new":
@@ -48,7 +47,7 @@ def begin_inside(pids: str) -> None:
         end_with_parent(library)
         show_processes(library)
         return
-    os.closerange(0, 256)  # whoever reads from pipes waits until nobody holds their other end
+    os.closerange(0, 256)  # a reader of a pipe waits until every copy of the other end is closed
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
         os.kill(os.getpid(), -code)
@@ -56,7 +55,7 @@ def begin_inside(pids: str) -> None:
 
 
 def show_processes(library: Any) -> None:
-    """Have the processes of this namespace at /proc, which bwrap takes over into the container."""
+    """Mount a /proc that shows this namespace's processes; bwrap takes it over into the container."""
     library.unshare(CLONE_NEWNS)
     library.mount(None, b"/", None, _MS_SLAVE, None)
     if library.mount(b"proc", b"/proc", b"proc", _MS_HARMLESS, None):
@@ -68,7 +67,7 @@ def end_with_parent(library: Any) -> None:
 
 
 def lead() -> None:
-    """Be the foreground of the terminal at standard input, and end with the parent, which is outside."""
+    """Become the foreground process group of the terminal at standard input, and die with the parent process."""
     end_with_parent(libc())
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     os.setpgid(0, 0)

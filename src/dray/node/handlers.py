@@ -1,7 +1,8 @@
-"""What probes and lifecycle hooks do: run a command in the container, or ask it by HTTP, TCP or gRPC.
+"""Actions of probes and lifecycle hooks: run a command in the container, or send an HTTP, TCP or gRPC request.
 
-Each action gives an outcome with a text as users of Kubernetes know it, and never raises. Left out: how often, and what
-follows from it (`probes`, `hooks`).
+Each action returns an outcome with a text in Kubernetes' wording, and never raises. Left out: how often actions
+run and
+what follows from an outcome (`probes`, `hooks`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from dray.node.dialling import not_connected
 from dray.node.runtime import ExecError, ExecSession, Key, Runtime
 
 USER_AGENT = "kube-probe/1.37"
-_OUTPUT_BYTES = 10 * 1024  # of a command or an answer, as much as Kubernetes keeps
+_OUTPUT_BYTES = 10 * 1024  # size limit of a command's or server's output, as in Kubernetes
 _MOST_REDIRECTS = 10
 _SERVING = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 
 
 class ActionOutcome(NamedTuple):
-    """How an action ended: good or bad, or not at all (`errored`); `warning` for what is good and yet to be told."""
+    """Result of an action. `ok` is success, `errored` means that the action itself could not run.
+
+    `warning` marks a success that should still be reported in an event.
+    """
 
     ok: bool
     text: str = ""
@@ -35,7 +39,7 @@ class ActionOutcome(NamedTuple):
 
 
 class Handlers:
-    """Performs actions on the containers of one runtime."""
+    """Performs probe and hook actions on the containers of one runtime."""
 
     def __init__(self, runtime: Runtime, clock: Clock) -> None:
         self._runtime = runtime
@@ -44,7 +48,7 @@ class Handlers:
     async def act(
         self, handler: Probe | LifecycleHandler, container: AnyContainer, key: Key, address: str, seconds: float
     ) -> ActionOutcome:
-        """Do what a handler says, for at most `seconds`."""
+        """Perform the action of a probe or hook within `seconds`. `address` is the pod's. Returns the outcome."""
         if handler.exec is not None:
             return await self._exec(key, handler.exec.command, seconds)
         if handler.httpGet is not None:
@@ -89,7 +93,7 @@ async def _collected(session: ExecSession, stream: str) -> bytes:
 
 
 def _port(port: int | str, container: AnyContainer) -> int | None:
-    """The number of a port; names are those of the container's ports."""
+    """Return the number of a port; a name is looked up in the container's ports. None if the name is unknown."""
     if isinstance(port, int):
         return port
     if port.isdecimal():
@@ -116,7 +120,7 @@ async def _http(action: HTTPGetAction, port: int, address: str, seconds: float) 
         text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     except (OSError, ValueError) as error:
         text = not_connected(f"{name}:{port}", error)
-    except Exception as error:  # aiohttp's own, of answers that are no HTTP
+    except Exception as error:  # aiohttp's own errors, for answers that are not HTTP
         text = str(error) or type(error).__name__
     return ActionOutcome(False, f'Get "{url}": {text}')
 
@@ -125,8 +129,8 @@ async def _http(action: HTTPGetAction, port: int, address: str, seconds: float) 
 async def _client() -> AsyncIterator[Any]:
     import aiohttp
 
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the machine's authorities, which take long to read
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # as in Kubernetes: a probe asks whether, not whom
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the machine's CA certificates, which take long to load
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # as in Kubernetes: a probe does not verify certificates
     connector = aiohttp.TCPConnector(force_close=True, ssl=tls)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as client:
         yield client
@@ -190,7 +194,7 @@ async def _grpc(where: str, service: str, seconds: float) -> ActionOutcome:
 
 
 def _varint(number: int) -> bytes:
-    """A number as protobuf writes lengths."""
+    """Encode a number as protobuf encodes lengths."""
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)

@@ -1,7 +1,7 @@
-"""What drivers say about the health of their devices, where they offer to.
+"""Health of devices as reported by drivers that offer this.
 
-A driver streams whole lists; a device that it has not spoken of for a while is unknown. Left out: doing anything about
-it: the health stands in the pod's status and in an event, and taints are the driver's business.
+A driver streams complete lists; the health of a device expires if the driver does not report it again. Left out:
+reactions. Health appears in the pod's status and in an event, and drivers taint unhealthy devices themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 _WORDS = {0: UNKNOWN, 1: HEALTHY, 2: UNHEALTHY}
-_TIMEOUT_SECONDS = 30.0  # after which silence means "unknown", unless the driver says otherwise
+_TIMEOUT_SECONDS = 30.0  # after which a report expires, unless the driver sets its own timeout
 _RETRY_SECONDS = 5.0
 _MESSAGE_CHARACTERS = 1024
 
@@ -36,7 +36,7 @@ class _HealthEntry(NamedTuple):
 
 
 class DeviceHealthCache:
-    """The last word on every device. `changed` is called when one changes."""
+    """Cache of the last reported health of every device. `changed` is called when the health of a device changes."""
 
     def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
         self._clock = clock
@@ -46,14 +46,18 @@ class DeviceHealthCache:
         self._timer: Timer | None = None
 
     def of(self, driver: str, pool: str, device: str) -> HealthCondition | None:
-        """The condition of a device; None for drivers that do not report any."""
+        """Return the health of a device: Unknown if the report is missing or expired, None if the driver reports
+        no health.
+        """
         if driver not in self._speaking:
             return None
         entry = self._entries.get((driver, pool, device))
         return HealthCondition(UNKNOWN) if entry is None else entry.condition
 
     async def follow(self, driver: DriverConnection) -> None:
-        """Listen to a driver until cancelled, or until it says that it has nothing to say."""
+        """Receive a driver's health reports until cancelled, or until the driver says that it does not implement
+        them.
+        """
         while driver.health_service:
             try:
                 async for devices in driver.watch_health():
@@ -77,7 +81,7 @@ class DeviceHealthCache:
             self._changed()
 
     def _watch_the_clock(self) -> None:
-        """Come back when the next word is out of date."""
+        """Schedule a recheck for when the oldest health report expires."""
         if self._timer is None and self._entries:
             soonest = min(entry.until for entry in self._entries.values())
             self._timer = self._clock.call_later(soonest - self._clock.monotonic(), self._expire)
@@ -100,7 +104,9 @@ def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str
 
 
 def unhealthy(grants: Iterable[Granted], health: DeviceHealthCache) -> dict[str, str]:
-    """The devices of a container that their drivers report as unhealthy, each with what the driver says."""
+    """Return a container's devices that their drivers report as unhealthy (DRIVER/POOL/DEVICE), with the driver's
+    message.
+    """
     found = {}
     for grant in grants:
         condition = health.of(grant.driver, grant.device.pool, grant.device.device)
@@ -110,7 +116,7 @@ def unhealthy(grants: Iterable[Granted], health: DeviceHealthCache) -> dict[str,
 
 
 def resource_statuses(grants: Iterable[Granted], health: DeviceHealthCache) -> list[dict[str, Any]]:
-    """A container's `allocatedResourcesStatus`: the health of its devices, where drivers tell it."""
+    """Return a container's `allocatedResourcesStatus`: the health of its devices whose drivers report health."""
     by_request: dict[str, list[dict[str, Any]]] = {}
     for grant in grants:
         condition = health.of(grant.driver, grant.device.pool, grant.device.device)

@@ -1,6 +1,6 @@
-"""Lifecycle hooks of containers: postStart before a container counts as started, preStop before it is asked to end.
+"""Lifecycle hooks of containers: postStart before a container counts as started, preStop before it is stopped.
 
-A hook that fails is an event; after a failed postStart the container is ended. Left out: the actions (`handlers`).
+A failed hook causes a warning event, and a failed postStart ends the container. Left out: the actions (`handlers`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dray.node.containers import AnyContainer
 from dray.node.handlers import Handlers
 from dray.node.runtime import Key, Runtime
 
-LEAST_GRACE_SECONDS = 2.0  # that a container has after its preStop hook, however long that took
-_LONGEST_POST_START_SECONDS = 600.0  # Kubernetes waits for ever; a hook that hangs should be seen
+LEAST_GRACE_SECONDS = 2.0  # least time for a container to end after its preStop hook
+_LONGEST_POST_START_SECONDS = 600.0  # Kubernetes has no limit; here a hook that hangs becomes visible
 
 
 class Hooks:
@@ -21,10 +21,10 @@ class Hooks:
         self._runtime = runtime
         self._clock = clock
         self._recorder = recorder
-        self._ran: set[Key] = set()  # whose preStop has been run
+        self._ran: set[Key] = set()  # containers whose preStop hook has run
 
     async def post_start(self, pod: Pod, container: AnyContainer, key: Key, address: str) -> bool:
-        """Whether the container may go on."""
+        """Run the container's postStart hook. Returns whether the container may keep running: True without a hook."""
         hook = container.lifecycle.postStart if container.lifecycle is not None else None
         if hook is None:
             return True
@@ -34,7 +34,9 @@ class Hooks:
         return outcome.ok
 
     async def stop(self, pod: Pod | None, container: AnyContainer | None, key: Key, address: str, grace: float) -> None:
-        """End a container: its preStop hook first, whose time comes off the grace."""
+        """Run the container's preStop hook, then stop the container. The hook's time is subtracted from the grace
+        period.
+        """
         hook = None
         if container is not None and container.lifecycle is not None and key not in self._ran and grace > 0:
             hook = container.lifecycle.preStop

@@ -1,7 +1,8 @@
-"""Paths of the host as pods and drivers name them.
+"""Translation of host paths that pods and drivers name.
 
-A driver expects the directories of a kubelet and of CDI at their usual places; an agent has them below its own root, so
-that it needs no root and several agents share a machine. Everything else is where it says. Left out: mounting.
+A driver expects the directories of a kubelet and of CDI at their usual places. An agent has them in its own root,
+so that
+it runs without root rights and several agents can share a machine. All other paths are unchanged. Left out: mounting.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _TESTS = {
 
 
 class HostPaths:
-    """Where paths of the host are on an agent with this root."""
+    """Translator of host paths for an agent with this root directory."""
 
     def __init__(self, root: Path) -> None:
         cdi = str(root / "cdi")
         self._moved = {KUBELET: str(root), "/var/run/cdi": cdi, "/run/cdi": cdi, "/etc/cdi": cdi}
 
     def locate(self, path: str) -> str:
-        """The place of a path: below the agent's root for what a kubelet would own."""
+        """Return the real place of a path: in the agent's root for kubelet and CDI directories, otherwise unchanged."""
         path = os.path.normpath(path)
         for usual, own in self._moved.items():
             if path == usual or path.startswith(f"{usual}/"):
@@ -43,12 +44,15 @@ class HostPaths:
         return path
 
     def moved(self, edits: CdiEdits) -> CdiEdits:
-        """Edits whose mounts come from where a driver has really put things."""
+        """Return the edits with the host paths of their mounts translated to their real places."""
         mounts = tuple(replace(mount, hostPath=self.locate(mount.hostPath)) for mount in edits.mounts)
         return edits if mounts == edits.mounts else replace(edits, mounts=mounts)
 
     def prepare(self, path: str, kind: str) -> str:
-        """Make and check what a hostPath volume asks for; where it is."""
+        """Create and check the path of a hostPath volume of type `kind`. Returns its real place.
+
+        Raises `ConfigProblem` if the path does not exist or has the wrong type.
+        """
         place = self.locate(path)
         try:
             self._create(place, kind, own=place != os.path.normpath(path))

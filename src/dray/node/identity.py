@@ -1,6 +1,6 @@
-"""The node as the API sees it: its object, its conditions, and the lease that says that it lives.
+"""The node's object in the API, its conditions, and the lease that shows that the node is alive.
 
-Left out: anything that runs on it.
+Left out: everything that runs on the node.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ log = logging.getLogger(__name__)
 
 VERSION = "v1.37.0+dray"
 LEASES_NAMESPACE = "kube-node-lease"
-LEASE_SECONDS = 40  # after which the node counts as dead; renewed four times in that time, as Kubernetes does
-STATUS_SECONDS = 300.0  # how often the status is compared with what the node has to say
+LEASE_SECONDS = 40  # after which the node counts as dead; renewed four times in that period, as in Kubernetes
+STATUS_SECONDS = 300.0  # interval of comparing the status in the API with the node's own facts
 
 
 @dataclass(frozen=True)
 class NodeIdentity:
-    """What a node says of itself."""
+    """The facts that a node reports about itself: name, address, runtime, labels, capacity and features."""
 
     name: str
     address: str
     runtime: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    capacity: Mapping[str, str] = field(default_factory=dict)  # in place of what the machine has
+    capacity: Mapping[str, str] = field(default_factory=dict)  # overrides the machine's own capacity
     log_port: int = 0
-    features: tuple[str, ...] = ()  # what it can do that not every node can
-    runs_pods: bool = True  # otherwise its runtime executes nothing
+    features: tuple[str, ...] = ()  # declared features, which not every node has
+    runs_pods: bool = True  # False: the runtime executes nothing
 
     def node_tree(self) -> Tree:
         labels = {
@@ -87,7 +87,7 @@ class NodeIdentity:
 
 
 class Heartbeat:
-    """Registers the node and keeps it alive in the API."""
+    """Registers the node and renews its lease and status in the API."""
 
     def __init__(self, client: Client, identity: NodeIdentity, clock: Clock) -> None:
         self._client = client
@@ -95,7 +95,7 @@ class Heartbeat:
         self._clock = clock
 
     async def register(self) -> None:
-        """Create or refresh the node and its lease, however often that takes."""
+        """Create or refresh the node and its lease. Retries with a backoff until that succeeds."""
         backoff = Backoff(self._clock, initial=0.2, limit=10.0)
         while True:
             try:
@@ -107,7 +107,7 @@ class Heartbeat:
                 return
 
     async def run(self) -> None:
-        """Renew until cancelled. A node that somebody deleted comes back."""
+        """Renew the lease and refresh the status until cancelled. A node that was deleted is registered again."""
         told = self._clock.monotonic()
         while True:
             await self._clock.sleep(LEASE_SECONDS / 4)
@@ -123,7 +123,7 @@ class Heartbeat:
                 log.debug("node %s: %s", self._identity.name, error)
 
     async def _counts_as_ready(self) -> bool:
-        """Whether nobody took the node for dead meanwhile."""
+        """Whether the Ready condition in the API is True, so that no controller has marked the node as dead."""
         node = await self._client.get(Node, self._identity.name)
         return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 
@@ -133,7 +133,7 @@ class Heartbeat:
             await self._client.create(Node, tree)
         except AlreadyExists:
             known = tree["metadata"]
-            marks = known.get("annotations", {RUNS_NO_PODS: None})  # an earlier agent may have had another runtime
+            marks = known.get("annotations", {RUNS_NO_PODS: None})  # an earlier agent may have used another runtime
             own = {"metadata": {"labels": known["labels"], "annotations": marks}}
             await self._client.patch(Node, name, own, kind=PatchKind.STRATEGIC)
         node = await self._client.get(Node, name)
@@ -149,17 +149,18 @@ class Heartbeat:
         await self._client.patch(Lease, self._identity.name, {"spec": spec}, LEASES_NAMESPACE)
 
     def _lease(self, node: Node) -> Tree:
-        """A lease that goes with its node."""
+        """Return a lease that the node owns, so that deleting the node deletes the lease."""
         owner = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
         metadata = {"name": node.metadata.name, "ownerReferences": [owner]}
         return {"metadata": metadata, "spec": self._identity.lease_spec(self._clock.time())}
 
 
 def refreshed(status: NodeStatus, told: Tree) -> NodeStatus:
-    """The status with what the node says of itself; the very same if nothing but the time of its heartbeat is new.
+    """Return the status updated with the facts in `told`, or `status` itself if only heartbeat times would change.
 
-    The lease is the heartbeat. A status that is written without news makes others' updates of the node conflict.
-    Extended resources that somebody else added to the node stay.
+    The lease is the heartbeat. Writing an unchanged status would cause conflicts with other updates of the node.
+    Extended
+    resources that other components added to the node are kept.
     """
     amounts = {name: _foreign(getattr(status, name)) | told[name] for name in _AMOUNTS if name in told}
     wanted = with_fields(status, told | amounts)
@@ -170,7 +171,7 @@ _AMOUNTS = ("capacity", "allocatable")
 
 
 def _foreign(amounts: Mapping[str, str]) -> dict[str, str]:
-    """Extended resources among the amounts of a node: their names have a domain."""
+    """Return the extended resources among a node's amounts: their names contain a domain."""
     return {name: amount for name, amount in amounts.items() if "/" in name}
 
 
@@ -180,7 +181,10 @@ def _without_beats(status: NodeStatus) -> NodeStatus:
 
 
 def machine_capacity() -> dict[str, str]:
-    """What this machine has. Processes are not kept from using more; the figures serve the scheduler."""
+    """Return the processors, memory and pod count of this machine, as node capacity.
+
+    The figures serve the scheduler; the node does not limit what processes use.
+    """
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {"cpu": str(os.cpu_count() or 1), "memory": f"{pages // 1024}Ki", "pods": "110"}
 

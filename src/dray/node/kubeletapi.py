@@ -1,8 +1,9 @@
-"""What a node tells of itself over HTTP, in the kubelet's forms: its health, its pods, and what they use.
+"""The node's HTTP API in the kubelet's formats: health, pods, and resource usage.
 
-`/pods`, `/metrics/resource` and `/stats/summary` are for the API server, which passes them on to whoever may
-`get nodes/proxy`, and makes `metrics.k8s.io` of them. A runtime that executes nothing uses nothing, and nothing is told
-of its containers. Left out: who may ask (`logserver`).
+`/pods`, `/metrics/resource` and `/stats/summary` are for the API server, which passes them on to users who may
+`get nodes/proxy` and builds `metrics.k8s.io` from them. A runtime that executes nothing reports no container
+usage. Left
+out: access control (`logserver`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NANO = 10**9
 
 
 class KubeletApi:
-    """Serves what is known of the pods of one node."""
+    """Serves the list and the resource usage of one node's pods."""
 
     def __init__(self, name: str, runtime: Runtime, pods: Callable[[], Iterable[Pod]], clock: Clock) -> None:
         self._name = name
@@ -72,11 +73,11 @@ class KubeletApi:
         return web.json_response({"node": node, "pods": [*pods.values()]})
 
     async def _measured(self) -> tuple[ContainerUsage, list[tuple[Pod, ContainerAttempt, ContainerUsage]]]:
-        """What the machine and the containers of pods have used; reading it may take a while."""
+        """Return the resource usage of the machine and of each running container of a pod. Reads files in a thread."""
         running: dict[Key, tuple[Pod, ContainerAttempt]] = {}
         for pod in [*self._pods()]:
             running |= {a.key: (pod, a) for a in self._runtime.attempts(pod.metadata.uid) if a.running}
-            await asyncio.sleep(0)  # each is read from files
+            await asyncio.sleep(0)  # each call reads files
         machine, used = await asyncio.to_thread(self._measure, [*running])
         return machine, [(*running[key], usage) for key, usage in used.items()]
 
@@ -85,7 +86,7 @@ class KubeletApi:
 
 
 class _Collected:
-    """Families of metrics in the shape in which they are written out."""
+    """Prometheus collector that returns fixed metric families."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

@@ -1,7 +1,9 @@
-"""What to do next about a pod's containers. Pure: the pod and what is known of its containers in, a decision out.
+"""Decides the next steps for a pod's containers. Pure: takes the pod and the states of its containers, returns a
+decision.
 
-Init containers run one after the other, sidecars (init containers that are always restarted) beside what follows, then
-all containers; whatever ends is restarted as the pod's policy says, later each time. Left out: starting and stopping.
+Init containers run one after the other. Sidecars (init containers that are always restarted) keep running beside the
+following containers. Then all main containers run. A container that ends is restarted as the pod's policy says, each
+time after a longer delay. Left out: starting and stopping.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ BACK_OFF = "CrashLoopBackOff"
 Names = frozenset[str]
 Histories = Mapping[str, Sequence[ContainerAttempt]]
 
-# A container that ran this long was all right: its next end is the first one again. As in Kubernetes.
+# A container that ran this long counts as healthy: its next end is the first one again, as in Kubernetes.
 STEADY_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
 class RestartDelays:
-    """The pauses before a container is started again: none, then `first` seconds, doubling up to `last`."""
+    """Delays before a container is restarted: none at first, then `first` seconds, doubling up to `last`."""
 
     first: float = 10.0
     last: float = 300.0
@@ -36,7 +38,7 @@ class RestartDelays:
 
 
 class ContainerWaits(NamedTuple):
-    """Why a container does not run."""
+    """Why a container does not run: the reason and message of its `waiting` state."""
 
     reason: str
     message: str = ""
@@ -44,7 +46,7 @@ class ContainerWaits(NamedTuple):
 
 @dataclass
 class PodSteps:
-    """What to start, what to stop, when to look again; `phase` is set once the pod is over."""
+    """The containers to start and to stop, and the time of the next check. `phase` is set once the pod is finished."""
 
     start: list[str] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
@@ -67,7 +69,10 @@ def last(histories: Histories, name: str) -> ContainerAttempt | None:
 
 
 def quick_ends(attempt: ContainerAttempt | None) -> int:
-    """How many attempts in a row ended soon, up to and with this one."""
+    """Return how many attempts in a row, up to this one, ended after less than `STEADY_SECONDS`.
+
+    An attempt that ran longer counts as the first again; without an attempt the number is 0.
+    """
     if attempt is None:
         return 0
     if attempt.finished - attempt.started >= STEADY_SECONDS:
@@ -76,7 +81,10 @@ def quick_ends(attempt: ContainerAttempt | None) -> int:
 
 
 def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, started: Names | None = None) -> PodSteps:
-    """The next steps of a pod that is to run; `started` are the containers whose hooks and startup probes are done."""
+    """Return the next steps of a pod that should run.
+
+    `started` are the containers whose postStart hooks and startup probes are done; None means all.
+    """
     decision = PodSteps()
     _decide_ephemeral(pod, histories, decision)
     if _decide_init(pod, histories, now, delays, decision, started):
@@ -86,7 +94,7 @@ def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, st
 
 
 def _decide_ephemeral(pod: Pod, histories: Histories, decision: PodSteps) -> None:
-    """Each is started once, whatever the other containers do."""
+    """Start each ephemeral container once, whatever the other containers do."""
     known = {status.name for status in pod.status.ephemeralContainerStatuses if status.containerID}
     names = [container.name for container in pod.spec.ephemeralContainers]
     decision.start += [name for name in names if name not in known and not histories.get(name)]
@@ -100,7 +108,7 @@ def _decide_init(
     decision: PodSteps,
     started: Names | None,
 ) -> bool:
-    """Whether all init containers are done, so that the others may run."""
+    """Add the steps of init containers. Returns whether all of them are done, so that main containers may run."""
     mains_begun = any(histories.get(container.name) for container in pod.spec.containers)
     for container in pod.spec.initContainers:
         attempt = last(histories, container.name)
@@ -108,7 +116,7 @@ def _decide_init(
             if attempt is None or not attempt.running:
                 _restart(pod, container, attempt, now, delays, decision)
                 if attempt is None:
-                    return False  # what follows waits until it has started
+                    return False  # the next containers wait until the sidecar has started
             elif started is not None and container.name not in started and not mains_begun:
                 return False
         elif mains_begun or (attempt is not None and attempt.exit_code == 0):
@@ -140,7 +148,7 @@ def _decide_main(pod: Pod, histories: Histories, now: float, delays: RestartDela
 
 
 def _runs_again(pod: Pod, container: Container, attempt: ContainerAttempt) -> bool:
-    """Whether a container runs, or will after it ended like this."""
+    """Whether a container still runs, or will be restarted after this end."""
     if attempt.exit_code is None or any(_applies(rule, attempt.exit_code) for rule in container.restartPolicyRules):
         return True
     policy = container.restartPolicy or pod.spec.restartPolicy
@@ -148,7 +156,7 @@ def _runs_again(pod: Pod, container: Container, attempt: ContainerAttempt) -> bo
 
 
 def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
-    """Whether a rule wants a container back that ended like this."""
+    """Whether a restart rule asks for a restart after this exit code."""
     codes = rule.exitCodes
     return rule.action == "Restart" and codes is not None and (exit_code in codes.values) == (codes.operator == "In")
 
@@ -161,7 +169,7 @@ def _restart(
     delays: RestartDelays,
     decision: PodSteps,
 ) -> None:
-    """Start a container, now or when its time has come."""
+    """Start a container now, or note when its restart delay ends."""
     ends = quick_ends(attempt)
     delay = delays.before(ends)
     left = 0.0 if attempt is None else attempt.finished + delay - now
@@ -178,7 +186,7 @@ def _restart(
 
 
 def duration(seconds: float) -> str:
-    """A time as Go writes it, which is how users know it: 10s, 1m20s, 5m0s."""
+    """Return a duration in Go's notation, known from Kubernetes: 10s, 1m20s, 5m0s."""
     if seconds < 60:
         return f"{seconds:g}s"
     minutes, rest = divmod(round(seconds), 60)
@@ -187,7 +195,7 @@ def duration(seconds: float) -> str:
 
 
 def _finish(pod: Pod, histories: Histories, decision: PodSteps, *, failed: bool) -> None:
-    """The pod is over, once the sidecars have ended too."""
+    """Stop the remaining sidecars; once all have ended, set the pod's phase."""
     decision.start.clear()
     decision.waiting.clear()
     decision.again = None
@@ -197,7 +205,9 @@ def _finish(pod: Pod, histories: Histories, decision: PodSteps, *, failed: bool)
 
 
 def next_to_stop(pod: Pod, histories: Histories) -> list[str]:
-    """Which containers to stop first when a pod is to end: all but sidecars, then sidecars from the last to the first."""
+    """Return the containers to stop next when a pod ends: first all but sidecars, then sidecars one by one, the
+    last first.
+    """
     running = [name for name in histories if (attempt := last(histories, name)) is not None and attempt.running]
     sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
     others = [name for name in running if name not in sidecars]

@@ -1,7 +1,8 @@
-"""Reading container logs: the last lines, those since a moment, and what is still to come.
+"""Reading container logs: the last lines, lines since a time, and lines that are still to come.
 
-Files have the form that container runtimes write: time, stream, F for a whole line or P for a piece of one, text. Left
-out: who may read (`logserver`).
+Log files have the format of container runtimes: time, stream, F for a whole line or P for a part of one, text.
+Left out:
+access control (`logserver`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _CHUNK_BYTES = 65536
 
 
 class BadOption(ValueError):
-    """A log option makes no sense; the text names it."""
+    """A log option has an invalid value. The text names the option."""
 
 
 @dataclass(frozen=True)
 class LogOptions:
-    """What part of a log is wanted, and how."""
+    """Options of a log request: which part of the log to return, and in which form."""
 
     follow: bool = False
     previous: bool = False
@@ -35,7 +36,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, query: Mapping[str, str], now: float) -> LogOptions:
-        """Read the options of a request."""
+        """Parse the options from a request's query. Raises `BadOption` for an invalid value."""
         since = None
         if (seconds := _number(query, "sinceSeconds", 1)) is not None:
             since = now - seconds
@@ -71,7 +72,7 @@ def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
 
 
 async def read_log(file: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
-    """The text of a log in pieces; with `follow`, as it grows until the container has ended."""
+    """Yield the text of a log in pieces. With `follow`, continue with new output until the container has ended."""
     left, within = options.limit, False
     async for lines in _batches(file, options, running):
         text, within = _shown(lines, options.timestamps, within)
@@ -84,7 +85,7 @@ async def read_log(file: Path, options: LogOptions, running: Callable[[], bool])
 
 
 async def _batches(file: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[list[bytes]]:
-    """Lines in batches of one chunk, with a turn of the event loop between them: a log may have 20 MiB."""
+    """Yield the lines of a log in batches of one chunk, yielding to the event loop in between: a log may have 20 MiB."""
     reader = _Growing(file, follow=options.follow)
     older = _older(file, reader)
     try:
@@ -98,7 +99,7 @@ async def _batches(file: Path, options: LogOptions, running: Callable[[], bool])
         while True:
             if (found := reader.lines()) is None:
                 alive = options.follow and running()
-                found = reader.lines()  # what was written before the end is read after asking
+                found = reader.lines()  # output written before the container ended is read after `running` was asked
                 if found is None and not alive:
                     return
             if found is not None:
@@ -111,7 +112,7 @@ async def _batches(file: Path, options: LogOptions, running: Callable[[], bool])
 
 
 class _Growing:
-    """A file that is written to, and that is set aside when it is full. Without `follow` it ends where it does now."""
+    """Reader of a log file that may grow and be rotated. Without `follow`, reads up to the current end only."""
 
     def __init__(self, file: Path, *, follow: bool) -> None:
         self._file = file
@@ -121,7 +122,7 @@ class _Growing:
         self._rest = b""
 
     def lines(self) -> list[bytes] | None:
-        """The whole lines of the next chunk; None when there is nothing more for now."""
+        """Return the complete lines of the next chunk, or None if no more data is available now."""
         data = self._chunk()
         if not data:
             return None
@@ -138,7 +139,7 @@ class _Growing:
         if self.descriptor is None:
             self.descriptor = _open(self._file)
         while self.descriptor is not None:
-            current = self._is_current()  # asked before reading: what was written before the turn is read after it
+            current = self._is_current()  # checked before reading, so that output written before the rotation is read
             if (chunk := os.read(self.descriptor, _CHUNK_BYTES)) or current:
                 return chunk
             os.close(self.descriptor)
@@ -146,7 +147,9 @@ class _Growing:
         return b""
 
     def _until_end(self) -> bytes:
-        """More of what was there at the beginning; a container may write faster than somebody reads."""
+        """Return more of the data that existed at the beginning. New output is left out, as it may come faster
+        than it is read.
+        """
         if self.descriptor is None:
             return b""
         left = self._left - os.lseek(self.descriptor, 0, os.SEEK_CUR)
@@ -161,18 +164,18 @@ class _Growing:
 
 
 def _older(file: Path, reader: _Growing) -> int | None:
-    """The file that was set aside before the one that is being read."""
+    """Open the rotated file that precedes the current log. Returns its descriptor, or None if no such file exists."""
     found = _open(file.with_name(file.name + ".1"))
     if found is None or reader.descriptor is None:
         return found
-    if os.path.sameopenfile(found, reader.descriptor):  # set aside this moment
+    if os.path.sameopenfile(found, reader.descriptor):  # the log was rotated this moment
         os.close(found)
         return None
     return found
 
 
 async def _seek_tail(older: int | None, newer: int | None, count: int) -> None:
-    """Go to where the last lines begin, each with all its pieces."""
+    """Set both files to the position where the last `count` lines begin; a line includes all its parts."""
     search = _TailSearch(count)
     for descriptor in (newer, older):
         if descriptor is not None:
@@ -183,7 +186,7 @@ async def _seek_tail(older: int | None, newer: int | None, count: int) -> None:
 
 
 class _TailSearch:
-    """Counts lines from the end of one file, and then of the one before."""
+    """Counts lines backwards from the end of the current log and then from the end of the rotated log."""
 
     def __init__(self, count: int) -> None:
         self._missing = count
@@ -191,13 +194,13 @@ class _TailSearch:
         self.found = False
 
     async def back_from_end(self, descriptor: int) -> int:
-        """The offset at which the wanted lines begin in this file; 0 while some are missing."""
+        """Return the offset at which the wanted lines begin in this file, or 0 if the file has too few of them."""
         start, rest = os.fstat(descriptor).st_size, b""
         while start > 0 and not self.found:
             size = min(start, _CHUNK_BYTES)
             start -= size
             data = os.pread(descriptor, size, start) + rest
-            begin = data.find(b"\n") + 1 if start else 0  # the first line may have begun in the chunk before
+            begin = data.find(b"\n") + 1 if start else 0  # the first line may have begun in the previous chunk
             offset = self._back(data[begin:], start + begin)
             if self.found:
                 return offset
@@ -206,7 +209,7 @@ class _TailSearch:
         return 0
 
     def _back(self, data: bytes, offset: int) -> int:
-        """Go back over whole lines that begin at an offset."""
+        """Go back over the complete lines in `data`, which starts at `offset`. Returns the offset reached."""
         *lines, unfinished = data.split(b"\n")
         offset += len(data) - len(unfinished)
         for line in reversed(lines):
@@ -238,7 +241,10 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _shown(lines: Iterable[bytes], timestamps: bool, within: bool) -> tuple[bytes, bool]:
-    """Lines as they are read by people, their times before whole lines only; and whether the last one goes on."""
+    """Return the lines as text for users, and whether the last line is incomplete.
+
+    Times are shown only before whole lines, not before their later parts.
+    """
     text = []
     for line in lines:
         stamp, _, rest = line.partition(b" ")

@@ -1,8 +1,9 @@
-"""The node's own HTTP endpoint, for the API server alone: container logs, streams into containers, and what it uses.
+"""The node's own HTTPS endpoint, for the API server only: container logs, streams into containers, and resource
+usage.
 
-With a cluster authority it speaks TLS and answers only to client certificates of that authority that belong to an API
-server; without one it listens on the loopback address only, for clusters that run without users on one machine. Its own
-certificate is self-signed, as kubelets' are by default: what is sent to it is no secret, only what it answers.
+With a cluster CA the endpoint uses TLS and accepts only client certificates of that CA that belong to an API server.
+Without a CA it listens only on a loopback address, for clusters without users on one machine. The endpoint's own
+certificate is self-signed, like a kubelet's by default: requests hold no secrets, only responses do.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LIFETIME = datetime.timedelta(days=3650)
 
 
 class LogServer:
-    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER`, with streams and the kubelet's API beside it."""
+    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER`, streams into containers and the kubelet's API."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class LogServer:
         self._guarded = False
 
     async def start(self, address: str, port: int, root: Path, authority: str) -> int:
-        """Listen; the port that was taken, 0 when it would not be safe."""
+        """Start to listen. Returns the port, or 0 if listening would not be safe (no CA and not a loopback address)."""
         self._guarded = bool(authority)
         if not authority and not ipaddress.ip_address(address).is_loopback:
             return 0
@@ -95,7 +96,7 @@ class LogServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer API servers only; without certificates at least no web page."""
+        """Reject all clients but API servers; without TLS, reject requests that a web page may have sent."""
         try:
             if not self._guarded:
                 check_local((name.lower(), value) for name, value in request.headers.items())
@@ -145,7 +146,7 @@ def _tls(root: Path, address: str, authority: str) -> ssl.SSLContext:
     context = as_kubernetes(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority))
     context.verify_mode = ssl.CERT_REQUIRED
     for file in (certificate, key):
-        read_regular(file)  # or what loads them could wait for ever
+        read_regular(file)  # raises an error for anything but a regular file, which could block the loader for ever
     context.load_cert_chain(certificate, key)
     return context
 

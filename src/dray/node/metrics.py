@@ -1,6 +1,6 @@
-"""The metrics of a node's work with drivers and containers, under the names that dashboards for Kubernetes already know.
+"""Metrics of a node's driver calls and containers, under the names that Kubernetes dashboards already know.
 
-Several agents in one process add up. Left out: serving them.
+Several agents in one process add up. Left out: serving the metrics.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _IN_USE = Gauge("dra_resource_claims_in_use", "Claims that are prepared on the n
 
 
 class ClaimsInUse:
-    """One agent's share of the gauges."""
+    """One agent's part of the gauges for claims in use."""
 
     def __init__(self) -> None:
         self._shown: Tally[str] = Tally()
         self._stranded: Tally[str] = Tally()
 
     def show(self, drivers_of_claims: list[set[str]], is_reachable: Callable[[str], bool]) -> None:
-        """Tell which drivers each claim in use needs."""
+        """Set this agent's part of the gauges from the drivers that each prepared claim needs."""
         now = Tally(driver for drivers in drivers_of_claims for driver in drivers)
         stranded = Tally({driver: count for driver, count in now.items() if not is_reachable(driver)})
         now[ANY_DRIVER] = len(drivers_of_claims)

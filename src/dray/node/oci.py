@@ -1,7 +1,7 @@
-"""Runtime `oci`: a runc bundle for every container, with all that CDI can ask for.
+"""Runtime `oci`: a runc bundle for every container, with support for almost everything in CDI.
 
-Needs root. No image is pulled: the root file system is the host's, read-only, and the network is the host's too. The
-container's state lives in the attempt's directory and goes with it.
+Needs root. Without an image, the root file system is the host's, read-only; the network is always the host's. The
+container's state is kept in the attempt's directory and removed with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dray.node.staging import staged
 from dray.node.supervised import Launch
 
 _TRIAL_SECONDS = 20.0
-_MASKED = (  # what container runtimes hide: it tells of the host, of other containers and of their timing
+_MASKED = (  # paths that container runtimes hide, as they reveal the host, other containers and their timing
     "/proc/acpi",
     "/proc/asound",
     "/proc/interrupts",
@@ -49,7 +49,7 @@ _PROPAGATION = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
 
 
 class OciWrapper:
-    """Writes a bundle and runs it with runc."""
+    """Writes a runc bundle for a container and returns the runc command that runs it."""
 
     name = "oci"
     mounts_volumes = True
@@ -73,7 +73,7 @@ class OciWrapper:
         return f"runc does not work here: {why_not_started(done.stderr.decode().strip(), 'true')}"
 
     def cannot(self, task: Task) -> list[str]:
-        # runc before 1.4 does not know of network devices, and ignores what it does not know.
+        # runc before 1.4 does not know network devices and silently ignores them.
         return [f"network device {device.hostInterfaceName}" for device in task.edits.netDevices]
 
     def refuses(self, task: Task) -> list[str]:
@@ -104,7 +104,7 @@ class OciWrapper:
             *prefix,
             *self._runc(directory),
             "--log-format",
-            "json",  # which `builders` reads
+            "json",  # `builders` reads this format
             "run",
             "--bundle",
             str(bundle),
@@ -132,7 +132,9 @@ class OciWrapper:
 
 
 def _name(directory: Path) -> str:
-    """A name that is unique on the machine, however many agents there are and whatever their pods are called."""
+    """Return a container name that is unique on the machine, whatever other agents run and whatever their pods
+    are called.
+    """
     return "dray-" + hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:24]
 
 
@@ -172,7 +174,7 @@ def _config(task: Task) -> dict[str, Any]:
 
 
 def _namespace(kind: str, task: Task) -> dict[str, str]:
-    """A namespace of the container's own, or that of the processes which it is to see."""
+    """Return a new namespace of this kind, or the PID namespace of the container to debug."""
     if kind == "pid" and task.target_pid:
         return {"type": kind, "path": f"/proc/{task.target_pid}/ns/{kind}"}
     return {"type": kind}
@@ -208,7 +210,7 @@ def _hook(hook: CdiHook) -> dict[str, Any]:
 
 
 def _device(node: CdiDeviceNode) -> dict[str, Any]:
-    """A device as runc makes it; what the spec does not say is taken from the host."""
+    """Return a device in runc's format. Values that the CDI spec leaves out are taken from the host's device node."""
     kind, major, minor, mode = node.type, node.major, node.minor, node.fileMode
     if not kind or (not major and kind != "p"):
         try:
@@ -234,7 +236,12 @@ def _allowed(edits: CdiEdits, devices: list[dict[str, Any]]) -> Iterator[dict[st
 
 
 def _take(step: rootfs.RootfsStep, root: Path, mounts: list[dict[str, Any]], readonly: bool) -> None:
-    """Symlinks of the topmost directory are made in the bundle; deeper ones cannot be, and are followed instead."""
+    """Add one step of the root file system to the bundle.
+
+    Symlinks in the topmost directory are created in the bundle. Deeper ones cannot be created there, so their
+    targets are
+    mounted instead.
+    """
     if step.kind == rootfs.TMPFS and step.target in rootfs.FRESH and readonly:
         (root / step.target[1:]).mkdir()
     elif step.kind == rootfs.TMPFS:

@@ -1,6 +1,6 @@
-"""How long a container that nobody executes runs, and how it ends: annotations of its pod say so. Pure.
+"""Run time and exit code of simulated containers, read from annotations of their pod. Pure.
 
-Runtime `fake` and simulated nodes read the same ones. Without them a container runs until it is stopped.
+Runtime `fake` and simulated nodes read the same annotations. Without them a container runs until it is stopped.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ EXIT_CODE = "sim.dray.dev/exit-code"
 
 
 class BadAnnotation(ValueError):
-    """The annotation does not say what it should; the text names it."""
+    """An annotation has an invalid value. The text names the annotation."""
 
 
 def run_seconds(annotations: Mapping[str, str]) -> float | None:
-    """How long it runs; None means until it is stopped."""
+    """Return how long a simulated container runs, or None if it runs until it is stopped."""
     text = annotations.get(SECONDS)
     if text is None:
         return None

@@ -1,8 +1,9 @@
-"""Which drivers are there: sockets appear in a directory, introduce themselves, and go again.
+"""Finds the drivers on this node: their sockets appear in a directory, are registered, and disappear again.
 
-Each socket is looked after by a task of its own, so one that hangs delays nobody. Several instances of a driver may be
-registered while it is updated: the latest is called, and when it goes, the one before. A driver that is replaced is gone
-for a moment; only when no instance could be reached for a while, its slices are removed. Left out: what is asked of
+Each socket has its own task, so that a socket that hangs delays no other. Several instances of a driver may be
+registered
+during an update: the latest is called, and when it disappears, the one before it. A driver that is being replaced is
+unreachable for a moment; its slices are removed only after no instance was reachable for a while. Left out: calls to
 drivers.
 """
 
@@ -32,26 +33,26 @@ from dray.rpc.services import stub
 log = logging.getLogger(__name__)
 
 DRA_PLUGIN = "DRAPlugin"
-LOOK_SECONDS = 0.1  # how often the directory is read; a look costs some microseconds
-_PATIENCE_SECONDS = 10.0  # with a socket that does not answer
+LOOK_SECONDS = 0.1  # interval of reading the directory, which takes some microseconds
+_PATIENCE_SECONDS = 10.0  # timeout for a socket that does not answer
 _RETRY_AFTER_BUG_SECONDS = 5.0
-AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed; as in Kubernetes
+AWAY_SECONDS = 30.0  # slices of a driver that is away for longer are removed, as in Kubernetes
 
 _Answer = TypeVar("_Answer")
-_Identity = tuple[int, int]  # inode and change time: a new socket at the same path is another one
+_Identity = tuple[int, int]  # inode and change time: differs if a new socket has the same path
 
 
 class RegistrationState(Enum):
-    """How a driver stands with the node."""
+    """Registration state of a driver on the node."""
 
     ABSENT = "absent"
     PRESENT = "present"
-    AWAY = "away"  # not long enough to be absent: it may be about to be replaced
+    AWAY = "away"  # too short to be absent, as the driver may just be replaced
 
 
 class RegistrationEvent(Enum):
     CONNECTED = "connected"
-    LEFT = "left"  # the last connection is lost, or the last socket was taken away
+    LEFT = "left"  # the last connection is lost, or the last socket was removed
     TIMED_OUT = "timed out"
 
 
@@ -68,11 +69,11 @@ TRANSITIONS: dict[tuple[RegistrationState, RegistrationEvent], RegistrationState
 
 
 class RegistrationError(Exception):
-    """A socket does not introduce itself as it should; the text says what was expected."""
+    """A socket's registration is invalid. The text says what was expected."""
 
 
 class _Presence:
-    """One driver's state, and what follows from its changes."""
+    """One driver's registration state. Removes the driver's slices when it becomes ABSENT after a timeout."""
 
     def __init__(self, clock: Clock, remove_slices: Callable[[], None]) -> None:
         self.state = RegistrationState.ABSENT
@@ -95,8 +96,10 @@ class _Presence:
 class Plugins:
     """The drivers that are registered with this node.
 
-    `changed` is called with a driver's name when it can be called again, and `lost` when it cannot any more; `accompany` runs beside every instance as long
-    as it is registered; `remove_slices` is run when a driver was away for long, and stopped when it returns.
+    `changed` is called with a driver's name when the driver becomes reachable, and `lost` when it is no longer.
+    `accompany` runs for every instance as long as it is registered. `remove_slices` runs after a driver was away
+    for long,
+    and is cancelled when the driver returns.
     """
 
     def __init__(
@@ -124,7 +127,7 @@ class Plugins:
         self._group: asyncio.TaskGroup | None = None
 
     def find(self, name: str) -> DriverConnection | None:
-        """The instance of a driver to call: the latest that can be reached, else the latest."""
+        """Return the instance of a driver to call, or None: the latest that is connected, otherwise the latest."""
         instances = [*self._instances.get(name, {}).values()]
         return next((d for d in reversed(instances) if d.connected), instances[-1] if instances else None)
 
@@ -135,7 +138,7 @@ class Plugins:
         return [driver for instances in self._instances.values() for driver in instances.values()]
 
     async def run(self) -> None:
-        """Look after the directory until cancelled."""
+        """Watch the directory for sockets until cancelled."""
         self._directory.mkdir(parents=True, exist_ok=True)
         async with asyncio.TaskGroup() as self._group:
             while True:
@@ -153,7 +156,9 @@ class Plugins:
                 self._sockets[path] = identity, group.create_task(self._attend(path), name=f"plugin {path}")
 
     async def _attend(self, path: str) -> None:
-        """Look after a socket until it goes; what is wrong with one must not end the others."""
+        """Handle a socket until cancelled. An unexpected error is logged and retried, so that it does not end
+        other sockets.
+        """
         while True:
             try:
                 await self._stay_with(path)
@@ -162,8 +167,8 @@ class Plugins:
             await self._clock.sleep(_RETRY_AFTER_BUG_SECONDS)
 
     async def _stay_with(self, path: str) -> None:
-        """Register what is behind a socket and follow its connection."""
-        # The driver is the node's from here on, whether or not it hears that it was accepted.
+        """Register the driver at a socket and follow its connection until cancelled."""
+        # From here on the driver is registered, even if it is not told that it was accepted.
         driver = await self._until_it_works(path, lambda stub: self._introduce(stub, path))
         instances = self._instances.setdefault(driver.name, {})
         instances.pop(path, None)
@@ -225,7 +230,7 @@ class Plugins:
         if problem := _problem(info):
             await self._notify(stub, problem)
             raise RegistrationError(problem)
-        # A driver in a container names its endpoint as it sees it.
+        # A driver in a container names its endpoint as seen inside the container.
         endpoint = self._locate(info.endpoint or path)
         driver = DriverConnection(info.name, endpoint, info.supported_versions)
         log.info("DRA driver %s is registered: %s at %s", driver.name, driver.version, driver.endpoint)
@@ -237,7 +242,7 @@ class Plugins:
 
 
 def _problem(info: registration_pb2.PluginInfo) -> str:
-    """Why a plugin is refused; empty when it is not."""
+    """Return why a plugin is refused, or "" if it is accepted."""
     if info.type != DRA_PLUGIN:
         return f"plugin type {info.type!r} is not handled here, only {DRA_PLUGIN}"
     for complaint in names.subdomain(info.name):
@@ -253,7 +258,7 @@ def _sockets(directory: Path) -> dict[str, _Identity]:
     found: dict[str, _Identity] = {}
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # taken away between the two looks
+            with suppress(FileNotFoundError):  # removed after the directory was read
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISSOCK(status.st_mode) and entry.name[0] != ".":
                     found[entry.path] = status.st_ino, status.st_ctime_ns

@@ -1,8 +1,10 @@
-"""Addresses for pods that share the machine's network: one of the loopback network for each, so that pods can listen at one port.
+"""Addresses for pods on one machine: each pod gets its own loopback address, so that several pods can listen at
+one port.
 
-Every address of 127.0.0.0/8 belongs to the machine, without any configuration. A pod has to listen at its own address
-(`status.podIP` of the downward API) for that; one that listens at all addresses takes the port from the others, as before.
-Left out: addresses of pods that nothing runs (`dray.api.simulated`).
+Every address of 127.0.0.0/8 belongs to the machine without any configuration. A pod must listen at its own address
+(`status.podIP` of the downward API); a pod that listens at all addresses still occupies the port for all pods.
+Left out:
+addresses of simulated pods (`dray.api.simulated`).
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from dray.api.types.core import Pod
 
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 EXAMPLE = "127.64.0.0/10"
-_FEWEST = 65536  # with fewer addresses, two pods of some hundred would soon have the same one
+_FEWEST = 65536  # with fewer addresses, two of some hundred pods would probably get the same one
 
 
 def loopback_range(text: str) -> ipaddress.IPv4Network:
-    """Read a range of addresses for pods. Raises ValueError."""
+    """Parse a range of addresses for pods. Raises ValueError if it is not in 127.0.0.0/8, too small, or holds
+    127.0.0.1.
+    """
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError as error:
@@ -31,7 +35,7 @@ def loopback_range(text: str) -> ipaddress.IPv4Network:
 
 
 def own_address(network: ipaddress.IPv4Network | None, pod: Pod) -> str:
-    """Return the address that a pod has for itself; empty if it shares that of its node."""
+    """Return the pod's own address, or "" if the pod shares the address of its node."""
     if network is None or pod.spec.hostNetwork:
         return ""
     return pod_address(network, pod.metadata.uid)

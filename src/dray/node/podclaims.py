@@ -1,7 +1,7 @@
-"""The claims of one pod, tried again until they are there, and until they are gone.
+"""Prepares and unprepares the claims of one pod, with retries until that succeeds.
 
-A failure is an event and a pause, from one second to a minute; a driver that comes ends the pause. Left out: the tries
-themselves (`claims`).
+A failure causes an event and a pause of one second up to a minute; the pause ends early when a driver registers. Left
+out: a single attempt (`claims`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OFF = "DynamicResourceAllocation is turned off on this node"
 
 
 class PodClaimUser:
-    """Brings a pod to its claims and away from them."""
+    """Prepares a pod's claims before it starts, unprepares them after it ends."""
 
     def __init__(self, node: NodeContext, uid: str) -> None:
         self._node = node
@@ -37,16 +37,19 @@ class PodClaimUser:
 
     @property
     def next_try(self) -> float:
-        """Seconds until the next try."""
+        """Seconds until the next attempt."""
         return max(0.0, self._again - self._node.clock.monotonic())
 
     def hurry(self) -> None:
-        """Do not wait any longer, and begin with short pauses again."""
+        """End the current pause and reset the backoff."""
         self._again = 0.0
         self._backoff.reset()
 
     async def obstacle(self, pod: Pod, *, new: bool) -> ContainerWaits | None:
-        """Why no container of the pod may be started yet; None when the pod has its claims."""
+        """Prepare the pod's claims. Returns why no container may start yet, or None if the pod has its claims.
+
+        `new` says that no container of the pod was started yet.
+        """
         if not podclaims.has_claims(pod):
             return None
         if not self._node.devices:
@@ -66,7 +69,10 @@ class PodClaimUser:
         return None
 
     def _without_devices(self, pod: Pod, new: bool) -> ContainerWaits | None:
-        """The gate is off: new pods run without devices; of those that had some nothing is started any more."""
+        """Handle a pod while the gate DynamicResourceAllocation is off. Returns why it may not start, or None.
+
+        New pods run without devices, with a warning event. A pod that already holds claims is not started again.
+        """
         if self._node.claims.holds(self._uid):
             return ContainerWaits(DISABLED, f"{_OFF}: a pod that had devices is not started again")
         if new:
@@ -74,8 +80,8 @@ class PodClaimUser:
         return None
 
     async def unprepared(self, pod: Pod | None) -> bool:
-        """Let go of the claims, now that no container runs; False when that has to be tried again."""
-        if not self._ending:  # what was put off while the pod was to run does not count
+        """Unprepare the claims of a pod whose containers have ended. Returns False if another attempt is needed."""
+        if not self._ending:  # a pause from the time when the pod should run does not apply to its end
             self._ending = True
             self.hurry()
         if not self._node.claims.holds(self._uid):

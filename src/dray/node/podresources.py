@@ -1,7 +1,8 @@
-"""Which devices the containers of this node have, for monitoring agents: the kubelet's PodResources socket.
+"""The devices of containers on this node, for monitoring agents: the kubelet's PodResources socket.
 
-Only devices of claims are known here; processors, memory and device plugins are nobody's business on this node, so their
-lists are empty. Left out: who may ask, which the mode of the socket decides.
+The socket reports only devices of claims. The node does not assign processors, memory or devices of device
+plugins, so
+those lists are empty. Left out: access control, which is the socket's file mode.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PATH_MOST = 107
 
 
 class PodResources:
-    """Serves what pods were given. `pods` are those of this node."""
+    """Serves the devices of the node's pods over gRPC. `pods` returns the pods of this node."""
 
     def __init__(self, claims: ClaimsOnNode, pods: Callable[[], Iterable[Pod]]) -> None:
         self._claims = claims
@@ -35,7 +36,10 @@ class PodResources:
         self._server: grpc.aio.Server | None = None
 
     async def start(self, root: Path) -> None:
-        """Listen below the agent's root. A path that the kernel does not take is logged: pods run without it."""
+        """Listen on the socket in the agent's root directory.
+
+        If the path is too long for the kernel, a warning is logged and nothing is served; pods run regardless.
+        """
         path = root / SOCKET
         if len(os.fsencode(path)) > _PATH_MOST:
             log.warning("%s is too long for a socket (%d bytes at most): PodResources are not served", path, _PATH_MOST)

@@ -1,7 +1,8 @@
-"""All pods of this node: one worker each, fed by the API, the runtime and the drivers.
+"""All pods of this node: one worker for each, which is notified of changes of the pod, the runtime and the drivers.
 
-After a restart there are also pods that only the runtime or the checkpoint knows: they are ended. Left out: what a
-worker does.
+After a restart some pods may be known only to the runtime or the checkpoint: these are ended. Left out: the work
+of one
+worker.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dray.node.podworker import PodWorker
 
 
 class Pods:
-    """The workers, by the uid of their pod."""
+    """The pod workers, by the uid of their pod."""
 
     def __init__(self, node: NodeContext, informer: Informer[Pod]) -> None:
         self._node = node
@@ -25,7 +26,7 @@ class Pods:
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Look after pods until cancelled; containers run on."""
+        """Start workers for the node's pods until cancelled. Containers keep running afterwards."""
         async with asyncio.TaskGroup() as self._group:
             remove = self._informer.add_handler(self._on_pods)
             try:
@@ -41,7 +42,7 @@ class Pods:
             worker.claims_may_work()
 
     def driver_gone(self, name: str) -> None:
-        """Tell the pods that use claims of a driver that it was away for long."""
+        """Notify the pods with claims of this driver that the driver has been away for long."""
         for uid, claims in self._node.claims.stranded(name).items():
             if uid in self._workers:
                 self._workers[uid].driver_gone(name, claims)
@@ -65,7 +66,7 @@ class Pods:
             self._begin(uid, pod)
 
     def _is_over(self, pod: Pod) -> bool:
-        """Whether a pod ended long ago and nothing of it is left but its object and its logs."""
+        """Whether a pod has finished and has neither claims nor containers left on this node."""
         over = podclaims.is_finished(pod) and pod.metadata.deletionTimestamp is None
         return (
             over and not self._node.claims.holds(pod.metadata.uid) and not self._node.runtime.attempts(pod.metadata.uid)

@@ -1,7 +1,9 @@
-"""Starting the containers of one pod: what they are to run, with which devices, and what to do when it fails.
+"""Starts the containers of one pod: builds the runtime's task with command, devices and volumes, and handles
+failures.
 
-Nothing that a container lacks is passed over in silence: it is an event, and stands in the pod's conditions. Left out:
-when to start what (`lifecycle`).
+Everything that the runtime cannot give a container is reported in an event and in the pod's conditions. Left out:
+when
+to start which container (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from dray.node.security import ContainerSecurity, check_non_root, profiles, secu
 from dray.node.volumes import MountProblem, Volumes
 
 _MESSAGE_BYTES = 4096
-_HOSTNAME_CHARACTERS = 63  # the kernel takes no more, and Kubernetes cuts names off here
+_HOSTNAME_CHARACTERS = 63  # the kernel's limit, at which Kubernetes also cuts names off
 
 
 class Starter:
-    """Starts containers of one pod, each failure later than the one before."""
+    """Starts the containers of one pod. After each failed start the pause before the next attempt is longer."""
 
     def __init__(self, node: NodeContext, pod: Pod) -> None:
         self._node = node
@@ -42,30 +44,34 @@ class Starter:
         directory = node.root / "pods" / pod.metadata.uid / "volumes"
         tokens = ProjectedTokens(node.client, node.clock)
         group = pod.spec.securityContext.fsGroup if pod.spec.securityContext is not None else None
-        own = group if os.geteuid() == 0 else None  # others cannot give files to a group
+        own = group if os.geteuid() == 0 else None  # only root can give files to a group
         self._volumes = Volumes(directory, self._sources, place, node.host_paths, tokens, own)
         self._backoffs: dict[str, Backoff] = {}
-        self._troubles: dict[str, tuple[ContainerWaits, float]] = {}  # by container; until when not to try again
+        self._troubles: dict[str, tuple[ContainerWaits, float]] = {}  # by container: why it waits, and until when
         self._cannot: dict[str, list[str]] = {}
-        self._refresh = node.clock.time() + node.refresh_seconds  # when files are compared with their objects next
-        self.image_ids: dict[str, str] = {}  # by container: what really runs
+        # when volumes are next compared with their API objects
+        self._refresh = node.clock.time() + node.refresh_seconds
+        self.image_ids: dict[str, str] = {}  # by container name: the image that really runs
         self._image_told = False
         self._profiles_told: set[str] = set()
         self._told = pod.metadata.labels, pod.metadata.annotations
 
     @property
     def not_applied(self) -> list[str]:
-        """What containers lack because the runtime cannot give it, in words."""
+        """Texts for users that name what each container lacks because the runtime cannot provide it."""
         return [f"container {name}: {', '.join(what)}" for name, what in self._cannot.items() if what]
 
     @property
     def next_try(self) -> float | None:
-        """Seconds until a start that failed may be tried again."""
+        """Seconds until the next attempt of a failed start, or None if no start has failed."""
         now = self._node.clock.monotonic()
         return min((max(0.0, until - now) for _, until in self._troubles.values()), default=None)
 
     async def refresh(self, pod: Pod) -> float | None:
-        """Bring volumes up to date when their time has come; seconds until the next time, None without any."""
+        """Update the volumes made from API objects if an update is due or the pod's labels or annotations changed.
+
+        Returns the seconds until the next update, or None if the pod has no such volumes.
+        """
         if not self._volumes.has_written(pod):
             return None
         told = pod.metadata.labels, pod.metadata.annotations
@@ -80,7 +86,7 @@ class Starter:
         return self._refresh if renewal is None else min(self._refresh, renewal)
 
     async def start(self, pod: Pod, name: str, histories: Histories) -> ContainerWaits | None:
-        """Start a container; why it has to wait, if it has."""
+        """Start a container. Returns None if it was started, otherwise why it waits."""
         waiting, until = self._troubles.get(name, (None, 0.0))
         if waiting is not None and until > self._node.clock.monotonic():
             return waiting
@@ -110,7 +116,7 @@ class Starter:
         return self._later(pod, name, waiting)
 
     def _later(self, pod: Pod, name: str, waiting: ContainerWaits) -> ContainerWaits:
-        """Count a start that failed, and put off the next one."""
+        """Count a failed start and schedule the next attempt. Returns `waiting`."""
         metrics.START_ERRORS.labels(kind_of(pod, name), waiting.reason).inc()
         if name not in self._backoffs:
             self._backoffs[name] = Backoff(self._node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
@@ -128,7 +134,7 @@ class Starter:
         env = {k: v for k, _, v in (e.partition("=") for e in run.Env or ())} | self._node.service_env | own
         argv = command_line(container, env, run.Entrypoint or (), run.Cmd or ())
         if runtime.executes and not argv:
-            # The pod waits: one that failed would be replaced at once, for ever.
+            # The pod waits: a failed pod would be replaced at once, again and again.
             unsaid = f"no command, and the runtime {runtime.name} pulls no image that would say what to run"
             raise ContainerStartError("no command specified" if image is not None else unsaid)
         if runtime.mounts_volumes:
@@ -160,7 +166,7 @@ class Starter:
         return task
 
     async def _image(self, pod: Pod, container: AnyContainer) -> StoredImage | None:
-        """The image of a container; None where containers run on the host's file system, which is told once."""
+        """Return the image of a container, or None if containers use no images; an event says so once."""
         images, runtime = self._node.images, self._node.runtime
         if images is not None and images.used and runtime.mounts_volumes:
             image = await images.ensure(pod, container, self._sources)
@@ -184,7 +190,7 @@ class Starter:
         return security
 
     def _say_profiles(self, pod: Pod, container: AnyContainer) -> None:
-        """Say once that a protection is missing; the container runs all the same."""
+        """Report once in an event that a security profile cannot be applied; the container runs without it."""
         if self._node.runtime.executes and container.name not in self._profiles_told:
             self._profiles_told.add(container.name)
             if missing := ", ".join(profiles(pod, container)):
@@ -202,7 +208,7 @@ class Starter:
 
 
 def _message(pod: Pod, container: AnyContainer) -> TerminationMessage:
-    """Where a container leaves its last words; all containers of a pod together have 12 KiB for them."""
+    """Return where a container writes its termination message. All containers of a pod together may write 12 KiB."""
     count = len(pod.spec.initContainers) + len(pod.spec.containers)
     fallback = container.terminationMessagePolicy == "FallbackToLogsOnError"
     return TerminationMessage(
@@ -211,12 +217,12 @@ def _message(pod: Pod, container: AnyContainer) -> TerminationMessage:
 
 
 def known_images(pod: Pod) -> dict[str, str]:
-    """The images that containers ran before this agent's time."""
+    """Return by container name the image IDs in the pod's status, for containers that ran before this agent started."""
     return {status.name: status.imageID for status in _statuses(pod) if status.imageID}
 
 
 def restarts(pod: Pod) -> dict[str, int]:
-    """How often containers had been started before the runtime lost sight of them."""
+    """Return by container name how often the container has been started, according to the pod's status."""
     return {status.name: status.restartCount + 1 for status in _statuses(pod) if status.containerID}
 
 

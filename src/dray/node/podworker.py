@@ -1,8 +1,10 @@
-"""One pod on this node, from its assignment to its end.
+"""Handles one pod on this node, from its assignment to its end.
 
-A worker looks at what is wanted and what is there, does the next thing, and sleeps until something happens; it keeps
-nothing that it could not find out again, so it may be killed at any point. A pod is over, and may disappear, only after
-its containers have ended and the claims that it used last are unprepared. Left out: which pods there are (`pods`).
+A worker compares the pod's spec with the state of its containers, performs the next step, and sleeps until something
+changes. It keeps no state that it could not find out again, so it may be killed at any point. A pod is finished,
+and may
+be deleted, only after its containers have ended and the claims that no other pod uses are unprepared. Left out: which
+pods exist (`pods`).
 """
 
 from __future__ import annotations
@@ -31,44 +33,44 @@ from dray.node.runtime import ContainerAttempt, Key
 
 log = logging.getLogger(__name__)
 
-# How long containers of a pod that is gone from the API may take: somebody wanted it gone at once.
+# Grace period for containers of a pod that is gone from the API: such a pod was deleted by force.
 FORCED_GRACE_SECONDS = 2.0
 _RETRY_AFTER_BUG_SECONDS = 5.0
 EVICTED = "Evicted"
-_EVICTION_GRACE_SECONDS = 1.0  # as the kubelet gives
-_RUN_ERROR = "RunContainerError"  # the kubelet's code for a container that was created and could not be run
+_EVICTION_GRACE_SECONDS = 1.0  # as in the kubelet
+_RUN_ERROR = "RunContainerError"  # the kubelet's code for a container that was created but could not be run
 
 
 class PodWorker:
-    """Looks after one pod; `uid` names it, for the name may be taken by another one later."""
+    """Worker of one pod. The pod is identified by `uid`, because another pod may later have the same name."""
 
     def __init__(self, node: NodeContext, uid: str, pod: Pod | None) -> None:
         self._node = node
         self._uid = uid
-        self._pod = pod  # the latest state, or the last one
+        self._pod = pod  # the latest known state
         self._exists = pod is not None
         self._wake = asyncio.Event()
-        self._refusal: tuple[str, str] | None = None  # reason and message: the pod may no longer run
-        self._phase = ""  # in which the containers' story has ended
+        self._refusal: tuple[str, str] | None = None  # reason and message why the pod may no longer run
+        self._phase = ""  # the final phase, once all containers have ended
         self._stopping: dict[Key, tuple[float, asyncio.Task[None]]] = {}
-        self._begun: set[Key] = set()  # started by this agent, and not known to have ended
+        self._begun: set[Key] = set()  # started by this agent and not known to have ended
         self._measuring: asyncio.Task[None] | None = None  # volumes with a size limit
-        self._told: set[Key] = set()  # ends after which a restart was put off
+        self._told: set[Key] = set()  # ends of containers for which a back-off event was recorded
         self._waits: dict[Key, asyncio.Task[None]] = {}
-        self._unhealthy: set[str] = set()  # devices of which an event tells that they are unhealthy
+        self._unhealthy: set[str] = set()  # devices that events reported as unhealthy
         self._claims = PodClaimUser(node, uid)
         self._starter = Starter(node, pod) if pod is not None else None
         self._health = ContainerHealth(node, self.wake, self._kill)
         self._writer = StatusWriter(node.client, pod, node.clock) if pod is not None else None
 
-    # What the outside tells
+    # Notifications from outside
 
     def update(self, pod: Pod) -> None:
         self._pod = pod
         self.wake()
 
     def gone(self) -> None:
-        """The pod is no longer in the API."""
+        """Note that the pod no longer exists in the API."""
         self._exists = False
         self.wake()
 
@@ -76,18 +78,18 @@ class PodWorker:
         self._wake.set()
 
     def claims_may_work(self) -> None:
-        """A driver has come or come back: do not wait any longer."""
+        """Retry preparing claims at once, because a driver became reachable."""
         self._claims.hurry()
         self.wake()
 
     def driver_gone(self, name: str, claims: list[str]) -> None:
-        """A driver that prepared claims of this pod was away for long."""
+        """Record a warning event: the driver that prepared these claims of the pod has been away for long."""
         if self._pod is not None:
             text = f"DRA driver {name} is not registered any more: ResourceClaim {', '.join(claims)} stays prepared"
             self._node.recorder.warning(self._pod, "DRADriverGone", f"{text} until the driver is back")
 
     async def run(self) -> None:
-        """Work until the pod is gone and nothing is left of it."""
+        """Work until the pod is deleted and nothing of it is left on the node."""
         try:
             while True:
                 self._wake.clear()
@@ -111,7 +113,7 @@ class PodWorker:
                 timer.cancel()
 
     def _let_go(self) -> None:
-        """Containers run on; only we stop looking."""
+        """Cancel the worker's tasks. Containers keep running."""
         for task in (*self._waits.values(), *(task for _, task in self._stopping.values())):
             task.cancel()
         if self._measuring is not None:
@@ -120,7 +122,7 @@ class PodWorker:
         if self._writer is not None:
             self._writer.close()
 
-    # One step: returns when to look again; a negative time means never
+    # One step: returns the seconds until the next step, None for "when woken", or a negative number for "never"
 
     async def _step(self) -> float | None:
         histories = self._look()
@@ -133,11 +135,11 @@ class PodWorker:
         if self._refusal:
             return await self._wind_down(pod, histories)
         obstacle = await self._claims.obstacle(pod, new=not histories)
-        # Preparing may have taken a while: a pod that has changed is looked at again before anything is started.
+        # Preparing may have taken a while: a changed pod is examined again before any container starts.
         return await self._carry_on(pod, obstacle) if self._exists and pod is self._pod else 0.0
 
     def _look(self) -> dict[str, list[ContainerAttempt]]:
-        """What is known of the containers; whoever runs is waited for."""
+        """Return the attempts of each container, by name, and start waiting for the end of each running one."""
         histories: dict[str, list[ContainerAttempt]] = {}
         for attempt in self._node.runtime.attempts(self._uid):
             histories.setdefault(attempt.key.container, []).append(attempt)
@@ -149,14 +151,18 @@ class PodWorker:
         return histories
 
     def _count_failed_start(self, attempt: ContainerAttempt) -> None:
-        """Count a container of ours that ended because its program could not be run."""
+        """Count a container started by this agent that ended because its program could not be run."""
         if attempt.key in self._begun and not attempt.running:
             self._begun.discard(attempt.key)
             if attempt.reason == "StartError" and self._pod is not None:
                 metrics.START_ERRORS.labels(kind_of(self._pod, attempt.key.container), _RUN_ERROR).inc()
 
     async def _carry_on(self, pod: Pod, obstacle: ContainerWaits | None) -> float | None:
-        """Do what the lifecycle says until there is nothing more to do at once; an obstacle keeps from starting."""
+        """Perform the lifecycle's steps until nothing can be done at once. Returns the seconds until the next
+        check, or None.
+
+        While `obstacle` is given, no container is started and it becomes their waiting reason.
+        """
         for _ in range(2 + len(pod.spec.initContainers)):
             histories = self._look()
             started = self._health.started(histories)
@@ -181,7 +187,7 @@ class PodWorker:
         return min((t for t in times if t is not None), default=None)
 
     def _tell_back_off(self, pod: Pod, histories: Histories, decision: PodSteps) -> None:
-        """Say once for each end of a container that it is not restarted at once."""
+        """Record an event, once for each end of a container, that the container's restart is delayed."""
         for name, waiting in decision.waiting.items():
             attempt = lifecycle.last(histories, name)
             if waiting.reason == lifecycle.BACK_OFF and attempt is not None and attempt.key not in self._told:
@@ -191,7 +197,7 @@ class PodWorker:
                 self._node.recorder.warning(pod, "BackOff", f"Back-off restarting failed {who}")
 
     async def _start(self, pod: Pod, histories: Histories, decision: PodSteps) -> bool:
-        """Start what is to be started; whether something was."""
+        """Start the containers of a decision. Returns whether at least one was started."""
         assert self._starter is not None
         for name in decision.start:
             waiting = await self._starter.start(pod, name, histories)
@@ -202,7 +208,7 @@ class PodWorker:
         return any(name not in decision.waiting for name in decision.start)
 
     def _newest(self, name: str) -> ContainerAttempt | None:
-        """The attempt that was started just now; one that has ended already is counted by the next look."""
+        """Return the latest attempt of a container, or None, and mark it as started by this agent."""
         attempts = [a for a in self._node.runtime.attempts(self._uid) if a.key.container == name]
         self._begun |= {attempt.key for attempt in attempts[-1:]}
         return lifecycle.last(self._look(), name)
@@ -210,7 +216,7 @@ class PodWorker:
     # How long to run
 
     def _refused(self, pod: Pod, histories: Histories) -> tuple[str, str] | None:
-        """Why the pod may no longer run."""
+        """Return reason and message why the pod may no longer run, or None if it may."""
         if not histories and (holder := self._port_holder(pod)):
             self._node.recorder.warning(pod, "NodePorts", holder)
             return "NodePorts", holder
@@ -220,13 +226,13 @@ class PodWorker:
         return None
 
     def _deadline(self, pod: Pod) -> float | None:
-        """Seconds until the pod has run for as long as it may."""
+        """Return the seconds until activeDeadlineSeconds is reached, or None if the pod has no deadline."""
         if pod.spec.activeDeadlineSeconds is None or pod.status.startTime is None:
             return None
         return parse_timestamp(pod.status.startTime) + pod.spec.activeDeadlineSeconds - self._node.clock.time()
 
     def _port_holder(self, pod: Pod) -> str:
-        """Which other pod of this node holds a host port that a new pod wants; empty if none does."""
+        """Return a message naming the pod of this node that holds a host port of a new pod, or "" if all are free."""
         wanted = [*host_ports(pod.spec.containers)]
         if not wanted or self._has_begun(pod):
             return ""
@@ -241,11 +247,11 @@ class PodWorker:
         return ""
 
     def _has_begun(self, pod: Pod) -> bool:
-        """Whether a pod is beyond its admission on this node."""
+        """Whether a pod has already been admitted on this node: it is Running or has containers."""
         return pod.status.phase == "Running" or bool(self._node.runtime.attempts(pod.metadata.uid))
 
     def _measure(self, pod: Pod) -> None:
-        """Follow how much the pod's volumes with a size limit hold; it is evicted once one holds too much."""
+        """Start to measure the pod's volumes that have a size limit; the pod is evicted when one exceeds its limit."""
         if self._measuring is None and self._node.runtime.mounts_volumes and emptydirs.size_limits(pod):
             self._measuring = asyncio.create_task(self._evict_when_full(pod), name=f"volumes of {pod.metadata.name}")
 
@@ -264,7 +270,7 @@ class PodWorker:
         return 30.0 if seconds is None else float(seconds)
 
     def _stop(self, pod: Pod | None, names: list[str], histories: Histories, grace: float) -> None:
-        """Ask containers to end within `grace` seconds; asking again for sooner is heard."""
+        """Stop containers within `grace` seconds. A later call with a shorter grace period takes effect."""
         deadline = self._node.clock.monotonic() + grace
         for name in names:
             attempt = lifecycle.last(histories, name)
@@ -283,7 +289,7 @@ class PodWorker:
         self._stopping[key] = self._node.clock.monotonic() + grace, stopping
 
     def _kill(self, key: Key, grace: float | None, text: str) -> None:
-        """End a container that is not as it should be; what follows is its restart policy's."""
+        """Stop a container that failed a probe or hook, with an event; its restart policy decides what follows."""
         if self._pod is not None and key not in self._stopping:
             self._node.recorder.record(self._pod, "Killing", text)
             self._end(key, self._grace(self._pod) if grace is None else grace)
@@ -291,7 +297,7 @@ class PodWorker:
     def _background(
         self, work: Coroutine[None, None, None], key: Key, table: dict[Key, asyncio.Task[None]] | None
     ) -> asyncio.Task[None]:
-        """Run something about a container, and look at the pod afterwards."""
+        """Run a coroutine concerning a container in the background and wake the worker afterwards. Returns the task."""
         task = asyncio.create_task(work, name=f"container {key.container}")
 
         def done(finished: asyncio.Task[None]) -> None:
@@ -308,7 +314,11 @@ class PodWorker:
     # The end
 
     async def _wind_down(self, pod: Pod, histories: Histories) -> float | None:
-        """Bring a pod to its end: containers, claims, status, and the object itself if it is to be deleted."""
+        """End a pod: stop containers, unprepare claims, write the final status, and delete the pod if deletion
+        was requested.
+
+        Returns the seconds until the next check, or None.
+        """
         if self._measuring is not None:
             self._measuring.cancel()
         remaining = lifecycle.next_to_stop(pod, histories)
@@ -352,7 +362,7 @@ class PodWorker:
         return None
 
     async def _bury(self, histories: Histories) -> float | None:
-        """End what is left of a pod that is gone from the API."""
+        """End the containers and claims of a pod that no longer exists in the API. Returns -1 when nothing is left."""
         running = [name for name, attempts in histories.items() if attempts[-1].running]
         if running:
             self._stop(None, running, histories, FORCED_GRACE_SECONDS)
@@ -362,7 +372,7 @@ class PodWorker:
         self._node.runtime.remove(self._uid)
         return -1.0
 
-    # Telling
+    # Reporting
 
     def _report(self, pod: Pod, histories: Histories, decision: PodSteps, phase: str = "") -> None:
         if podclaims.is_finished(pod):
@@ -400,7 +410,7 @@ class PodWorker:
         return {name: statuses for name, statuses in found.items() if statuses}
 
     def _tell_unhealthy(self, pod: Pod, granted: Iterable[Sequence[Granted]]) -> None:
-        """Tell the pod of each of its devices that has become unhealthy."""
+        """Record an event for each of the pod's devices that has become unhealthy."""
         sick = {device: text for grants in granted for device, text in unhealthy(grants, self._node.health).items()}
         for device in sorted(sick.keys() - self._unhealthy):
             why = f": {sick[device]}" if sick[device] else ""
@@ -409,5 +419,5 @@ class PodWorker:
 
 
 def _age(pod: Pod) -> tuple[str, str]:
-    """Orders pods by when they were created."""
+    """Sort key that orders pods by creation time."""
     return pod.metadata.creationTimestamp or "", pod.metadata.uid

@@ -1,7 +1,8 @@
-"""The life of a claim on a node: wanted, prepared, left, unprepared. Pure: entries of the checkpoint in and out.
+"""State machine of a claim on a node: wanted, prepared, left, unprepared. Pure: takes and returns checkpoint entries.
 
-Drivers are called only between two states that are on disk, so that wherever the agent is killed the next one knows what
-may have happened: of a claim that is PREPARING or UNPREPARING nobody knows whether its driver has done it.
+Drivers are called only between two states that are on disk. Wherever the agent is killed, its successor knows
+which calls
+may have happened: for a claim that is PREPARING or UNPREPARING it is unknown whether the driver has finished.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ class PreparationState(Enum):
 
 class PreparationEvent(Enum):
     WANTED = "wanted"  # by one more pod
-    ANSWERED = "answered"  # all drivers have prepared their share
+    ANSWERED = "answered"  # all drivers have prepared their parts
     LEFT = "left"  # by the last pod
     UNPREPARED = "unprepared"  # by all drivers
 
 
-# What the functions below do, as a table: for readers, and for the tests that hold the functions to it.
+# The transitions that the functions below make, as a table for readers and for tests.
 TRANSITIONS: dict[tuple[PreparationState, PreparationEvent], PreparationState] = {
     (PreparationState.ABSENT, PreparationEvent.WANTED): PreparationState.PREPARING,
     (PreparationState.PREPARING, PreparationEvent.WANTED): PreparationState.PREPARING,
@@ -54,9 +55,10 @@ def state_of(claim: PreparedClaim | None) -> PreparationState:
 def wanted(
     claim: PreparedClaim | None, identity: ClaimId, drivers: Mapping[str, bool], pod: str, entries: tuple[str, ...]
 ) -> PreparedClaim:
-    """A pod wants a claim of these drivers, each with whether its share stays when nobody uses it.
+    """Return the claim's entry after a pod wants to use it. `drivers` says for each driver whether its unprepare
+    is skipped.
 
-    What was on its way out is prepared again, since part of it may be gone.
+    A claim that is being unprepared is prepared again by all its drivers, since part of it may be gone.
     """
     namespace, name, uid = identity
     if claim is None:
@@ -70,19 +72,23 @@ def wanted(
 
 
 def answered(claim: PreparedClaim, devices: Mapping[str, tuple[CheckpointedDevice, ...]]) -> PreparedClaim:
-    """Some drivers have prepared their share."""
+    """Return the claim's entry with the devices that these drivers have prepared."""
     shares = tuple(replace(s, devices=devices[s.driver]) if s.driver in devices else s for s in claim.shares)
     return replace(claim, shares=shares)
 
 
 def left(claim: PreparedClaim, pod: str) -> PreparedClaim:
-    """A pod has no container any more that could use the claim. The last one stays until the claim is unprepared."""
+    """Return the claim's entry after a pod stopped using it.
+
+    If other pods use the claim, only the pod is removed. The last pod stays listed, and the claim is marked as
+    leaving.
+    """
     if len(claim.pods) > 1:
         return replace(claim, pods={uid: entries for uid, entries in claim.pods.items() if uid != pod})
     return replace(claim, shares=tuple(replace(share, devices=None) for share in claim.shares), leaving=True)
 
 
 def unprepared(claim: PreparedClaim, drivers: Iterable[str]) -> PreparedClaim | None:
-    """Some drivers have unprepared their share; None when all have that must."""
+    """Return the claim's entry after these drivers have unprepared it, or None if no driver is left that must."""
     shares = tuple(share for share in claim.shares if share.driver not in set(drivers) and not share.stays)
     return replace(claim, shares=shares) if shares else None

@@ -1,4 +1,4 @@
-"""Directories and files for the agent's user alone, whatever its umask: they hold secrets, tokens and environments."""
+"""Directories and files that only the agent's user may read, whatever the umask: they hold secrets and tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory and those above it that are missing."""
+    """Create a directory and its missing parents, all with mode 0700."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=0o700, exist_ok=True)
@@ -25,12 +25,15 @@ def write_private(file: Path, data: bytes) -> None:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory of the agent's with all that is in it; what is mounted there belongs to somebody else."""
+    """Remove a directory and everything in it, also directories without access rights.
+
+    Does nothing but log a warning if a file system is mounted below the directory.
+    """
     if mounted := _mounted_below(directory):
         log.warning("%s is not removed: something is mounted at %s", directory, mounted)
         return
     shutil.rmtree(directory, ignore_errors=True)
-    if directory.exists():  # a container has taken rights away, or the kernel has (the work directory of an overlay)
+    if directory.exists():  # a container removed access rights, or the kernel did (work directory of an overlay)
         for parent, names, _ in os.walk(directory):
             for name in names:
                 _make_accessible(os.path.join(parent, name))
@@ -38,7 +41,7 @@ def remove_tree(directory: Path) -> None:
 
 
 def _make_accessible(path: str) -> None:
-    """Let the agent into a directory; a link to one is left alone."""
+    """Give the agent access to a directory; links are left alone."""
     with contextlib.suppress(OSError):
         found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -48,7 +51,7 @@ def _make_accessible(path: str) -> None:
 
 
 def _mounted_below(directory: Path) -> str:
-    """A mount point below a directory, as the kernel writes it; empty when there is none."""
+    """Return a mount point below a directory, as the kernel writes it, or "" if there is none."""
     prefix = f"{directory.resolve()}/".replace(" ", "\\040")
     with open("/proc/self/mountinfo") as stream:
         return next((place for line in stream if (place := line.split()[4]).startswith(prefix)), "")

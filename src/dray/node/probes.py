@@ -1,7 +1,10 @@
-"""Probes of a pod's containers: when to ask, how many answers in a row count, and what that makes of a container.
+"""Probes of a pod's containers: when each probe runs, how many results in a row count, and the resulting
+container state.
 
-A container with a startup probe is neither alive nor ready before that has succeeded; without a readiness probe a
-container is ready once it has started. Left out: asking (`handlers`), and stopping what has failed (`podworker`).
+A container with a startup probe is neither probed for liveness nor ready before that probe has succeeded. Without a
+readiness probe a container is ready once it has started. Left out: the probe actions (`handlers`), and stopping
+failed
+containers (`podworker`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ STARTUP, READINESS, LIVENESS = "Startup", "Readiness", "Liveness"
 
 
 class Streak:
-    """Answers in a row: `good` changes only after as many as the probe asks for. Pure."""
+    """Count of equal probe results in a row. `good` changes only when the probe's success or failure threshold is
+    reached. Pure.
+    """
 
     def __init__(self, probe: Probe, good: bool) -> None:
         self._needed = {True: max(1, probe.successThreshold or 1), False: max(1, probe.failureThreshold or 3)}
@@ -29,7 +34,7 @@ class Streak:
         self.good = good
 
     def add(self, ok: bool) -> bool:
-        """Count an answer; whether a threshold is reached."""
+        """Count a result. Returns whether its threshold is reached."""
         self._count = self._count + 1 if ok == self._last else 1
         self._last = ok
         if self._count < self._needed[ok]:
@@ -40,7 +45,7 @@ class Streak:
 
 @dataclass
 class _Probed:
-    """What is known of a running container."""
+    """State of a running container: whether it has started and is ready, and its probe tasks."""
 
     started: bool
     ready: bool
@@ -48,7 +53,11 @@ class _Probed:
 
 
 class Probes:
-    """The probes of one pod."""
+    """The probes of one pod's containers.
+
+    `changed` is called when a container starts or its readiness changes, `failed` when a startup or liveness
+    probe fails.
+    """
 
     def __init__(
         self,
@@ -72,7 +81,10 @@ class Probes:
         return key in self.probed and self.probed[key].started and self.probed[key].ready
 
     def begin(self, pod: Pod, container: Container, attempt: ContainerAttempt, address: str, *, found: bool) -> None:
-        """Probe a container that runs; one that was `found` running keeps what its status says of it."""
+        """Start the probes of a running container.
+
+        With `found`, the container was started by an earlier agent, and its state is taken from the pod's status.
+        """
         if attempt.key in self.probed:
             return
         known = next((s for s in pod.status.containerStatuses if s.name == container.name), None)
@@ -98,14 +110,14 @@ class Probes:
         probed.tasks.append(asyncio.create_task(work, name=name))
 
     def stop_killing(self) -> None:
-        """The pod is being deleted: only readiness still matters."""
+        """Stop liveness and startup probes because the pod is being deleted; readiness probes continue."""
         for probed in self.probed.values():
             for task in probed.tasks:
                 if task.get_name() != READINESS:
                     task.cancel()
 
     def forget(self, *keys: Key) -> None:
-        """Containers that run no more."""
+        """Stop the probes of containers that no longer run."""
         for key in keys:
             probed = self.probed.pop(key, None)
             for task in probed.tasks if probed is not None else ():
@@ -121,7 +133,7 @@ class Probes:
 
 @dataclass(frozen=True)
 class _ContainerProbes:
-    """The questions to one container."""
+    """Runs the probes of one container."""
 
     probes: Probes
     pod: Pod
@@ -167,7 +179,7 @@ class _ContainerProbes:
 
     async def _delay(self, probe: Probe) -> None:
         left = self.attempt.started + probe.initialDelaySeconds - self.probes.clock.time()
-        if self.found:  # after a restart of the agent not all at once
+        if self.found:  # so that after a restart of the agent not all probes run at once
             left = max(left, random.random() * (probe.periodSeconds or 10))
         if left > 0:
             await self.probes.clock.sleep(left)

@@ -1,7 +1,7 @@
-"""Runtime `process`: a container is a plain process of this machine, with the environment of its devices.
+"""Runtime `process`: a container is a plain process of this machine, with the environment variables of its devices.
 
-The default without root and without anything installed. There is no isolation: the file system, the network and the
-devices are the host's, so a device node is there already, and a mount that would put something elsewhere cannot be made.
+The default without root and without installed runtimes. Containers are not isolated: they use the host's file system,
+network and devices. A device node is therefore already in place, and a mount at another path cannot be made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class ProcessWrapper:
-    """Adds nothing but the environment and a working directory."""
+    """Wrapper that starts a container's command as it is, with only its environment and a working directory."""
 
     name = "process"
     mounts_volumes = False
@@ -35,7 +35,7 @@ class ProcessWrapper:
         elsewhere = [m.target for m in task.mounts if not _same(m.source, m.target) and not is_token(m.target)]
         security, root = task.security, os.geteuid() == 0
         asked = {
-            # Without the mount the container would use what the host has at that place.
+            # Without the mount the container would use the host's file or directory at that path.
             **{f"volume at {target}": True for target in elsewhere},
             "readOnlyRootFilesystem": security.readonly_root,
             "privileged, since the agent does not run as root": security.privileged and not root,
@@ -61,7 +61,9 @@ class ProcessWrapper:
 
 
 def identity(task: Task) -> dict[str, Any]:
-    """Who a process is to be, when the agent may decide that, and whether it may gain rights."""
+    """Return the user and groups of a process, if the agent runs as root, and whether the process may gain
+    privileges.
+    """
     security = task.security
     who: dict[str, Any] = {"no_new_privileges": security.no_new_privileges}
     if os.geteuid() == 0 and (security.user is not None or security.group is not None or security.groups):
@@ -71,29 +73,30 @@ def identity(task: Task) -> dict[str, Any]:
 
 
 def network_files(task: Task) -> list[BindMount]:
-    """What a container with an image needs to find others, since it shares the host's network."""
+    """Return the mounts of resolv.conf and hosts for a container with an image, because it shares the host's network."""
     taken = {mount.target for mount in task.mounts}
     wanted = [path for path in _NETWORK_FILES if path not in taken and os.path.exists(path)] if task.rootfs else []
     return [BindMount(os.path.realpath(path), path, readonly=True) for path in wanted]
 
 
 def existing(path: str) -> str:
-    """A path of the host that is to be mounted."""
+    """Return `path` if the path exists on the host. Raises `ContainerStartError` otherwise."""
     if not os.path.exists(path):
         raise ContainerStartError(f"cannot mount {path}: it does not exist on the host")
     return path
 
 
 def is_token(target: str) -> bool:
-    """Whether a mount is the service account's, which every pod has whether it wants it or not."""
+    """Whether a mount is the service account token, which every pod has by default."""
     return target == "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def environment(task: Task, home: str) -> dict[str, str]:
-    """Environment of a container: defaults, the pod's variables, those of its devices, and HOME last.
+    """Return a container's environment: defaults, the pod's variables, those of its devices, and HOME last.
 
-    Nobody's HOME is replaced. It comes last because programs that read the output of `env` expect a whole line for
-    every variable of a device.
+    A HOME that is set is kept. HOME comes last because programs that read the output of `env` expect a whole line
+    for every
+    variable of a device.
     """
     env = {"PATH": DEFAULT_PATH, "HOSTNAME": task.hostname, **task.env}
     for entry in task.edits.env:
@@ -104,7 +107,7 @@ def environment(task: Task, home: str) -> dict[str, str]:
 
 
 def rare(edits: CdiEdits) -> Iterator[str]:
-    """Edits that only an OCI runtime can make."""
+    """Yield texts that name the CDI edits which only an OCI runtime can apply."""
     for device in edits.netDevices:
         yield f"network device {device.hostInterfaceName}"
     if edits.intelRdt is not None:
@@ -125,5 +128,5 @@ def _host_only(edits: CdiEdits) -> Iterator[str]:
 
 
 def _same(source: str, target: str) -> bool:
-    """Whether something is in its place already."""
+    """Whether a path exists on the host and is mounted at its own place, so that nothing needs to be done."""
     return os.path.normpath(source) == os.path.normpath(target) and os.path.exists(source)

@@ -1,7 +1,8 @@
-"""The files of configMap, secret, downwardAPI and projected volumes: what API objects say should be in them.
+"""The files of configMap, secret, downwardAPI and projected volumes, as their API objects define them.
 
-A token of a service account is kept until it has lived for four fifths of its time, as kubelets do, and asked for again
-then. Left out: writing the files (`atomicfiles`).
+A service account token is used for four fifths of its lifetime, as in the kubelet, and then replaced. Left out:
+writing
+the files (`atomicfiles`).
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from dray.node.environment import ConfigProblem, Sources, VariablePlace, contain
 Files = dict[str, FileContent]
 
 SUPPORTED = "emptyDir, hostPath, persistentVolumeClaim, configMap, secret, downwardAPI and projected"
-_TOKEN_LIFE = 0.8  # of its time until it is renewed
-_TOKEN_SECONDS = 24 * 3600.0  # and no longer than this
-_AGAIN_SECONDS = 30.0  # until the next try, when a token could not be renewed
-_JITTER_SECONDS = 10.0  # so that tokens of pods that started together are not renewed together
+_TOKEN_LIFE = 0.8  # part of its lifetime after which a token is renewed
+_TOKEN_SECONDS = 24 * 3600.0  # and a token is renewed after this time at the latest
+_AGAIN_SECONDS = 30.0  # pause after a failed renewal
+_JITTER_SECONDS = 10.0  # so that tokens of pods that started together are not all renewed at once
 
 
 class IssuedToken(NamedTuple):
     text: str
-    renew: float  # when to ask for the next one
+    renew: float  # time of the renewal
 
 
 class ProjectedTokens:
-    """The tokens of one pod, by audience and duration."""
+    """Cache of the service account tokens of one pod, by audience and duration."""
 
     def __init__(self, client: Client, clock: Clock, jitter: Callable[[], float] = random.random) -> None:
         self._client = client
@@ -49,7 +50,7 @@ class ProjectedTokens:
 
     @property
     def renewal(self) -> float | None:
-        """When the next one is to be renewed."""
+        """The time when the next token must be renewed, or None without tokens."""
         return min((token.renew for token in self._issued.values()), default=None)
 
     async def get(self, pod: Pod, projection: ServiceAccountTokenProjection) -> str:
@@ -84,7 +85,7 @@ class ProjectedTokens:
 
 
 class Projections:
-    """The files of a pod's volumes."""
+    """Builds the files of a pod's volumes from API objects."""
 
     def __init__(self, sources: Sources, tokens: ProjectedTokens, place: VariablePlace) -> None:
         self._sources = sources
@@ -106,7 +107,9 @@ class Projections:
         return files
 
     async def _of(self, pod: Pod, source: Any, volume: str, mode: int) -> Files:
-        """Files of one source; volumes and projections spell them alike, but for the name of a secret."""
+        """Return the files of one source of a volume or a projection. The two differ only in the field for a
+        secret's name.
+        """
         if source.configMap is not None:
             name = source.configMap.name
             data = await self._sources.data("configmap", name)

@@ -1,6 +1,8 @@
-"""Writing a pod's status, in the background and never in the way of its containers.
+"""Writes a pod's status in the background, so that slow writes never delay its containers.
 
-The latest status wins; while the API server is away, writing is tried again later each time. Left out: what to write.
+Only the latest status is written. While the API server is unavailable, writing is retried with growing pauses.
+Left out:
+the contents of a status.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class StatusWriter:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, status: Tree) -> None:
-        """Write this, unless it is what was written last."""
+        """Write this status in the background, unless it equals the status written last."""
         if status == (self._pending or self._written):
             return
         self._pending = status
@@ -38,7 +40,7 @@ class StatusWriter:
             self._task = asyncio.create_task(self._write(), name=f"status of {self._pod.metadata.name}")
 
     async def flushed(self) -> None:
-        """Wait until everything is written, or the pod is gone."""
+        """Wait until the latest status is written or the pod is deleted."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -52,7 +54,7 @@ class StatusWriter:
             try:
                 self._pod = await change_status(self._client, self._pod, partial(_reported, status))
             except (NotFound, Conflict):
-                return  # gone, or replaced by another of its name
+                return  # deleted, or replaced by another pod with the same name
             except Invalid as error:
                 log.error("the status of pod %s is refused: %s", self._pod.metadata.name, error)
             except ApiError as error:

@@ -1,7 +1,10 @@
-"""The file system of a container without image: the host's, read-only, with fresh /tmp, /run and /dev. Pure planning.
+"""Plan of the file system of a container without image: the host's, read-only, with fresh /tmp, /run and /dev. Pure.
 
-What a container mounts must have a place. Where the host has none, the nearest directory that exists is rebuilt from
-its own entries, so that a new one fits in beside them. Left out: making it so, which bwrap and runc do each their way.
+Every mount of a container needs an existing place. If the host has none, the nearest existing directory is
+rebuilt as a
+tmpfs from its own entries, so that a new entry can be added. Left out: carrying out the plan, which bwrap and
+runc do in
+different ways.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ from typing import NamedTuple
 
 _MOST_LINKS = 40
 FRESH = ("/tmp", "/run")  # writable and empty in every container
-OWN = ("/proc", "/dev", "/sys")  # made by whoever builds the container
-BIND = "bind"  # of the host, read-only
+OWN = ("/proc", "/dev", "/sys")  # created by bwrap or runc for each container
+BIND = "bind"  # of a host path, read-only
 TMPFS = "tmpfs"
 SYMLINK = "symlink"  # `source` is where it points
 
@@ -26,12 +29,15 @@ class RootfsStep(NamedTuple):
 
 
 def place(target: str, image: str = "") -> str:
-    """Where a mount goes: the target with symbolic links followed, as inside the container (/var/run)."""
+    """Return the path of a mount with symbolic links followed as inside the container (such as /var/run).
+
+    `image` is the root directory of the container's image; without an image the host's links are followed.
+    """
     return place_in(image, target) if image else os.path.realpath(target)
 
 
 def place_in(root: str, target: str) -> str:
-    """A path inside an image with the image's own links followed."""
+    """Return a path inside an image with the image's own symbolic links followed. Raises OSError for too many links."""
     here, left, links = "", target.split("/")[::-1], 0
     while left:
         name = left.pop()
@@ -54,7 +60,7 @@ def place_in(root: str, target: str) -> str:
 
 
 def plan(targets: Iterable[str]) -> list[RootfsStep]:
-    """What to do, in this order, before mounting something at each of `targets`."""
+    """Return the steps, in order, that build the file system with a place for a mount at each target."""
     steps = [*_copies("/", (*FRESH, *OWN)), *(RootfsStep(TMPFS, path) for path in FRESH)]
     opened: set[str] = set()
     for target in sorted(map(place, targets)):
@@ -66,7 +72,7 @@ def plan(targets: Iterable[str]) -> list[RootfsStep]:
 
 
 def _copies(directory: str, without: Iterable[str] = ()) -> Iterable[RootfsStep]:
-    """A directory entry by entry."""
+    """Yield steps that bind each entry of a host directory or copy its symbolic link, except the paths in `without`."""
     with os.scandir(directory) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
             if entry.path in without:
@@ -78,7 +84,9 @@ def _copies(directory: str, without: Iterable[str] = ()) -> Iterable[RootfsStep]
 
 
 def _last_existing(target: str) -> str:
-    """The directory to rebuild for a target: its nearest ancestor on the host; "/" when there is nothing to do."""
+    """Return the directory that must be rebuilt for a mount: its nearest existing ancestor, or "/" if the target
+    exists.
+    """
     if os.path.lexists(target):
         return "/"
     path = os.path.dirname(target)
@@ -88,5 +96,5 @@ def _last_existing(target: str) -> str:
 
 
 def _is_made(path: str) -> bool:
-    """Whether a directory is one of those that are made for each container anyway."""
+    """Whether a directory is created fresh for each container anyway."""
     return any(PurePosixPath(path).is_relative_to(made) for made in (*FRESH, *OWN))

@@ -1,8 +1,8 @@
-"""The one interface between pods and what runs them.
+"""The interface between pods and the runtimes that run their containers.
 
-A container is started once an attempt and told apart by a key; what was started can be found again after the agent was
-killed, which is why starting twice is harmless and why all that is known about an attempt comes from the runtime. The
-interface asks for no more than a CRI runtime could do. Left out: restarts and their delays (`lifecycle`).
+A container is started once for each attempt, and each attempt has a key. All information about an attempt comes from
+the runtime, which finds its attempts again after the agent was killed; so starting an attempt twice is harmless. The
+interface requires nothing that a CRI runtime could not do. Left out: restarts and their delays (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dray.api.cdi import NO_EDITS, CdiEdits
 from dray.node.security import ContainerSecurity
 from dray.node.usage import ContainerUsage
 
-LOST_EXIT_CODE = 137  # what Kubernetes says of a container that nobody saw end
+LOST_EXIT_CODE = 137  # exit code that Kubernetes reports for a container whose end was not observed
 
 
 class Key(NamedTuple):
-    """An attempt to run a container of a pod; attempts count from 0."""
+    """Identity of an attempt to run a container of a pod. Attempts count from 0."""
 
     pod: str  # uid
     container: str
@@ -29,19 +29,21 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class BindMount:
-    """A directory or file of the host that is to appear in a container."""
+    """A file or directory of the host that is mounted into a container."""
 
     source: str
     target: str
     readonly: bool = False
-    subpath: str = ""  # the part of the source that is meant
-    propagation: str = ""  # HostToContainer, Bidirectional, or none
-    staged: bool = False  # the source comes into being just before it is mounted
+    subpath: str = ""  # path below the source to mount
+    propagation: str = ""  # HostToContainer, Bidirectional, or "" for none
+    staged: bool = False  # the source is created just before it is mounted
 
 
 @dataclass(frozen=True)
 class TerminationMessage:
-    """Where a container says why it ended, and what stands for it when it says nothing and has failed."""
+    """The file for a container's termination message, and whether the end of its log replaces an empty message on
+    failure.
+    """
 
     path: str = ""
     from_log: bool = False
@@ -50,30 +52,30 @@ class TerminationMessage:
 
 @dataclass(frozen=True)
 class Task:
-    """A container to be started."""
+    """Everything that a runtime needs to start a container."""
 
     key: Key
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    directory: str = ""  # empty: the runtime's choice
+    directory: str = ""  # empty: chosen by the runtime
     edits: CdiEdits = NO_EDITS
     mounts: tuple[BindMount, ...] = ()
     hostname: str = ""
-    quick_ends: int = 0  # how many attempts in a row ended soon before this one
+    quick_ends: int = 0  # how many attempts in a row before this one ended soon
     annotations: Mapping[str, str] = field(default_factory=dict)
     message: TerminationMessage = TerminationMessage()
-    rootfs: str = ""  # of an image; empty: the host's
+    rootfs: str = ""  # root directory of an image; empty: the host's
     security: ContainerSecurity = field(default_factory=ContainerSecurity)
-    stdin: bool = False  # whoever attaches may write to it; otherwise it is empty
-    stdin_once: bool = False  # it ends with the first who attached
+    stdin: bool = False  # attached clients may write to standard input; otherwise it is empty
+    stdin_once: bool = False  # standard input closes when the first attached client disconnects
     tty: bool = False
-    target: str = ""  # a container of the pod whose processes this one is to see
-    target_pid: int = 0  # of that container; the runtime finds it out
+    target: str = ""  # a container of the pod whose processes this container sees
+    target_pid: int = 0  # pid of the target container, set by the runtime
 
 
 @dataclass(frozen=True)
 class ContainerAttempt:
-    """What is known of an attempt; it runs while `exit_code` is None."""
+    """State of an attempt. The attempt runs while `exit_code` is None."""
 
     key: Key
     started: float
@@ -89,112 +91,119 @@ class ContainerAttempt:
 
 
 class ContainerStartError(Exception):
-    """A container could not be started, and another try may do no better; the text is for the pod's status."""
+    """A container could not be started, and trying again may not help. The text is for the pod's status."""
 
 
 class ExecError(Exception):
-    """A command could not be started in a container; the text says why."""
+    """A command could not be started in a container. The text gives the reason."""
 
 
 class ExecSession(Protocol):
-    """A command that runs in a container. Its output must be read to its end, and the session closed."""
+    """A command that runs in a container. Its output must be read to the end, and the session must be closed."""
 
     @property
     def failure(self) -> str:
-        """Why the program could not be started, once `wait` has returned; empty when it was."""
+        """Why the program could not be started, or "" if it was. Valid after `wait` has returned."""
         ...
 
     async def read(self, stream: str = "stdout") -> bytes:
-        """What comes next from `stdout` or `stderr`; empty at the end. With a terminal all comes from `stdout`."""
+        """Return the next bytes of `stdout` or `stderr`, or b"" at the end. A terminal's output is all in `stdout`."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Pass on to standard input; nothing happens once nobody reads it any more."""
+        """Write bytes to standard input. Does nothing if the command has closed it."""
         ...
 
     def close_stdin(self) -> None: ...
 
     def resize(self, width: int, height: int) -> None:
-        """The size of the terminal, in characters."""
+        """Set the size of the terminal, in characters."""
         ...
 
     async def wait(self) -> int:
-        """The exit code, when the command has ended; 128 and the signal's number when a signal has ended it."""
+        """Wait for the end of the command. Returns its exit code: 128 plus the signal's number if a signal ended it."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; a command that still runs is killed."""
+        """Release all resources of the session. A command that still runs is killed."""
         ...
 
 
 class Runtime(Protocol):
-    """Runs containers. Everything but `wait` and `stop` returns soon."""
+    """Runs containers. All methods except `wait` and `stop` return soon."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def executes(self) -> bool:
-        """Whether containers are really run: they need a command, and can be asked how they are."""
+        """Whether containers really run. Such containers need a command and can be probed."""
         ...
 
     @property
     def mounts_volumes(self) -> bool:
-        """Whether `Task.mounts` are made and `Task.rootfs` is used; otherwise they need not exist."""
+        """Whether the runtime uses `Task.mounts` and `Task.rootfs`; if not, their paths need not exist."""
         ...
 
     def cannot(self, task: Task) -> list[str]:
-        """The parts of a task that this runtime cannot give to a container, in words."""
+        """Return a text for each part of a task that this runtime cannot give to a container."""
         ...
 
     def default_user(self) -> int:
-        """The user that containers run as unless they or their image name another."""
+        """Return the uid that containers run as unless they or their image name another user."""
         ...
 
     async def start(self, task: Task) -> ContainerAttempt:
-        """Start a container, without what it `cannot`. Started before: the attempt that is there. `ContainerStartError`."""
+        """Start a container without the parts named by `cannot`. Returns the attempt, also if it was started before.
+
+        Raises `ContainerStartError` if the container cannot be started.
+        """
         ...
 
     def attempts(self, pod: str) -> list[ContainerAttempt]:
-        """What is known of the containers of a pod, in the order of attempts."""
+        """Return all known attempts of a pod's containers, sorted by key. `pod` is the pod's uid."""
         ...
 
     def pods(self) -> Iterable[str]:
-        """The uids of all pods of which something is known."""
+        """Return the uids of all pods that the runtime knows."""
         ...
 
     async def wait(self, key: Key) -> None:
-        """Return when the attempt has ended, or is unknown."""
+        """Return when the attempt has ended or is unknown."""
         ...
 
     async def stop(self, key: Key, grace: float) -> None:
-        """Ask a container to end, make it end after `grace` seconds, return when it has. May be called again, with
-        less grace, while an earlier call waits."""
+        """Ask a container to end, kill it after `grace` seconds, and return when it has ended.
+
+        May be called again with a shorter grace period while an earlier call waits.
+        """
         ...
 
     async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
-        """Run a command in a running container, as its own processes run; `ExecError`.
+        """Run a command in a running container with the rights of its own processes. Raises `ExecError`.
 
-        Without `stdin` the command reads an empty file. The command ends when its session is closed, when the agent
-        ends, and with the container.
+        Without `stdin` the command's input is empty. The command ends when its session is closed, and with the
+        agent or the
+        container.
         """
         ...
 
     async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
-        """What a running container writes from now on, and its standard input if it has one; `ExecError`.
+        """Return a session with a running container's new output, and with `stdin` its standard input. Raises
+        `ExecError`.
 
-        The container does not end when the session is closed.
+        Closing the session does not end the container.
         """
         ...
 
     def log(self, key: Key) -> Path | None:
-        """The file with what the container has written; None where there is none."""
+        """Return the container's log file, or None if it has none."""
         ...
 
     def usage(self, keys: Sequence[Key]) -> dict[Key, ContainerUsage]:
-        """What running containers have used so far; nothing of those that are not executed. May take a while."""
+        """Return the resource usage of running containers so far; simulated ones are left out. May take a while."""
         ...
 
     def remove(self, pod: str) -> None:
-        """Forget a pod whose containers have all ended."""
+        """Remove everything known of a pod whose containers have all ended."""
         ...

@@ -1,6 +1,6 @@
-"""The runtimes by name, and which of them this machine can run.
+"""The available runtimes by name, and checks whether this machine can run them.
 
-Left out: `cri`, for which the interface is meant to be fit.
+Left out: a `cri` runtime, which the interface would allow.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ NAMES = ("fake", *_WRAPPERS)
 
 
 class RuntimeUnavailable(Exception):
-    """This machine cannot run the runtime that was asked for; the text says why."""
+    """This machine cannot run the requested runtime. The text gives the reason."""
 
 
 def unavailable(name: str) -> str:
-    """Why this machine cannot run a runtime; empty when it can."""
+    """Return why this machine cannot run a runtime, or "" if it can."""
     return "" if name == "fake" else _WRAPPERS[name]().unavailable()
 
 
 def open_runtime(name: str, root: Path) -> Runtime:
-    """A runtime by name; `auto` is bwrap where it works, else process, but never process as root."""
+    """Return a runtime by name. Raises `RuntimeUnavailable` if this machine cannot run it.
+
+    `auto` means bwrap where it works, otherwise process, but never process as root.
+    """
     if name == AUTO:
         why = unavailable("bwrap")
         if why and os.geteuid() == 0:

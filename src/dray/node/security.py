@@ -1,7 +1,7 @@
-"""What security contexts ask for a container, put together from the pod's and the container's own. Pure.
+"""The effective security settings of a container, combined from the security contexts of its pod and its own. Pure.
 
-A runtime applies all of it or refuses the container with a reason; what only makes a container safer and cannot be had
-anywhere here (seccomp, AppArmor, SELinux profiles) is told on the pod instead. Left out: applying it.
+A runtime applies all of them or refuses the container with a reason. Protections that no runtime here can apply
+(seccomp, AppArmor, SELinux profiles) are reported in an event instead. Left out: applying the settings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dray.api.types.core import Pod, PodSecurityContext, SecurityContext
 from dray.node.containers import AnyContainer
 from dray.node.environment import ConfigProblem
 
-# What containers have unless they say otherwise, as container runtimes do.
+# The capabilities that containers have by default, as in container runtimes.
 DEFAULT_CAPABILITIES = (
     "AUDIT_WRITE",
     "CHOWN",
@@ -78,11 +78,11 @@ ALL_CAPABILITIES = (
 
 @dataclass(frozen=True)
 class ContainerSecurity:
-    """Identity and rights of a container; None leaves it to the image or the runtime."""
+    """User, groups and privileges of a container. A user or group of None is chosen by the image or the runtime."""
 
     user: int | None = None
     group: int | None = None
-    groups: tuple[int, ...] = ()  # supplementalGroups, and the fsGroup
+    groups: tuple[int, ...] = ()  # supplementalGroups and fsGroup
     non_root: bool = False
     privileged: bool = False
     add: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class ContainerSecurity:
 
     @property
     def capabilities(self) -> tuple[str, ...]:
-        """The names, without CAP_; added ones win over dropped ones, as in Kubernetes."""
+        """The container's capabilities, without CAP_. Added ones override dropped ones, as in Kubernetes."""
         if self.privileged:
             return ALL_CAPABILITIES
         kept = () if "ALL" in self.drop else tuple(name for name in DEFAULT_CAPABILITIES if name not in self.drop)
@@ -103,12 +103,12 @@ class ContainerSecurity:
 
     @property
     def given(self) -> list[str]:
-        """Those of them that this agent has to give."""
+        """The container's capabilities that the agent itself has and can therefore grant."""
         return [name for name in self.capabilities if name in own_capabilities()]
 
     @property
     def not_given(self) -> str:
-        """Those that were asked for by name and cannot be given, in words; empty when there are none."""
+        """Text that names the explicitly added capabilities which the agent cannot grant, or "" if there are none."""
         missing = [name for name in self.add if name != "ALL" and name not in own_capabilities()]
         return f"added capabilities {', '.join(missing)}" if missing else ""
 
@@ -135,7 +135,9 @@ def security_of(pod: Pod, container: AnyContainer) -> ContainerSecurity:
 
 
 def check_non_root(security: ContainerSecurity, user: int, pod: Pod, container: str) -> None:
-    """A container that must not run as root does not; `user` is the one it would run as."""
+    """Raise `ConfigProblem` if a container with runAsNonRoot would run as root. `user` is the user that it would
+    run as.
+    """
     if security.non_root and user == 0:
         meta = pod.metadata
         where = f'(pod: "{meta.name}_{meta.namespace}({meta.uid})", container: {container})'
@@ -145,7 +147,7 @@ def check_non_root(security: ContainerSecurity, user: int, pod: Pod, container: 
 
 
 def profiles(pod: Pod, container: AnyContainer) -> Iterator[str]:
-    """Protections that were asked for and that no runtime here gives."""
+    """Yield the requested security profiles that no runtime here can apply."""
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     seccomp = own.seccompProfile or whole.seccompProfile
     if seccomp is not None and seccomp.type != "Unconfined":
@@ -159,12 +161,12 @@ def profiles(pod: Pod, container: AnyContainer) -> Iterator[str]:
 
 @cache
 def own_capabilities() -> frozenset[str]:
-    """What the agent has, and can give away at most."""
+    """Return the agent's own capabilities, the most that it can grant to a container."""
     with open("/proc/self/status") as stream:
         mask = next(int(line.split()[1], 16) for line in stream if line.startswith("CapPrm"))
     return frozenset(name for number, name in enumerate(ALL_CAPABILITIES) if mask >> number & 1)
 
 
 def _plain(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of capabilities as the kernel's, without the prefix that some write."""
+    """Return capability names in upper case and without the prefix CAP_."""
     return tuple(name.upper().removeprefix("CAP_") for name in names)

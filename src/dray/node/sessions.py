@@ -1,9 +1,12 @@
-"""Commands inside a running container, as its guardian starts them: for `exec`, for probes and for hooks.
+"""Commands inside a running container, started by its guardian: for `exec`, probes and hooks.
 
-The agent connects to the socket `exec` in the attempt's directory and sends one JSON object with the descriptors that
-the command is to use (one terminal, or standard input, output and error), or to be attached with (`console`). The answer is a line `{"failed": …}` when the
-program could not be started, and `{"code": …}` at the end. The connection is the command's life: when the agent hangs up,
-or the container ends, the command is killed. Loaded by `shim` when first asked for; the standard library alone.
+The agent connects to the socket `exec` in the attempt's directory. It sends one JSON object and the descriptors
+that the
+command shall use (one terminal, or standard input, output and error), or those of a client to attach (`console`). The
+answer is a line `{"failed": …}` if the program could not be started, and `{"code": …}` at the end. When the agent
+closes
+the connection, or the container ends, the command is killed. `shim` loads this module on first use. Uses only the
+standard library.
 """
 
 from __future__ import annotations
@@ -23,15 +26,15 @@ if MYPY:  # for the type checker alone: importing `typing` would make every star
     from collections.abc import Callable
     from typing import Any
 
-_MOST_BYTES = 1 << 20  # of a request: an argument list is at most twice as long
-_SECONDS = 5.0  # in which a request must have come
+_MOST_BYTES = 1 << 20  # size limit of a request; an argument list is at most twice as long
+_SECONDS = 5.0  # timeout for receiving a request
 _NS_GET_USERNS = 0xB701
 _NAMESPACES = ("mnt", "pid", "ipc", "uts")
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
 _HANDLED = (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD)
 _SPAWN_FAILED = 127
 _BUILDERS = ("bwrap", "runc")
-_SETTLE_SECONDS, _SETTLE_LOOKS = 0.02, 250  # how often, how many times to look whether a container has begun
+_SETTLE_SECONDS, _SETTLE_LOOKS = 0.02, 250  # interval and number of checks whether a container has begun
 
 
 class Session:
@@ -60,7 +63,7 @@ class Session:
 
 
 class GuardianRequest:
-    """What somebody asks of the guardian, with the descriptors that came along."""
+    """A request to the guardian with the descriptors that came with it."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -77,13 +80,13 @@ class GuardianRequest:
 
 
 def receive(listener: Any) -> GuardianRequest | None:
-    """What is asked; None when it makes no sense."""
+    """Accept a connection and read its request. Returns None if the request is invalid."""
     number, _ = listener._accept()
     request = GuardianRequest(_socket.socket(fileno=number))
     request.connection.settimeout(_SECONDS)
     try:
         _read(request)
-    except Exception:  # whatever was asked for, the guardian goes on
+    except Exception:  # a bad request must not end the guardian
         request.give_up()
         return None
     return request
@@ -92,7 +95,7 @@ def receive(listener: Any) -> GuardianRequest | None:
 def start(
     request: GuardianRequest, task: dict[str, Any], inner: Callable[[], int], become: Callable[..., None]
 ) -> Session | None:
-    """Start the command that somebody asks for; None when the machine has no room for it."""
+    """Start the requested command in a child process. Returns its session, or None if no process could be created."""
     try:
         session = Session(request.connection, os.fork())
         if session.pid == 0:
@@ -129,7 +132,7 @@ def _run(
     inner: Callable[[], int],
     become: Callable[..., None],
 ) -> None:
-    """In a child of the guardian: become the command. Never returns."""
+    """Set up descriptors and namespaces in a child of the guardian and execute the command. Never returns."""
     code = _SPAWN_FAILED
     try:
         os.setsid()
@@ -151,7 +154,7 @@ def _run(
 
 
 def _attach(descriptors: list[int], tty: bool, connection: int) -> None:
-    """Use the descriptors, and hold no other of the guardian's: a lock that is held says that it lives."""
+    """Use the descriptors as standard streams and close all others of the guardian, whose lock shows that it lives."""
     for number in _HANDLED:
         signal.signal(number, signal.SIG_DFL)
     if tty:
@@ -169,14 +172,14 @@ def _described(error: OSError) -> str:
     return f"{where}{error.strerror or error}"
 
 
-# Entering the namespaces of a container that has some, as a process like its own
+# Entering the namespaces of a container
 
 
 def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[str, Any]) -> int:
-    """Run in the namespaces of a process, with no more rights than it has; the exit code."""
+    """Run `act` in the namespaces of a process with no more rights than that process. Returns the exit code."""
     if not pid:
         raise OSError("the container is about to start, or about to end")
-    import foreground  # type: ignore[import-not-found]  # beside this file, which no container sees
+    import foreground  # beside this file; containers do not see it
 
     rights = _rights(pid)
     _join_groups(pid)
@@ -193,14 +196,14 @@ def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[s
         except OSError as error:
             session.tell({"failed": _described(error)})
         os._exit(_SPAWN_FAILED)
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):  # of a terminal: they are meant for the command
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):  # signals of the terminal are meant for the command
         signal.signal(number, signal.SIG_IGN)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 
 
 def _settled(inner: Callable[[], int]) -> int:
-    """The container's process, once it is no longer the program that builds the container; 0 when there is none."""
+    """Wait until the container's process is no longer bwrap or runc. Returns its pid, or 0 if it has none."""
     for _ in range(_SETTLE_LOOKS):
         pid = inner()
         with contextlib.suppress(OSError):
@@ -211,7 +214,7 @@ def _settled(inner: Callable[[], int]) -> int:
 
 
 def _join_groups(pid: int) -> None:
-    """Go into the control groups of a process: they say which devices may be used. Only root can."""
+    """Join the control groups of a process, which restrict access to devices. Only done as root."""
     if os.geteuid() != 0:
         return
     with open(f"/proc/{pid}/cgroup") as stream:
@@ -224,12 +227,12 @@ def _join_groups(pid: int) -> None:
 
 
 def _enter(pid: int) -> bool:
-    """Go into the namespaces of a process; whether user ids still mean what they mean on the host."""
+    """Enter the namespaces of a process. Returns whether user ids still have the same meaning as on the host."""
     files = {name: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in (*_NAMESPACES, "user")}
-    own = {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in files}  # before /proc is another one
+    own = {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in files}  # read before /proc changes
     owner = fcntl.ioctl(files["mnt"], _NS_GET_USERNS)
     users = own["user"]
-    # Root may enter everything. Others may once they are among the container's users.
+    # Root may enter all namespaces. Other users may only after entering the user namespace.
     if os.geteuid() != 0 and os.fstat(owner).st_ino != users:
         _setns(owner)
         users = os.fstat(owner).st_ino
@@ -247,14 +250,15 @@ def _setns(descriptor: int) -> None:
 
 
 def _rights(pid: int) -> dict[str, list[str]]:
-    """What the kernel says of a process, as words by field."""
+    """Return the fields of /proc/PID/status, each as a list of words."""
     with open(f"/proc/{pid}/status") as stream:
         return {name: rest.split() for name, _, rest in (line.partition(":") for line in stream)}
 
 
 def _limit(rights: dict[str, list[str]], capabilities: range, same_users: bool) -> None:
-    """Be the user of the container's process, with no capability that it cannot have."""
-    # Root gets all that its bounding set allows, so that must be what the container's process has.
+    """Drop capabilities that the container's process does not have, and switch to its user and groups."""
+    # Root gets everything in its bounding set, so that must be limited to the capabilities of the container's
+    # process.
     bounding = int(rights["CapBnd" if int(rights["Uid"][0]) else "CapPrm"][0], 16)
     for capability in capabilities:
         if not bounding >> capability & 1:

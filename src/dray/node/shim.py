@@ -1,12 +1,15 @@
-"""The guardian of one container: starts it, writes its log, notes how it ended, and outlives the agent.
+"""The guardian of one container: starts it, writes its log, records how it ended, and outlives the agent.
 
-Runs as a program of its own, `python -I -S shim.py DIRECTORY`, with the standard library alone, since there is one for
-every container; it closes its standard output when the container runs or has failed. The directory holds `task.json`;
-the guardian holds a lock on `lock` as long as it lives, writes `pid.json` before the container may begin and `exit.json`
-at its end. SIGTERM is passed on, SIGUSR1 ends everything. Processes that leave the container's process group become
-children of the guardian when their parents end (it is a subreaper), and are killed with the container.
-A full disk costs a container lines of its log and nothing else: the space for `exit.json` is taken at the start.
-A directory that is gone, or has an `exit.json` at the start, means that the attempt was given up: nothing is started.
+Runs as a separate program, `python -I -S shim.py DIRECTORY`, and uses only the standard library, because every
+container
+has a guardian. It closes its standard output when the container runs or has failed. The directory holds
+`task.json`. The
+guardian holds a lock on `lock` as long as it lives, writes `pid.json` before the container may begin and
+`exit.json` at
+the container's end. SIGTERM is passed on to the container; SIGUSR1 kills it. Processes that leave the container's
+process group become children of the guardian when their parents end (it is a subreaper), and are killed with the
+container. On a full disk only log lines are lost, because the space for `exit.json` is reserved at the start. If the
+directory is gone or has an `exit.json` at the start, the attempt was given up and nothing is started.
 """
 
 from __future__ import annotations
@@ -26,26 +29,26 @@ if MYPY:  # for the type checker alone: importing `typing` would make every star
     from collections.abc import Callable, Iterator
     from typing import Any
 
-LOG_BYTES = 10 * 1024 * 1024  # a log that grows beyond is set aside once; as much as Kubernetes keeps by default
-LINE_BYTES = 16 * 1024  # longer lines are written in pieces, as container runtimes do
-AGAIN_SECONDS = 0.05  # until SIGTERM is passed on again to a container that was about to begin
+LOG_BYTES = 10 * 1024 * 1024  # a log that grows larger is rotated once, as with Kubernetes' default
+LINE_BYTES = 16 * 1024  # longer lines are written in parts, as in container runtimes
+AGAIN_SECONDS = 0.05  # until SIGTERM is sent again to a container that has not begun yet
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_CHILD_SUBREAPER = 36
-LEFTOVER_SECONDS = 10.0  # to wait for killed descendants; setuid programs of others cannot be killed, and are left
+LEFTOVER_SECONDS = 10.0  # wait for killed descendants; setuid programs of other users cannot be killed and are left
 LEFTOVER_LOOK_SECONDS = 0.01
 END_BYTES = 16 * 1024  # reserved for exit.json
-REPORT_DESCRIPTOR = 100  # where bwrap tells how its program ended; far from those that are open here
+REPORT_DESCRIPTOR = 100  # where bwrap reports how its program ended; far from the descriptors that are open here
 HANDLED = (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD)
-DRAIN_SECONDS = 0.2  # how long to read on after the end, should something still hold the pipes
+DRAIN_SECONDS = 0.2  # how long to read output after the end, if a process still holds the pipes open
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
-    """Write a whole file or none."""
+    """Write a value as JSON to a file, replacing the file atomically."""
     write_whole(path, json.dumps(value).encode())
 
 
 def write_whole(path: str, data: bytes, sync: bool = False) -> None:
-    """Replace a file at once, within the space that `reserve` has taken for it, if it has."""
+    """Replace a file atomically, using the disk space that `reserve` has taken for it, if any."""
     file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with open(file, "wb") as stream:
         stream.write(data)
@@ -57,7 +60,7 @@ def write_whole(path: str, data: bytes, sync: bool = False) -> None:
 
 
 def reserve(path: str, size: int) -> None:
-    """Take the space on disk that the next `write_whole` of a file will need."""
+    """Reserve the disk space that the next `write_whole` of a file will need. Raises OSError if the disk is full."""
     file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         os.posix_fallocate(file, 0, size)
@@ -66,13 +69,13 @@ def reserve(path: str, size: int) -> None:
 
 
 def start_time(pid: int | str) -> int:
-    """When a process started, in ticks since boot: with the pid, its identity."""
+    """Return when a process started, in ticks since boot; together with the pid this identifies the process."""
     with open(f"/proc/{pid}/stat") as stream:
         return int(stream.read().rpartition(")")[2].split()[19])
 
 
 class ContainerLog:
-    """The log file: each line with its time, its stream, and F for a full line or P for a piece."""
+    """The log file of a container: each line with its time, its stream, and F for a full line or P for a part."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -105,7 +108,7 @@ class ContainerLog:
             self.write(stream, b"")
 
     def _append(self, data: bytes) -> None:
-        """Write whole lines or none. What the disk has no room for is missing from the log."""
+        """Write whole lines or none. On a full disk the lines are dropped."""
         with contextlib.suppress(OSError):
             if self._size > LOG_BYTES:
                 self._set_aside()
@@ -115,7 +118,7 @@ class ContainerLog:
                 os.ftruncate(self._file, self._size)
 
     def _set_aside(self) -> None:
-        with contextlib.suppress(FileNotFoundError):  # it was, but there was no room for the next file
+        with contextlib.suppress(FileNotFoundError):  # the log was rotated before, but there was no room for a new file
             os.replace(self._path, self._path + ".1")
         fresh = self._open()
         os.close(self._file)
@@ -126,7 +129,7 @@ class Ends:
     """Both ends of a container's input and output: pipes, or one terminal."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.stdin: int | None = None  # ours, where the container has any
+        self.stdin: int | None = None  # our end, if the container has an input
         if task.get("tty"):
             ours, theirs = os.openpty()
             self.theirs = [theirs] * 3
@@ -146,7 +149,7 @@ class Ends:
         return reads
 
     def use(self, tty: bool) -> None:
-        """In the child: have them as standard input, output and error."""
+        """Use the container's ends as standard input, output and error. Called in the child process."""
         if tty:
             import termios
 
@@ -160,7 +163,7 @@ class Ends:
 
 
 class ContainerProcess:
-    """The process of the container, and how signals reach it."""
+    """The process of the container, with methods to start, terminate and kill it."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self.task = task
@@ -169,7 +172,9 @@ class ContainerProcess:
         self.ends = Ends(task)
 
     def start(self, directory: str) -> str:
-        """Fork; the child begins only after its pid is on disk. Returns why it could not, if it could not."""
+        """Fork the container's process, which begins only after its pid is on disk. Returns why it failed to
+        start, or "".
+        """
         go_read, go_write = os.pipe()
         failed_read, failed_write = os.pipe()
         self.pid = os.fork()
@@ -188,10 +193,10 @@ class ContainerProcess:
         return failure
 
     def _become(self, go: int, failed: int) -> None:
-        """In the child: become the container."""
+        """Execute the container's command. Called in the child process; never returns."""
         try:
             os.setsid()
-            signal.setitimer(signal.ITIMER_REAL, 0)  # should a signal have come before its handler is gone
+            signal.setitimer(signal.ITIMER_REAL, 0)  # in case a signal came before the handlers were reset
             for number in HANDLED:
                 signal.signal(number, signal.SIG_DFL)
             if not os.read(go, 1):
@@ -217,7 +222,8 @@ class ContainerProcess:
         if target:
             os.kill(target, signal.SIGTERM)
         else:
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)  # it is not known yet who is meant: SIGALRM tries again
+            # the container's process is not known yet: SIGALRM tries again
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
 
     def kill(self) -> None:
         self.killed = True
@@ -233,7 +239,10 @@ class ContainerProcess:
 
 
 def inner_of(task: dict[str, Any], pid: int) -> int:
-    """The process that a signal is meant for, which may be a descendant of the one that was started; 0 for none."""
+    """Return the pid of the process that signals are meant for, or 0 if there is none yet.
+
+    That process may be a descendant of `pid`, the process that was started, or be named in a pid file.
+    """
     if task.get("pid_file"):
         try:
             with open(task["pid_file"]) as stream:
@@ -246,7 +255,7 @@ def inner_of(task: dict[str, Any], pid: int) -> int:
 
 
 def become(task: dict[str, Any], argv: list[str], environment: dict[str, str]) -> None:
-    """Be who the container is to be, where nothing else sees to it, and then a program. Returns only by an error."""
+    """Set privileges, groups and user as the task says, then execute a program. Returns only by raising OSError."""
     identity = task.get("identity") or {}
     if identity.get("no_new_privileges"):
         prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -265,9 +274,11 @@ def prctl(option: int, value: int) -> None:
 
 
 def execute(argv: list[str], environment: dict[str, str]) -> None:
-    """Be a program that is looked for along the PATH.
+    """Replace this process with a program that is searched in PATH. Raises OSError if it cannot be run.
 
-    `os.execvpe` would load a module to do so. Here may be the files of an image, or a user who may not read ours.
+    `os.execvpe` would load a module first, but at this point the visible files may be those of an image, and the
+    user may
+    not be allowed to read ours.
     """
     problem = errno.ENOENT
     places = (
@@ -279,7 +290,7 @@ def execute(argv: list[str], environment: dict[str, str]) -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError:
-            problem = errno.EACCES  # somewhere else may be one that may be run
+            problem = errno.EACCES  # another directory may hold a program that may be run
         except OSError as error:
             problem = error.errno or errno.ENOEXEC
             break
@@ -287,7 +298,9 @@ def execute(argv: list[str], environment: dict[str, str]) -> None:
 
 
 def not_executed(program: str, why: str) -> str:
-    """Why a program does not run, as container runtimes put it; `why` is what the system says."""
+    """Return the message that a program cannot be executed, in the wording of container runtimes; `why` is the
+    system's.
+    """
     words = why[:1].lower() + why[1:]
     if why == os.strerror(errno.ENOENT):
         words = f"stat {program}: {words}" if "/" in program else "executable file not found in $PATH"
@@ -295,7 +308,7 @@ def not_executed(program: str, why: str) -> str:
 
 
 def child_of(parent: int) -> int:
-    """The first child of a process, 0 for none."""
+    """Return the pid of the first child of a process, or 0 if it has none."""
     return next(children_of(parent), 0)
 
 
@@ -311,7 +324,7 @@ def children_of(parent: int) -> Iterator[int]:
 
 
 class ContainerWatch:
-    """The guardian's loop: copies output, starts commands that are asked for, until the container has ended."""
+    """The guardian's event loop: copies output and starts requested commands until the container has ended."""
 
     def __init__(self, workload: ContainerProcess, log: ContainerLog, directory: str) -> None:
         self._workload = workload
@@ -319,15 +332,15 @@ class ContainerWatch:
         self._poller = select.poll()
         self._ready: dict[int, Callable[[int], None]] = {}
         self._status: int | None = None
-        self._outputs: dict[int, str] = {}  # that are open, with their stream
+        self._outputs: dict[int, str] = {}  # open outputs, each with its stream
         self._sessions: dict[int, Any] = {}  # by pid
-        self._console: Any = None  # once somebody has attached
+        self._console: Any = None  # set when the first client attaches
         self._listener = listen(directory)
         self.on(self._listener.fileno(), self._asked)
         self.on(children_ended(), self._reap)
 
     def follow(self) -> int:
-        """Copy output until the container has ended; the wait status."""
+        """Copy output until the container has ended. Returns its wait status."""
         self._outputs = dict(self._workload.ends.outputs)
         self._read_on()
         deadline = None
@@ -360,14 +373,16 @@ class ContainerWatch:
                 self.on(descriptor, self._copy)
 
     def _lets_wait(self) -> bool:
-        """Whether output is not read, since somebody who is attached is behind; at the end it is read in any case."""
+        """Whether output is not read now because an attached client is behind. Once the container ends, output is
+        always read.
+        """
         ends = self._status is not None or self._workload.killed
         return not ends and self._console is not None and self._console.is_behind
 
     def _copy(self, descriptor: int) -> None:
         try:
             data = os.read(descriptor, 65536)
-        except OSError:  # of a terminal that nobody has open any more
+        except OSError:  # EIO: no process has the terminal open any more
             data = b""
         if not data:
             self.off(descriptor)
@@ -378,7 +393,7 @@ class ContainerWatch:
             self._console.write(self._outputs[descriptor], data)
 
     def _reap(self, descriptor: int) -> None:
-        """Take note of every child that has ended: the container, a command in it, or a process that lost its parent."""
+        """Handle every child that has ended: the container, a command in it, or an orphaned process."""
         with contextlib.suppress(BlockingIOError):
             os.read(descriptor, 4096)
         with contextlib.suppress(ChildProcessError):
@@ -401,7 +416,7 @@ class ContainerWatch:
         kill_descendants()
 
     def _asked(self, _: int) -> None:
-        import sessions  # type: ignore[import-not-found]  # beside this file; the first command pays for loading it
+        import sessions  # beside this file; loaded for the first command only
 
         request = sessions.receive(self._listener)
         if request is not None and request.words.get("attach"):
@@ -410,7 +425,7 @@ class ContainerWatch:
             session = sessions.start(request, self._workload.task, self._workload.inner, become)
             if session is not None:
                 self._sessions[session.pid] = session
-                self.on(session.fileno(), lambda _: session.kill())  # hung up
+                self.on(session.fileno(), lambda _: session.kill())  # the agent closed the connection
 
     def _attach(self, request: Any) -> None:
         import console  # type: ignore[import-not-found]  # beside this file
@@ -423,13 +438,13 @@ class ContainerWatch:
 
     def _finished(self, session: Any, status: int) -> None:
         self.off(session.fileno())
-        session.kill()  # what it left behind
+        session.kill()  # processes that the command left behind
         session.end(status)
         del self._sessions[session.pid]
 
 
 def listen(directory: str) -> Any:
-    """The socket for commands; through a descriptor, since paths of sockets must be short."""
+    """Create the socket for commands in the directory. Binds through a descriptor, since socket paths must be short."""
     import _socket
 
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -443,26 +458,26 @@ def listen(directory: str) -> Any:
 
 
 def kill_rest(group: int) -> None:
-    """What a container leaves behind ends with it."""
+    """Kill all processes in a container's process group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
 def kill_descendants() -> None:
-    """Kill what left the container's process group, and wait until it is gone: its devices are about to be given back."""
+    """Kill processes that left the container's process group and wait for their end, before its devices are released."""
     deadline = time.monotonic() + LEFTOVER_SECONDS
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < deadline:
             if os.waitpid(-1, os.WNOHANG)[0]:
                 continue
-            for pid in children_of(os.getpid()):  # theirs are ours once these are gone
+            for pid in children_of(os.getpid()):  # children of killed processes become our children
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(LEFTOVER_LOOK_SECONDS)
 
 
 def children_ended() -> int:
-    """A descriptor that can be read when a child has ended."""
+    """Return a descriptor that becomes readable when a child has ended."""
     reads, writes = os.pipe()
     for descriptor in (reads, writes):
         os.set_blocking(descriptor, False)
@@ -479,7 +494,7 @@ def outcome(status: int) -> dict[str, Any]:
 
 
 def began(task: dict[str, Any]) -> bool:
-    """Whether the program of a container that has ended was ever run, or only the one that was to build the container."""
+    """Whether the program of an ended container was executed, as opposed to only bwrap or runc."""
     if task.get("pid_file"):
         return os.path.exists(task["pid_file"])
     if task.get("report"):
@@ -516,12 +531,12 @@ def main(directory: str) -> None:
 
 
 def say_ready() -> None:
-    """The agent waits for the end of our output."""
+    """Close standard output, which tells the agent that the container has started."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def guarded(act: Callable[[], None]) -> Callable[..., None]:
-    """A signal that comes too late is no error."""
+    """Return a signal handler that calls `act` and ignores OSError, because the process may already have ended."""
 
     def handler(*_: object) -> None:
         with contextlib.suppress(OSError):
@@ -531,5 +546,5 @@ def guarded(act: Callable[[], None]) -> Callable[..., None]:
 
 
 if __name__ == "__main__":
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # -I leaves this directory out
     main(sys.argv[1])

@@ -1,6 +1,7 @@
-"""Taking a node's slices off the API when nobody stands for them: at the agent's start, and when a driver has gone.
+"""Deletes a node's ResourceSlices that no driver maintains any more: when the agent starts, and after a driver
+has gone.
 
-A driver that comes back publishes them again, so removing too much does no lasting harm. Left out: publishing.
+A driver that returns publishes its slices again, so deleting too many does no lasting harm. Left out: publishing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _RETRY_LIMIT_SECONDS = 60.0
 
 
 class Slices:
-    """The slices of one node."""
+    """Deletes the ResourceSlices of one node."""
 
     def __init__(self, client: Client, node: str, clock: Clock) -> None:
         self._client = client
@@ -26,14 +27,16 @@ class Slices:
         self._clock = clock
 
     async def remove(self, driver: str = "") -> None:
-        """Delete the slices of a driver, or of all, however often that takes."""
+        """Delete the node's slices of one driver, or of all drivers if `driver` is empty. Retries until that
+        succeeds.
+        """
         fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver else "")
         backoff = Backoff(self._clock, initial=0.2, limit=_RETRY_LIMIT_SECONDS)
         while True:
             try:
                 await self._client.delete_collection(ResourceSlice, fields=fields)
             except NotFound:
-                return  # a server without devices has no slices
+                return  # a server without the resource API has no slices
             except ApiError as error:
                 log.warning("slices of %s cannot be removed yet: %s", driver or self._node, error)
                 await backoff.pause()

@@ -1,10 +1,14 @@
-"""What must be mounted before a container is built: parts of volumes (`subPath`), and an image with a layer to write to.
+"""Mounts that must exist before a container is built: parts of volumes (`subPath`), and an image with a writable
+layer.
 
-Whoever builds a container takes paths, and a container of the same pod may replace what a path leads to at any moment.
-So parts are opened in a private mount namespace, one component at a time (`beneath`), and bound by descriptor to places
-below the attempt's own directory; the builder then runs in that namespace and is given these places. An image is put
-there too, below an empty layer of the attempt's. Runs as a program of its own, `python -I -S staging.py SPEC PROGRAM …`,
-with the standard library alone.
+bwrap and runc take paths, and a container of the same pod may replace what a path leads to at any moment. So parts of
+volumes are opened in a private mount namespace, one component at a time (`beneath`), and bound by descriptor to
+places in
+the attempt's own directory. bwrap or runc then runs in that namespace and gets these places. An image is mounted
+there
+as well, below an empty layer of the attempt. Runs as a separate program, `python -I -S staging.py SPEC PROGRAM
+…`, with
+only the standard library.
 """
 
 from __future__ import annotations
@@ -29,9 +33,11 @@ _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 
 
 def staged(mounts: Iterable[BindMount], image: str, directory: Path) -> tuple[list[str], list[BindMount]]:
-    """What to put before a builder's command line, and the mounts that it is to make; nothing to stage, no prefix.
+    """Return a prefix for bwrap's or runc's command line and the mounts that it shall make. The prefix may be empty.
 
-    An image appears at `rootfs` in the attempt's directory.
+    If mounts with a subPath or an image must be staged, the prefix runs this module first. An image appears at
+    `rootfs` in
+    the attempt's directory.
     """
     from dataclasses import replace
 
@@ -65,7 +71,10 @@ def main(spec: str, command: list[str]) -> None:
 
 
 def _overlay(libc: Any, image: str, directory: str) -> None:
-    """The image with a layer of the attempt's own on top. Relative and by descriptor: options know no quotes."""
+    """Mount the image with a writable layer of the attempt on top.
+
+    Uses relative paths and a descriptor, because mount options have no quoting.
+    """
     lower = open_directory(image)
     os.chdir(directory)
     options = f"lowerdir=/proc/self/fd/{lower},upperdir=upper,workdir=work" + (",userxattr" if os.geteuid() else "")
@@ -108,7 +117,7 @@ def _check(result: int, what: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # -I leaves this directory out
     from beneath import open_beneath, open_directory  # type: ignore[import-not-found,no-redef]  # beside this file
 
     main(sys.argv[1], sys.argv[2:])

@@ -1,6 +1,6 @@
-"""What a node reports about a pod, as a status tree. Pure.
+"""Builds the pod status that a node reports. Pure.
 
-Times come from the runtime, so the same containers give the same status, before and after a restart of the agent.
+Times come from the runtime, so the same containers give the same status before and after a restart of the agent.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from dray.node.containers import AnyContainer
 from dray.node.lifecycle import ContainerWaits, Histories, is_sidecar, last
 from dray.node.runtime import ContainerAttempt
 
-EDITS_APPLIED = "dray.dev/DeviceEditsApplied"  # False: the runtime cannot give a container all that its devices want
+# False: the runtime cannot apply all edits that a container's devices need
+EDITS_APPLIED = "dray.dev/DeviceEditsApplied"
 CREATING = ContainerWaits("ContainerCreating")
 INITIALIZING = ContainerWaits("PodInitializing")
 
 
 @dataclass(frozen=True)
 class PodReport:
-    """Everything that a status says."""
+    """All information from which a pod's status is built."""
 
     phase: str
     histories: Histories
@@ -30,20 +31,20 @@ class PodReport:
     initialized: bool = False
     reason: str = ""
     message: str = ""
-    disrupted: str = ""  # why the node ends the pod before its time
+    disrupted: str = ""  # why the node ends the pod early
     not_applied: Sequence[str] = ()
     image_ids: Mapping[str, str] = field(default_factory=dict)
     ready: frozenset[str] | None = None  # running containers that are ready; None: all of them
-    started: frozenset[str] | None = None  # the same of containers whose hooks and startup probes are done
+    started: frozenset[str] | None = None  # running containers whose hooks and startup probes are done; None: all
     resources: Mapping[str, list[Tree]] = field(default_factory=dict)  # allocatedResourcesStatus by container
-    restarts: Mapping[str, int] = field(default_factory=dict)  # that are known from before this agent's time
+    restarts: Mapping[str, int] = field(default_factory=dict)  # restart counts known from before this agent started
     host_address: str = ""
     pod_address: str = ""
     runtime: str = ""
 
 
 def status_tree(pod: Pod, report: PodReport, now: float) -> Tree:
-    """The status to write."""
+    """Return the pod's status as a tree to write to the API."""
     tree: Tree = {
         "phase": report.phase,
         "startTime": pod.status.startTime or timestamp(now),
@@ -88,7 +89,7 @@ def _container(container: AnyContainer, report: PodReport, *, init: bool) -> Tre
 
 
 def _ephemeral(container: EphemeralContainer, report: PodReport) -> Tree:
-    """A container that was added to look into the pod: nobody asks whether it is ready."""
+    """Return the status of an ephemeral container, which is never ready or started."""
     tree = _container(container, report, init=False)
     return {name: value for name, value in tree.items() if name != "started"} | {"ready": False}
 
@@ -154,7 +155,7 @@ def _is_ready(name: str, report: PodReport) -> bool:
 
 
 def _open_gates(pod: Pod) -> list[str]:
-    """Readiness gates whose condition is not true yet, each in words."""
+    """Return a text for each readiness gate of the pod whose condition is not True."""
     conditions = {condition.type: condition.status for condition in pod.status.conditions}
     gates = [(gate.conditionType, conditions.get(gate.conditionType)) for gate in pod.spec.readinessGates]
     corresponding = "corresponding condition of pod readiness gate"

@@ -1,7 +1,7 @@
 """Two-way streams into containers, for the API server: exec, attach and port-forward over WebSockets.
 
-Messages are those of `dray.api.channels`; a port is one WebSocket with plain bytes. A command ends when its connection
-does. Left out: who may ask, which the API server has decided (`logserver` lets nobody else in).
+Messages are those of `dray.api.channels`; a forwarded port is a WebSocket of plain bytes. A command ends when its
+connection does. Left out: access control, which is the API server's task (`logserver` admits only API servers).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONNECT_SECONDS = 5.0
 
 
 class NodeStreams:
-    """Serves streams into the containers of a node."""
+    """Serves exec, attach and port-forward streams for the containers of a node."""
 
     def __init__(self, runtime: Runtime, find: Callable[[str, str], Pod | None]) -> None:
         self._runtime = runtime
@@ -45,14 +45,17 @@ class NodeStreams:
         return await self._talk(request, lambda key: self._runtime.exec(key, argv, tty=tty, stdin=stdin))
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
-        """What the container writes from now on; it goes on when the client goes."""
+        """Serve a stream of the container's new output; the container keeps running when the client disconnects."""
         stdin = "input" in request.query
         return await self._talk(request, lambda key: self._runtime.attach(key, stdin=stdin), told_by_code=False)
 
     async def _talk(
         self, request: web.Request, begin: Callable[[Key], Awaitable[ExecSession]], *, told_by_code: bool = True
     ) -> web.StreamResponse:
-        """A conversation with what `begin` begins. How a container ends stands in its status, and is not told here."""
+        """Serve the session that `begin` starts in the requested container, then send its exit status.
+
+        With `told_by_code` False, success is always reported: the end of a container is in its pod's status.
+        """
         socket = await _open(request)
         attempt = self._running(request)
         if isinstance(attempt, str):
@@ -71,7 +74,7 @@ class NodeStreams:
         return socket
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
-        """A text message says what is wrong; everything else is bytes."""
+        """Connect a WebSocket to a port of the pod. A text message reports an error; binary messages are data."""
         names, port, socket = request.match_info, request.query.get("port", ""), await _open(request)
         if (pod := self._find(names["namespace"], names["pod"])) is None:
             return await _refuse(socket, port, f'pod "{names["pod"]}" not found')
@@ -92,7 +95,7 @@ class NodeStreams:
         return socket
 
     def _running(self, request: web.Request) -> ContainerAttempt | str:
-        """The container that runs, or why there is none."""
+        """Return the running attempt of the requested container, or the error as text."""
         names = request.match_info
         pod = self._find(names["namespace"], names["pod"])
         if pod is None:
@@ -123,7 +126,7 @@ async def _finish(socket: web.WebSocketResponse, status: Tree) -> None:
 
 
 async def _converse(socket: web.WebSocketResponse, session: ExecSession) -> Tree:
-    """Pass bytes on until the command has ended and its output is sent, or nobody listens any more."""
+    """Copy bytes between client and command until the command or the connection ends. Returns the Status to send."""
 
     async def copy(stream: str, channel: int) -> None:
         while data := await session.read(stream):
@@ -150,7 +153,7 @@ async def _converse(socket: web.WebSocketResponse, session: ExecSession) -> Tree
 
 
 async def _listen(socket: web.WebSocketResponse, session: ExecSession) -> None:
-    """Pass input and sizes on; returns when the connection ends."""
+    """Pass the client's input and terminal sizes on to the command. Returns when the connection ends."""
     async for message in socket:
         if message.type is not WSMsgType.BINARY or not message.data:
             continue
@@ -175,7 +178,7 @@ async def _from_port(reader: asyncio.StreamReader, socket: web.WebSocketResponse
 
 
 async def _to_port(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) -> None:
-    """An empty message says that the client will send nothing more; its answers may still come."""
+    """Write the client's bytes to the port. An empty message means the end of input; output still flows back."""
     async for message in socket:
         if message.type is WSMsgType.BINARY and message.data:
             writer.write(message.data)
@@ -185,7 +188,7 @@ async def _to_port(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) 
 
 
 async def _first(works: list[Awaitable[None]]) -> None:
-    """Do things at once until one of them is over."""
+    """Run coroutines concurrently until one of them has ended, then cancel the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

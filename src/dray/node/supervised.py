@@ -1,10 +1,12 @@
-"""Containers as processes under a guardian each: what the runtimes `process`, `bwrap` and `oci` share.
+"""Containers as processes with one guardian each: the common part of the runtimes `process`, `bwrap` and `oci`.
 
-Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>-<token>`, and a guardian (`shim`) that
-holds a lock on a file in it. All that is known of an attempt is read from there, so an agent that was killed finds its
-containers again, and takes the lock itself to give up an attempt that has no guardian any more. One that never began is
-removed: a guardian that comes late finds its directory gone and starts nothing, and the token keeps it from finding the
-next one. How a command line becomes a container is the business of a `Wrapper`.
+Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>-<token>`, and a guardian (`shim`)
+that holds
+a lock on a file in it. The state of an attempt is read only from this directory, so a restarted agent finds its
+containers again. If the agent can take the lock, the attempt has no guardian any more and is given up. An attempt
+that
+never began is removed: a guardian that starts late finds its directory gone and starts nothing, and the token in the
+name keeps it from finding the next attempt. A `Wrapper` turns a command line into a container.
 """
 
 from __future__ import annotations
@@ -43,31 +45,34 @@ from dray.node.termination import MESSAGE_FILE, last_line, termination_message
 from dray.node.usage import ContainerUsage, of_descendants
 
 _SHIM = str(Path(shim.__file__))
-_KILL_AGAIN_SECONDS = 1.0  # a kill can come before there is somebody to kill
-_POLL_SECONDS = 0.1  # where the kernel has no pidfd
+_KILL_AGAIN_SECONDS = 1.0  # a kill may come before the container's process exists
+_POLL_SECONDS = 0.1  # for kernels without pidfd
 # A guardian that takes longer than this to start its container is stuck; a loaded machine needs a second.
 _START_SECONDS = 30.0
-_TARGET_SECONDS = 10.0  # in which a container has a process, once it runs
+_TARGET_SECONDS = 10.0  # timeout for a started container to have a process
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What the guardian executes, and whom signals are for: a descendant `depth` generations down, or a pid in a file."""
+    """The command that the guardian executes, and which process gets its signals.
+
+    That process is a descendant `depth` generations down, or its pid is in a file.
+    """
 
     argv: list[str]
     env: dict[str, str]
     directory: str
     depth: int = 0
     pid_file: str = ""
-    report: str = ""  # a file for what the program that builds the container tells at `shim.REPORT_DESCRIPTOR`
+    report: str = ""  # file in which bwrap reports to `shim.REPORT_DESCRIPTOR` how its program ended
     inside: str = ""  # the working directory as the container sees it
     identity: Mapping[str, Any] = field(default_factory=dict)  # user, group, groups, no_new_privileges
-    pids: str = ""  # a namespace of processes to begin in: `new`, or a path (`foreground`)
-    inside_env: Mapping[str, str] | None = None  # the container's environment, where `env` is another program's
+    pids: str = ""  # PID namespace to enter: `new`, or a path (`foreground`)
+    inside_env: Mapping[str, str] | None = None  # the container's environment, if `env` is that of another program
 
 
 class Wrapper(Protocol):
-    """Makes a command line into a container."""
+    """Turns a container's command line into the command line that runs the container."""
 
     @property
     def name(self) -> str: ...
@@ -76,36 +81,41 @@ class Wrapper(Protocol):
     def mounts_volumes(self) -> bool: ...
 
     def unavailable(self) -> str:
-        """Why this machine cannot run it; empty when it can."""
+        """Return why this machine cannot use the wrapper, or "" if it can."""
         ...
 
     def cannot(self, task: Task) -> list[str]: ...
 
     def refuses(self, task: Task) -> list[str]:
-        """The parts of a task without which a container must not run, and which the wrapper cannot give to it."""
+        """Return a text for each part of a task that the wrapper cannot apply and without which the container
+        must not run.
+        """
         ...
 
     def launch(self, task: Task, directory: Path) -> Launch:
-        """`directory` is the attempt's, for files of the wrapper's own. `ContainerStartError` when something is missing."""
+        """Return the command to run. `directory` is the attempt's, where the wrapper may write files.
+
+        Raises `ContainerStartError` if something is missing.
+        """
         ...
 
     def clean(self, directory: Path) -> None:
-        """Remove what an attempt has left outside its directory; it runs no more."""
+        """Remove what an ended attempt left outside its directory."""
         ...
 
 
 class Supervised:
-    """A `Runtime` on top of a wrapper."""
+    """A `Runtime` that runs each container under a guardian, through a wrapper."""
 
     executes = True
 
     def __init__(self, root: Path, wrapper: Wrapper) -> None:
         self._pods = root / "pods"
         self._wrapper = wrapper
-        self._children: dict[Key, int] = {}  # guardians that are ours to reap
+        self._children: dict[Key, int] = {}  # guardians that this process started and must reap
         self._starting: set[Key] = set()
-        self._directories: dict[Key, Path] = {}  # as of the last look
-        self._ended: dict[Key, ContainerAttempt] = {}  # attempts that are over do not change any more
+        self._directories: dict[Key, Path] = {}  # as of the last scan
+        self._ended: dict[Key, ContainerAttempt] = {}  # ended attempts, which no longer change
 
     @property
     def name(self) -> str:
@@ -139,25 +149,29 @@ class Supervised:
             await self._spawn(task.key, directory)
         except BaseException as error:
             if isinstance(error, ContainerStartError):
-                self._forget(task.key)  # nothing ran: the number is free
+                self._forget(task.key)  # nothing ran, so the number may be used again
             raise
         finally:
             self._starting.discard(task.key)
         attempt = self._attempt(task.key, directory)
-        assert attempt is not None  # it has a pid
+        assert attempt is not None  # a started attempt has a pid
         return attempt
 
     def _with_message(self, task: Task, directory: Path) -> Task:
-        """A task with a place for its termination message, where the wrapper can mount one."""
+        """Return the task with a mounted file for its termination message, if the wrapper can mount files."""
         if not (task.message.path and self._wrapper.mounts_volumes):
             return task
         file = directory / MESSAGE_FILE
         file.touch()
-        file.chmod(0o666)  # whoever the container runs as; the directory above is the agent's alone
+        file.chmod(0o666)  # writable for any user of the container; the directory above is private to the agent
         return replace(task, mounts=(*task.mounts, BindMount(str(file), task.message.path)))
 
     async def _target(self, task: Task) -> int:
-        """The process of the container whose processes a task is to see; one that is about to begin is waited for."""
+        """Return the pid of the container whose processes a task shall see, waiting for a container that is about
+        to begin.
+
+        Raises `ContainerStartError` if that container is not running.
+        """
         deadline = time.monotonic() + _TARGET_SECONDS
         while any(a.key.container == task.target and a.running for a in self.attempts(task.key.pod)):
             if pid := self._pid_of(task):
@@ -209,7 +223,7 @@ class Supervised:
     async def wait(self, key: Key) -> None:
         while (attempt := self._find(key)) is not None and attempt.running:
             pids = _read(self._directories[key] / "pid.json")
-            if pids is None:  # the guardian is about to start, or to go without
+            if pids is None:  # the guardian is about to start, or to end without starting
                 await asyncio.sleep(_POLL_SECONDS)
             else:
                 await _process_ended(pids["shim"], pids["shim_start"])
@@ -234,7 +248,7 @@ class Supervised:
         return await attach(self._running(key), stdin=stdin)
 
     def _running(self, key: Key) -> Path:
-        """The directory of an attempt that runs."""
+        """Return the directory of a running attempt. Raises `ExecError` if it is not running."""
         attempt = self._find(key)
         if attempt is None or not attempt.running:
             raise ExecError(f"container {key.container} is not running")
@@ -268,7 +282,7 @@ class Supervised:
         remove_tree(directory)
 
     def _attempt(self, key: Key, directory: Path) -> ContainerAttempt | None:
-        """What is known of an attempt; None for one that has not begun."""
+        """Return the state of an attempt from its files, or None if it has not begun."""
         if key in self._ended:
             return self._ended[key]
         end = _read(directory / "exit.json") or self._lost(directory)
@@ -284,11 +298,11 @@ class Supervised:
         return attempt
 
     def _lost(self, directory: Path) -> dict[str, Any] | None:
-        """Give up an attempt without guardian; None while there is one, or when the attempt never began."""
+        """Give up an attempt without guardian. Returns its end, or None if it has a guardian or never began."""
         with _locked(directory / "lock") as locked:
             if not locked:
                 return None
-            end = _read(directory / "exit.json")  # written between the two looks
+            end = _read(directory / "exit.json")  # the guardian may have written it in between
             if end is None and not (directory / "pid.json").exists():
                 self._wrapper.clean(directory)
                 remove_tree(directory)
@@ -298,7 +312,7 @@ class Supervised:
                 message = "The container could not be located: its guardian was killed, or the machine restarted"
                 end = {"code": LOST_EXIT_CODE, "reason": "ContainerStatusUnknown", "message": message}
                 end["finished"] = time.time()
-                with contextlib.suppress(OSError):  # a full disk: the same is found out at the next start of the agent
+                with contextlib.suppress(OSError):  # on a full disk the next start of the agent does this again
                     shim.write_json(str(directory / "exit.json"), end)
             return end
 
@@ -315,13 +329,13 @@ class Supervised:
             self._collect(key)
 
     def _collect(self, key: Key) -> None:
-        """One of several that wait reaps."""
+        """Reap a guardian's process unless another waiting task has already done so."""
         pid = self._children.pop(key, None)
         if pid is not None:
             os.waitpid(pid, 0)
 
     def _prune(self, key: Key) -> None:
-        """Keep one attempt before the new one: `logs --previous` goes back no further."""
+        """Delete all attempts of a container but the last before the new one: `logs --previous` needs only that one."""
         for directory in _entries(self._container(key)):
             old = Key(key.pod, key.container, _number(directory))
             if old.attempt < key.attempt - 1:
@@ -329,7 +343,10 @@ class Supervised:
 
 
 def _guardian(directory: Path, output: int) -> int:
-    """Start a guardian, without fork handlers or `preexec_fn`, which do not get along with the threads of gRPC."""
+    """Start a guardian and return its pid.
+
+    Uses posix_spawn, because fork handlers and `preexec_fn` conflict with the threads of gRPC.
+    """
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),
@@ -354,7 +371,7 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
 
 
 def _said(directory: Path, task: dict[str, Any], end: dict[str, Any]) -> str:
-    if end["reason"] == "StartError":  # the log has nothing but what the program says that builds containers
+    if end["reason"] == "StartError":  # the log holds only the output of bwrap or runc
         return why_not_started(last_line(directory), task["program"])
     return termination_message(directory, task, end["code"])
 
@@ -386,7 +403,7 @@ def _tail(file: Path) -> str:
 
 @contextlib.contextmanager
 def _locked(file: Path) -> Iterator[bool]:
-    """Hold the guardian's lock; False when the guardian holds it."""
+    """Try to take the guardian's lock. Yields False if the guardian holds the lock."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -398,7 +415,7 @@ def _locked(file: Path) -> Iterator[bool]:
 
 
 def _kill_left_over(directory: Path) -> None:
-    """End a container whose guardian was killed."""
+    """Kill a container whose guardian was killed."""
     pids = _read(directory / "pid.json")
     if pids is not None and _alive(pids["child"], pids["child_start"]):
         shim.kill_rest(pids["child"])
@@ -412,7 +429,7 @@ def _alive(pid: int, started: int) -> bool:
 
 
 async def _process_ended(pid: int, started: int) -> None:
-    """Wait for the end of a process that need not be a child."""
+    """Wait for the end of a process, which need not be a child."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError as error:
@@ -428,7 +445,7 @@ async def _process_ended(pid: int, started: int) -> None:
 
 
 async def _process_gone(pid: int, started: int) -> None:
-    """The same where the kernel cannot tell: look now and then."""
+    """Wait for the end of a process by polling, for kernels without pidfd."""
     while True:
         await asyncio.sleep(_POLL_SECONDS)
         if not _alive(pid, started):

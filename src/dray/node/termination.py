@@ -1,6 +1,6 @@
-"""What a container says about its end: a file that it wrote, or the last lines of its log.
+"""A container's termination message: a file that it wrote, or the last lines of its log.
 
-The file may be written by the container, so it is opened without following links and read only so far.
+The container may write the file, so it is opened without following links and read only up to a limit.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 MESSAGE_FILE = "termination-log"
 _LINES = 80
 _LOG_BYTES = 2048
-_LOG_PREFIX_BYTES = 60  # of a line: time, stream and kind
+_LOG_PREFIX_BYTES = 60  # of a log line: time, stream and kind
 
 
 def termination_message(directory: Path, task: dict[str, Any], code: int) -> str:
-    """The message of an attempt that has ended; empty when there is none."""
-    wanted = task.get("message")  # what an earlier version started has none
+    """Return the termination message of an ended attempt, or "" if it has none."""
+    wanted = task.get("message")  # missing in tasks that an earlier version started
     if not wanted:
         return ""
     data = _read(directory / MESSAGE_FILE, 0, wanted["limit"])
@@ -28,7 +28,7 @@ def termination_message(directory: Path, task: dict[str, Any], code: int) -> str
 
 
 def last_line(directory: Path) -> str:
-    """The last line of an attempt's log."""
+    """Return the last line of an attempt's log."""
     return _last_lines(directory / "log").decode(errors="replace").rstrip().rpartition("\n")[2]
 
 
@@ -39,7 +39,7 @@ def _last_lines(file: Path) -> bytes:
 
 
 def _read(file: Path, start: int, length: int) -> bytes:
-    """Part of a regular file, from its beginning or from its end; nothing of anything else."""
+    """Return part of a regular file, from its beginning or (negative start) its end; b"" for other or missing files."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,8 @@
-"""What containers and the machine have used so far, as the kernel tells it in /proc.
+"""CPU time and memory used by containers and the machine, as the kernel reports them in /proc.
 
-A container's processes are the descendants of its guardian. Memory is what they have resident, each by itself: pages
-that several of them share count for each. Left out: rates, which whoever asks twice can tell.
+A container's processes are the descendants of its guardian. Memory is the sum of the resident memory of each
+process, so
+pages that processes share count several times. Left out: rates, which a caller can compute from two values.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class _Process(NamedTuple):
 
 
 def of_descendants(guardians: Mapping[int, T]) -> dict[T, ContainerUsage]:
-    """What the descendants of each of these processes have used together."""
+    """Return the total usage of the descendants of each guardian, by the guardian's value in the mapping."""
     processes = dict(_processes())
     found: dict[T, ContainerUsage] = dict.fromkeys(guardians.values(), ContainerUsage(0.0, 0))
     for pid, process in processes.items():
@@ -41,7 +42,7 @@ def of_descendants(guardians: Mapping[int, T]) -> dict[T, ContainerUsage]:
 
 
 def _guardian(pid: int, processes: Mapping[int, _Process], guardians: Mapping[int, T]) -> int:
-    """The nearest ancestor that is a guardian; 0 for none."""
+    """Return the nearest ancestor of a process (or itself) that is a guardian, or 0."""
     while pid and pid not in guardians:
         pid = processes[pid].parent if pid in processes else 0
     return pid
@@ -52,14 +53,14 @@ def _processes() -> Iterator[tuple[int, _Process]]:
         if name.isdigit():
             try:
                 words = (_PROC / name / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            except OSError:  # it has ended meanwhile
+            except OSError:  # the process has ended meanwhile
                 continue
-            ticks = sum(int(word) for word in words[11:15])  # its own, and those of children that have ended
+            ticks = sum(int(word) for word in words[11:15])  # its own, and those of its ended children
             yield int(name), _Process(int(words[1]), ContainerUsage(ticks / _TICKS, int(words[21]) * _PAGE))
 
 
 def of_machine() -> ContainerUsage:
-    """What the whole machine has used; memory that could be had at once does not count."""
+    """Return the usage of the whole machine. Memory that is available at once does not count as used."""
     words = (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _, _, interrupts, soft, *_ = map(int, words)
     memory = dict(line.split(":") for line in (_PROC / "meminfo").read_text().splitlines())

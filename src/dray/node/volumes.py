@@ -1,7 +1,7 @@
-"""The volumes of a pod as directories on the host: empty ones, host paths, and files made of API objects.
+"""The volumes of a pod as directories on the host: empty directories, host paths, and files made from API objects.
 
-What is made of API objects is mounted read-only and follows its objects: `refresh` writes what has changed. Left out:
-everything that needs a storage system, which is refused by its name, and mounting, which is the runtime's.
+Volumes made from API objects are mounted read-only and updated by `refresh`. Left out: volumes that need a storage
+system, which are refused with an error, and mounting, which is the runtime's task.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class MountProblem(ConfigProblem):
-    """Why a volume is not there yet: containers that mount it are still about to be created."""
+    """A volume cannot be set up yet. Containers that mount it stay in the state ContainerCreating."""
 
 
 class Volumes:
-    """The volumes of one pod, made below a directory when a container first needs them."""
+    """The volumes of one pod, created in a directory when a container first needs them."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class Volumes:
 
     @property
     def renewal(self) -> float | None:
-        """When a token is to be renewed."""
+        """The time when a service account token must be renewed, or None without tokens."""
         return self._tokens.renewal
 
     async def mounts(self, pod: Pod, container: AnyContainer, env: dict[str, str]) -> list[BindMount]:
-        """What to mount into a container."""
+        """Return the mounts of a container, creating their volumes first. Raises `ConfigProblem` or `MountProblem`."""
         by_name = {volume.name: volume for volume in pod.spec.volumes}
         found = []
         for mount in container.volumeMounts:
@@ -78,16 +78,16 @@ class Volumes:
         return found
 
     def named(self, pod: Pod, container: AnyContainer) -> list[BindMount]:
-        """What a container would mount, for runtimes that mount nothing: only host paths have a source."""
+        """Return a container's mounts for runtimes that mount nothing: only host paths have a source."""
         paths = {v.name: self._host.locate(v.hostPath.path) for v in pod.spec.volumes if v.hostPath is not None}
         return [BindMount(paths.get(mount.name, ""), mount.mountPath) for mount in container.volumeMounts]
 
     def has_written(self, pod: Pod) -> bool:
-        """Whether there are files that follow API objects."""
+        """Whether the pod has volumes made from API objects on disk."""
         return any(_is_written(volume) and self._place_of(volume).exists() for volume in pod.spec.volumes)
 
     async def refresh(self, pod: Pod) -> None:
-        """Write what has changed in the API since; what cannot be read stays as it was."""
+        """Update the volumes made from API objects. A volume whose objects cannot be read stays unchanged."""
         fresh = Sources(self._sources.client, self._sources.namespace)
         projections = Projections(fresh, self._tokens, self._place)
         for volume in pod.spec.volumes:
@@ -124,7 +124,10 @@ class Volumes:
         return str(directory)
 
     async def _claimed(self, name: str) -> str:
-        """The directory of the volume that a claim is bound to."""
+        """Return the host directory of the PersistentVolume that a claim is bound to.
+
+        Raises `ConfigProblem` if the claim is missing or unbound, or the volume is not of type hostPath or local.
+        """
         sources = self._sources
         try:
             claim = await sources.client.get(PersistentVolumeClaim, name, sources.namespace)
@@ -156,7 +159,7 @@ class Volumes:
                 os.close(base)
 
     def _write(self, volume: Volume, files: Files) -> None:
-        if self._group is not None:  # the group may read what the owner may
+        if self._group is not None:  # lets the group read what the owner may read
             files = {path: FileContent(f.data, f.mode | (f.mode >> 3 & 0o040)) for path, f in files.items()}
         try:
             write_files(self._place_of(volume), files, self._group)
@@ -165,13 +168,16 @@ class Volumes:
 
 
 def _is_written(volume: Volume) -> bool:
-    """Whether a volume holds files made of API objects; no container writes there."""
+    """Whether a volume holds files made from API objects, to which no container may write."""
     sources = (volume.configMap, volume.secret, volume.downwardAPI, volume.projected)
     return any(source is not None for source in sources)
 
 
 def _prepare_part(source: str, part: str, mount: VolumeMount, container: str) -> None:
-    """See that a subPath is there and stays in its volume; a missing one becomes a directory, as in Kubernetes."""
+    """Create a missing subPath as a directory, as in Kubernetes, and check that it stays in its volume.
+
+    Raises `ConfigProblem` if it does not.
+    """
     try:
         base = open_directory(os.path.realpath(source))
         try:

@@ -1,5 +1,5 @@
-"""Container images: where they come from, how they are unpacked, and which ones this node has.
+"""Container images: sources of images, unpacking, and the images that this node has.
 
-`reference` (names), `archives` and `registry` (where images come from), `unpack` (layers to files), `library` (what this
-node has), `puller` (policies, secrets and pauses). Left out: running them, which is the runtime's.
+`reference` (names), `archives` and `registry` (sources), `unpack` (layers to files), `library` (images on this node),
+`puller` (pull policies, pull secrets and pauses). Left out: running images, which is the runtime's task.
 """

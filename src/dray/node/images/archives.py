@@ -1,7 +1,8 @@
 """Images in directories of this machine: OCI layouts, and archives as `docker save` and `skopeo copy` write them.
 
-A name in a layout is a whole reference or a tag alone; a tag belongs to the repository that the layout's path names, so
-`DIR/example.com/app` with the tag `1.0` is `example.com/app:1.0`. Nothing is extracted here. Left out: unpacking.
+An image name in a layout is a whole reference or only a tag. A tag belongs to the repository that the layout's path
+names, so `DIR/example.com/app` with the tag `1.0` is `example.com/app:1.0`. This module extracts nothing. Left out:
+unpacking.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from dray.node.images.reference import ImageName, InvalidImageName
 from dray.node.images.unpack import MOST_BYTES
 
 _REF_NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
-_MOST_LAYOUTS = 10_000  # that are looked at below one directory
+_MOST_LAYOUTS = 10_000  # files examined below one directory
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer that can be read; its digest is checked while it is, unless it is empty."""
+    """An image layer that can be opened. Its digest is checked while it is read; an empty digest is not checked."""
 
     digest: str
     size: int
@@ -51,16 +52,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class FoundImage:
-    digest: str  # of its manifest, or of its configuration where there is none
+    digest: str  # digest of the manifest, or of the configuration if there is no manifest
     config: bytes
     layers: tuple[Layer, ...]
 
 
-Read = Callable[[str], AbstractContextManager[IO[bytes]]]  # a file of a layout by its path
+Read = Callable[[str], AbstractContextManager[IO[bytes]]]  # opens a file of a layout by its path
 
 
 class Archives:
-    """The images below some directories; files may come and go."""
+    """Lookup of images below some directories. Each lookup reads the directories again."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = directories
@@ -81,7 +82,7 @@ class Archives:
 
 
 def _places(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Layouts and archives below a directory, each with the repository that its path names."""
+    """Yield each layout and archive below a directory with the repository that its path names."""
     left = _MOST_LAYOUTS
     for parent, directories, files in os.walk(directory):
         here = Path(parent)
@@ -159,7 +160,7 @@ def _is_meant(descriptor: Descriptor, repository: str, name: ImageName, alone: b
 
 
 def _blob(digest: str) -> str:
-    hasher(digest)  # refuses what is no digest, and so no path either
+    hasher(digest)  # raises an error for an invalid digest, which could otherwise be any path
     return f"blobs/{digest.replace(':', '/')}"
 
 
@@ -198,7 +199,7 @@ def _same(tag: str, name: ImageName) -> bool:
 
 
 class Verified(io.RawIOBase):
-    """A blob whose digest is compared once it has been read; an empty digest is not."""
+    """A readable blob. `finish` raises `ImageError` if the blob's digest is wrong; an empty digest is not checked."""
 
     def __init__(self, stream: IO[bytes], digest: str) -> None:
         self._stream = stream

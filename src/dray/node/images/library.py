@@ -1,6 +1,7 @@
-"""The images that this node has, each unpacked once, by digest, and the names by which they were asked for.
+"""The images that this node has, each unpacked once and stored by digest, and the names under which they were pulled.
 
-An image appears whole or not at all: it is unpacked beside its place and moved there. Left out: removing images.
+An image appears completely or not at all: it is unpacked in a temporary directory, which is then renamed. Left out:
+removing images.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class StoredImage:
 
 
 class Library:
-    """Images below a directory."""
+    """Store of unpacked images in a directory."""
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self._directory = directory
@@ -46,7 +47,7 @@ class Library:
                 self._names = json.loads(read_regular(directory / "names.json"))
 
     def named(self, name: str) -> StoredImage | None:
-        """The image that a name stood for when it was pulled last."""
+        """Return the image that was last pulled under this name, or None."""
         digest = self._names.get(name)
         return None if digest is None else self.get(digest)
 
@@ -71,7 +72,7 @@ class Library:
 
     @contextmanager
     def workshop(self) -> Iterator[Path]:
-        """A directory for what is being made; it goes afterwards."""
+        """Provide a temporary directory in the library; it is removed at the end of the `with` block."""
         make_private(self._directory)
         place = self._directory / f"{_NEW}{secrets.token_hex(6)}"
         place.mkdir(mode=0o700)
@@ -81,7 +82,7 @@ class Library:
             shutil.rmtree(place, ignore_errors=True)
 
     def add(self, found: FoundImage) -> StoredImage:
-        """Unpack an image, unless it is here already. Takes a while: call it in a thread."""
+        """Unpack an image unless the library has it already. Returns the stored image. Slow: call it in a thread."""
         known = self.get(found.digest)
         if known is not None:
             return known

@@ -1,4 +1,4 @@
-"""Manifests, indexes and configurations of images, as OCI and Docker write them; digests of what was read. Pure."""
+"""Manifests, indexes and configurations of images in the formats of OCI and Docker, and checks of digests. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-MOST_MANIFEST_BYTES = 4 << 20  # as registries allow
+MOST_MANIFEST_BYTES = 4 << 20  # as registries allow at most
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
 
 
 class ImageError(Exception):
-    """An image cannot be had or cannot be used; the text says why."""
+    """An image cannot be obtained or used. The text gives the reason."""
 
 
 class Platform(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Platform(msgspec.Struct, frozen=True):
 
 
 class Descriptor(msgspec.Struct, frozen=True):
-    """A blob: what it is, its digest and how large it is."""
+    """Reference to a blob: media type, digest, size and platform."""
 
     digest: str
     mediaType: str = ""
@@ -55,7 +55,7 @@ class ImageIndex(msgspec.Struct, frozen=True):
 
 
 class RunConfig(msgspec.Struct, frozen=True):
-    """How an image wants to be run."""
+    """How an image is to be run: user, environment, entrypoint, default arguments and working directory."""
 
     User: str | None = ""
     Env: tuple[str, ...] | None = ()
@@ -90,13 +90,13 @@ def is_index(data: bytes, media_type: str) -> bool:
 
 
 def architecture() -> str:
-    """What images and nodes call this machine's."""
+    """Return this machine's architecture as images and nodes name it, such as amd64."""
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine)
 
 
 def choose(index: ImageIndex, what: str) -> Descriptor:
-    """The image for this machine."""
+    """Return the descriptor of the image for this machine's platform. Raises `ImageError` if the index has none."""
     wanted = architecture()
     fitting = [
         d

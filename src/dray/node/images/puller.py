@@ -1,7 +1,8 @@
-"""Images for containers: what the pull policy says, whose secrets to use, and how long to wait after a failure.
+"""Pulling images for containers: pull policies, pull secrets and pauses after failures.
 
-Texts and pauses are those of Kubernetes. Without a source of images the node uses none: containers run on the host's
-file system. Left out: where images come from, and unpacking.
+Texts and pauses are those of Kubernetes. If no source of images is configured, the node uses no images, and
+containers
+run on the host's file system. Left out: the sources of images, and unpacking.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from dray.node.lifecycle import ContainerWaits
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LAST_PAUSE = 10.0, 300.0
-_SOON = 1.0  # until a failure is shown as a pause
+_SOON = 1.0  # until a failure is shown as a back-off
 
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """Where images come from: directories of this machine, and registries by host, each with a mirror or nothing."""
+    """Sources of images: directories of this machine, and registries by host, each with the URL of a mirror or ""."""
 
     directories: tuple[Path, ...] = ()
     registries: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class ImageSettings:
 
 
 class NoImage(Exception):
-    """A container has to wait for its image; `seconds` until it is worth another try."""
+    """A container must wait for its image. `waiting` is the reason, `seconds` the time until the next attempt."""
 
     def __init__(self, waiting: ContainerWaits, seconds: float) -> None:
         super().__init__(waiting.message)
@@ -62,7 +63,7 @@ class _Failure:
 
 
 class Images:
-    """The images of a node."""
+    """The images of a node: finds or pulls the image of a container."""
 
     def __init__(self, root: Path, settings: ImageSettings, clock: Clock, recorder: EventRecorder) -> None:
         self._library = Library(root / "images")
@@ -71,11 +72,12 @@ class Images:
         self._clock = clock
         self._recorder = recorder
         self._locks: dict[str, asyncio.Lock] = {}
-        self._failures: dict[tuple[str, str], _Failure] = {}  # by pod and image: another pod may have better secrets
+        # by pod and image, since another pod may have working secrets
+        self._failures: dict[tuple[str, str], _Failure] = {}
         self.used = settings.given
 
     async def ensure(self, pod: Pod, container: AnyContainer, sources: Sources) -> StoredImage:
-        """The image of a container, pulled if need be; `NoImage`."""
+        """Return the image of a container, pulled if necessary. Raises `NoImage` if the container must wait."""
         try:
             name = ImageName.parse(container.image)
         except InvalidImageName as error:
@@ -93,7 +95,7 @@ class Images:
             return await self._pull(pod, container, name, sources)
 
     def identity(self, image: str, stored: StoredImage) -> str:
-        """What a status says of the image that really runs."""
+        """Return the `imageID` of a container's status: the image's repository with the digest of the stored image."""
         return ImageName.parse(image).pinned(stored.digest)
 
     def _check_pause(self, pod: Pod, container: AnyContainer, name: ImageName) -> None:
@@ -129,7 +131,7 @@ class Images:
         key, now = (pod.metadata.uid, name.full), self._clock.monotonic()
         before = self._failures.get(key)
         pause = min(before.pause * 2, _LAST_PAUSE) if before is not None else _FIRST_PAUSE
-        # Whoever has not tried again for so long is gone, or is as good as new.
+        # Forget failures of pods that have not tried again for so long: their next pause is short again.
         self._failures = {k: failure for k, failure in self._failures.items() if failure.until + _LAST_PAUSE > now}
         self._failures[key] = _Failure(error, pause, now + pause)
         self._recorder.warning(pod, "Failed", f'Failed to pull image "{container.image}": {error}')
@@ -137,7 +139,12 @@ class Images:
         return NoImage(ContainerWaits("ErrImagePull", error), _SOON)
 
     async def _fetch(self, name: ImageName, credentials: Sequence[Credential], never: bool) -> StoredImage | None:
-        """The image from a directory of this machine, else from its registry."""
+        """Return the image from a directory of this machine or from its registry.
+
+        With `never` the registry is not asked, and None is returned if no directory has the image. Raises
+        `ImageError` if the
+        image cannot be found.
+        """
         local = await asyncio.to_thread(self._archives.find, name)
         if local is not None:
             return await asyncio.to_thread(self._library.add, local)
@@ -155,7 +162,7 @@ class Images:
 
 
 async def _credentials(pod: Pod, name: ImageName, sources: Sources) -> list[Credential]:
-    """Who the pod's pull secrets say it is, at the registry of an image."""
+    """Return the logins for the image's registry from the pod's pull secrets. Unreadable secrets are skipped."""
     found = []
     for reference in pod.spec.imagePullSecrets:
         try:
@@ -176,7 +183,7 @@ def _logins(data: Mapping[str, bytes], name: ImageName) -> list[Credential]:
         entries = [(str(host), dict(entry)) for host, entry in dict(hosts).items()]
         return [_login(entry) for host, entry in entries if _host(host) == name.registry]
     except (ValueError, TypeError, AttributeError):
-        return []  # no form of a pull secret that anybody knows
+        return []  # not in a known form of a pull secret
 
 
 def _host(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Names of images: `[registry/]repository[:tag][@digest]`, with the defaults that everybody knows. Pure."""
+"""Names of images: `[registry/]repository[:tag][@digest]`, with the usual defaults. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LONGEST = 255
 
 
 class InvalidImageName(ValueError):
-    """No name of an image; the text is the one that Kubernetes gives."""
+    """The text is not a valid image name. The message is the one that Kubernetes gives."""
 
 
 @dataclass(frozen=True)
 class ImageName:
-    """Where an image is: a registry, a repository there, and a tag, a digest or both."""
+    """Location of an image: a registry, a repository in the registry, and a tag, a digest or both."""
 
     registry: str
     repository: str
@@ -44,7 +44,7 @@ class ImageName:
 
     @property
     def full(self) -> str:
-        """The name with everything that was left out."""
+        """The complete name, with defaults for all parts that were left out."""
         return f"{self.registry}/{self.repository}" + (f":{self.tag}" if self.tag else "") + self._at
 
     @property
@@ -52,5 +52,5 @@ class ImageName:
         return f"@{self.digest}" if self.digest else ""
 
     def pinned(self, digest: str) -> str:
-        """The name of exactly what was found."""
+        """Return the name of the repository with this digest instead of a tag."""
         return f"{self.registry}/{self.repository}@{digest}"

@@ -1,7 +1,8 @@
-"""Images from registries, by the OCI distribution protocol: anonymous, with a token, or with a password.
+"""Images from registries through the OCI distribution protocol: anonymous, with a token, or with a password.
 
-Every manifest and blob is compared with its digest. Registries on this machine are spoken to in plain HTTP, others by
-TLS; a mirror may stand in for a registry. Left out: pushing, and resuming downloads.
+The digest of every manifest and blob is checked. Registries on this machine are contacted over plain HTTP, others
+over
+TLS; a mirror may replace a registry. Left out: pushing images, and resuming downloads.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ ANY = "*"
 
 
 class Credential(NamedTuple):
-    """A user of a registry; both empty is nobody."""
+    """User name and password for a registry. Both empty: anonymous."""
 
     user: str = ""
     password: str = ""
 
 
 class Registries:
-    """The registries that images may come from: by host, with the URL to ask instead, if any."""
+    """The registries from which images may come, by host, each with the URL of a mirror or ""."""
 
     def __init__(self, allowed: Mapping[str, str]) -> None:
         self._allowed = allowed
@@ -62,7 +63,10 @@ class Registries:
     async def pull(
         self, name: ImageName, credentials: Sequence[Credential], directory: Path, known: Sequence[str] = ()
     ) -> FoundImage | str:
-        """Download an image into a directory; or the digest alone, of one that is `known` already."""
+        """Download an image into a directory and return it, or return only its digest if the digest is in `known`.
+
+        Tries each credential, then no credential. Raises `ImageError` if none works.
+        """
         problems = []
         for credential in (*credentials, Credential()):
             async with self._repository(name, credential) as repository:
@@ -94,11 +98,11 @@ def _usual(registry: str) -> str:
 
 
 class _Denied(ImageError):
-    """The registry wants somebody else to ask."""
+    """The registry refuses access with this credential."""
 
 
 class _Repository:
-    """One repository as one user sees it."""
+    """One repository of a registry, accessed with one credential."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, name: ImageName, credential: Credential) -> None:
         self._session = session
@@ -135,7 +139,7 @@ class _Repository:
             return data, answer.content_type
 
     async def _blob(self, descriptor: Descriptor, directory: Path) -> Path:
-        """A file with the blob, whose digest is right."""
+        """Download a blob and check its digest. Returns the file."""
         check, size = hasher(descriptor.digest), 0
         limit = descriptor.size if descriptor.size >= 0 else _MOST_BLOB_BYTES
         file = directory / descriptor.digest.replace(":", "-")
@@ -176,7 +180,7 @@ class _Repository:
             raise ImageError(f"{self._name.full}: the registry answered with status {status}")
 
     async def _authorize(self, challenge: str) -> None:
-        """Do what the registry asks for: a password, or a token from where it says."""
+        """Answer the registry's challenge: use the password, or fetch a token from the URL that the challenge names."""
         kind, _, rest = challenge.partition(" ")
         basic = _basic(self._credential)
         if kind.lower() == "basic" and basic:

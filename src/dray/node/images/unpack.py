@@ -1,8 +1,9 @@
-"""Layers of an image as files below a directory, applied one on the other.
+"""Unpacks the layers of an image into a directory, one over the other.
 
-Archives may be hostile. Every path is walked below the directory, with links taken as inside of it (`beneath`), so no
-entry is written elsewhere; sizes, entries and digests are checked while reading. Device nodes are left out: /dev is the
-runtime's. Left out: extended attributes.
+Archives may be hostile. Every path is walked below the directory, and links are resolved inside it (`beneath`),
+so that
+no entry is written elsewhere; sizes, entries and digests are checked while reading. Device nodes are skipped, because
+/dev comes from the runtime. Left out: extended attributes.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ from typing import IO, Any
 from dray.node.beneath import open_beneath, open_directory
 from dray.node.images.manifest import ImageError
 
-MOST_BYTES = 32 << 30  # of all files of an image
+MOST_BYTES = 32 << 30  # limit for all files of an image
 MOST_ENTRIES = 2_000_000
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
 _CHUNK_BYTES = 1 << 20
-_BLOCK_BYTES = 64 << 10  # what the archive is read in; it copies the rest of a block for every file
+_BLOCK_BYTES = 64 << 10  # size of reads from the archive; tarfile copies the rest of a block for every file
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class Unpacking:
-    """The files of one image in the making. Layers come in order, from the lowest."""
+    """An image that is being unpacked into a directory. Layers must be applied in order, starting with the lowest."""
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES, most_entries: int = MOST_ENTRIES) -> None:
         self._base = open_directory(str(directory))
         self._bytes_left = most_bytes
         self._entries_left = most_entries
         self._most_bytes = most_bytes
-        self._own_files = os.geteuid() == 0  # only root gives files to others
+        self._own_files = os.geteuid() == 0  # only root can change the owner of files
 
     def close(self) -> None:
         os.close(self._base)
 
     def layer(self, stream: io.BufferedReader, diff_id: str, what: str) -> None:
-        """Apply one layer; its uncompressed bytes must have the digest `diff_id`."""
+        """Apply one layer. Raises `ImageError` if its uncompressed bytes do not have the digest `diff_id`."""
         plain = _Counting(_uncompressed(stream, what), self)
-        fresh: set[str] = set()  # written by this layer: an opaque directory hides only what was there before
+        fresh: set[str] = set()  # paths written by this layer, which an opaque directory does not hide
         try:
             with tarfile.open(fileobj=plain, mode="r|", bufsize=_BLOCK_BYTES, errorlevel=1) as archive:
                 for member in archive:
@@ -116,18 +117,18 @@ class Unpacking:
             elif os.path.islink(f"/proc/self/fd/{directory}/{name}"):
                 return  # a link to a directory of a lower layer stays
         self._own(member, directory, name)
-        # The owner may always write: the agent must be able to remove it.
+        # The owner may always write, because the agent must be able to remove the directory.
         os.chmod(name, member.mode & 0o7777 | 0o700, dir_fd=directory)
 
     def _file(self, archive: tarfile.TarFile, member: tarfile.TarInfo, directory: int, name: str) -> None:
         source = archive.extractfile(member)
-        assert source is not None  # of a regular file
+        assert source is not None  # never None for a regular file
         _remove(directory, name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(name, flags, 0o600, dir_fd=directory)
         with os.fdopen(file, "wb") as target:
             while chunk := source.read(_CHUNK_BYTES):
-                if member.issparse():  # holes cost nothing in the archive
+                if member.issparse():  # holes need no space in the archive, so their bytes are counted here
                     self.spend(len(chunk))
                 target.write(chunk)
             if self._own_files:
@@ -157,7 +158,7 @@ class Unpacking:
 
 
 class _Counting(io.RawIOBase):
-    """Uncompressed bytes on their way, counted and hashed."""
+    """Stream of uncompressed bytes that counts and hashes what is read."""
 
     def __init__(self, stream: IO[bytes], unpacking: Unpacking) -> None:
         self._stream = stream
@@ -171,7 +172,7 @@ class _Counting(io.RawIOBase):
         return data
 
     def drain(self) -> None:
-        """What follows the archive counts for the digest too."""
+        """Read the bytes after the end of the archive, because they are part of the digest."""
         while self.read(_CHUNK_BYTES):
             pass
 

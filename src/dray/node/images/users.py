@@ -1,4 +1,4 @@
-"""Who an image wants to be: `user[:group]`, as numbers or as names that its own files know."""
+"""The user of an image: `user[:group]`, as numbers or as names from the image's own passwd and group files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _MOST_BYTES = 1 << 20
 
 
 def image_user(rootfs: Path, text: str) -> tuple[int, int]:
-    """User and group of an image's `User`; nobody named is root."""
+    """Return the numeric user and group of an image's `User` setting; an empty setting means root.
+
+    Raises `ConfigProblem` if the image's files do not know a name.
+    """
     user, _, group = text.partition(":")
     entry = _entry(rootfs, "etc/passwd", user or "0")
     if not user:
@@ -40,7 +43,7 @@ def _group(rootfs: Path, group: str, user: list[str] | None) -> int:
 
 
 def _entry(rootfs: Path, file: str, key: str) -> list[str] | None:
-    """The line of a table with a name or a number."""
+    """Return the fields of the line of a passwd or group file that has this name or number, or None."""
     for line in _text(rootfs, file).splitlines():
         fields = line.split(":")
         if len(fields) >= 4 and key in (fields[0], fields[2]) and fields[2].isdecimal():
