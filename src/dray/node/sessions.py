@@ -179,7 +179,7 @@ def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[s
     """Run `act` in the namespaces of a process with no more rights than that process. Returns the exit code."""
     if not pid:
         raise OSError("the container is about to start, or about to end")
-    import foreground  # beside this file; containers do not see it
+    import foreground  # type: ignore[import-not-found]  # beside this file; containers do not see it
 
     rights = _rights(pid)
     _join_groups(pid)

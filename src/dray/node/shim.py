@@ -416,7 +416,7 @@ class ContainerWatch:
         kill_descendants()
 
     def _asked(self, _: int) -> None:
-        import sessions  # beside this file; loaded for the first command only
+        import sessions  # type: ignore[import-not-found]  # beside this file; loaded for the first command only
 
         request = sessions.receive(self._listener)
         if request is not None and request.words.get("attach"):
