@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ def test_a_cluster_runs_in_the_background_until_it_is_told_to_end(shell: Shell) 
     assert "Stop it with `dray down`." in said
     status, text = shell.dray("status")
     assert (status, "answers: 2 nodes" in text) == (0, True), text
+    assert re.search(r"dashboard \(this address admits one browser\): https://\S+/dashboard/#code=\S+", text), text
     assert "running" in shell.dray("list")[1]
     status, text = shell.dray("up", "--port", "0")
     assert (status, "runs already" in text) == (1, True), text

@@ -30,15 +30,15 @@ NEVER = (
         "dray.background",
         "dray.store",
         "dray.web",
-        "dray.node",
+        "dray.node.agent",
+        "dray.node.runtimes",
         "dray.driver",
-        "dray.sim",
         "dray.rpc",
     ),
-    *("dray.scheduler", "dray.autoscaling", "dray.replay", "dray.recordings", "dray.client.inprocess"),
+    *("dray.scheduler", "dray.autoscaling", "dray.replay", "dray.client.inprocess"),
     *("dray.client.informer", "dray.client.events", "dray.controllers.manager"),
 )
-# `dray top` counts, and decides nothing.
+# `dray top` counts, and decides nothing. `dray explain` tries suggestions in a simulation.
 DECIDING = (
     "dray.apiserver",
     "dray.core",
@@ -46,6 +46,9 @@ DECIDING = (
     "dray.cel.selector",
     "dray.cel.parser",
     "dray.allocator.allocation",
+    "dray.sim",
+    "dray.recordings",
+    "dray.node",
 )
 
 
@@ -62,7 +65,7 @@ def kubeconfig() -> Iterator[Path]:
     [
         (["top", "pools"], (*NEVER, *DECIDING), 140),
         (["top", "claims"], (*NEVER, *DECIDING), 140),
-        (["explain", "pod", "waits"], NEVER, 310),
+        (["explain", "pod", "waits"], NEVER, 330),
     ],
     ids=["pools", "claims", "explain"],
 )

@@ -25,7 +25,7 @@ def test_every_command_is_listed_with_its_help(capsys: pytest.CaptureFixture[str
 def test_an_unknown_command_is_refused() -> None:
     code, text = outcome("fly")
     assert code == 2
-    assert text.startswith("dray: there is no command fly; there are allocate, apiserver, ")
+    assert text.startswith("dray: there is no command fly; there are allocate, allocator, apiserver, ")
 
 
 @pytest.mark.parametrize(

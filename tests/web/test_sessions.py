@@ -110,6 +110,20 @@ async def test_a_code_and_a_token_let_in_and_nothing_else_does(server: Served) -
             assert (status, tree["error"]["code"]) == (401, "Unauthorized")
 
 
+async def test_a_token_gets_a_code_that_admits_one_browser_as_the_same_user(server: Served) -> None:
+    async with browser(server.origin) as window:
+        address = f"{window.base}api/code"
+        async with window.session.get(address, headers={"Authorization": "Bearer jane-token"}) as answer:
+            tree = await answer.json()
+            assert answer.status == 200, tree
+            code = tree["code"]
+        assert (await window.sign_in(code=code))["user"] == "jane"
+        assert (await window.post("api/session", {"code": code}))[0] == 401
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            async with window.session.get(address, headers=headers) as answer:
+                assert answer.status == 401, headers
+
+
 async def test_signing_out_ends_the_session_everywhere(server: Served) -> None:
     async with browser(server.origin) as window:
         await window.sign_in(token="admin-token")

@@ -1,14 +1,19 @@
-"""Asks a cluster of the user whether it answers. Left out: whether its process runs (`clusters`)."""
+"""Asks a cluster of the user whether it answers. Whether its process runs is in `clusters`."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import NamedTuple
 
+import msgspec
+
+from dray.api.errors import ApiError
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.assembly.clusters import ClusterDirectory
+from dray.assembly.dashboard import PREFIX
 from dray.client.config import load
 from dray.client.http import Http
 
@@ -16,12 +21,13 @@ _ANSWER_SECONDS = 5.0
 
 
 class ClusterAnswer(NamedTuple):
-    """How many nodes, pods and claims there are, and the leases of processes that lead."""
+    """Numbers of nodes, pods and claims, the leases of leading processes, and a one-time address of the dashboard or ''."""
 
     nodes: int
     pods: int
     claims: int
     leases: tuple[Lease, ...]
+    dashboard: str
 
 
 async def answer_of(cluster: ClusterDirectory) -> ClusterAnswer:
@@ -29,4 +35,12 @@ async def answer_of(cluster: ClusterDirectory) -> ClusterAnswer:
     async with asyncio.timeout(_ANSWER_SECONDS), Http(load(str(cluster.directory / "kubeconfig"))) as client:
         nodes, pods, claims = [len((await client.list(type_)).items) for type_ in (Node, Pod, ResourceClaim)]
         leases = (await client.list(Lease, "kube-system")).items  # those of nodes are in another namespace
-        return ClusterAnswer(nodes, pods, claims, leases)
+        return ClusterAnswer(nodes, pods, claims, leases, await _dashboard(client))
+
+
+async def _dashboard(client: Http) -> str:
+    """Return a new address of the dashboard, which admits one browser; empty if the server has no dashboard."""
+    with suppress(ApiError):
+        code = msgspec.json.decode(await client.read(f"{PREFIX}/api/code"))["code"]
+        return f"{client.config.server}{PREFIX}/#code={code}"
+    return ""

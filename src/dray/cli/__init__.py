@@ -22,6 +22,7 @@ from dray.cli._examples import epilog
 
 T = TypeVar("T", bound=msgspec.Struct)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+GATES_HELP = "feature gates to turn on or off; see `dray gates`"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,8 +61,8 @@ def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of a command line with these commands."""
     parser = _CommandParser(
         prog=prog,
-        description="Dynamic Resource Allocation for Kubernetes, whole, in Python.",
-        epilog=f"`{prog} COMMAND --help` tells more about a command.",
+        description="A complete implementation of Kubernetes Dynamic Resource Allocation (DRA), in Python.",
+        epilog=f"`{prog} COMMAND --help` describes a command and its options.",
     )
     parser.add_argument("--version", action="version", version=f"dray {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

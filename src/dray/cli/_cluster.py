@@ -21,8 +21,8 @@ class ClusterObjects(NamedTuple):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kubeconfig", default="", help="how to reach the cluster ($KUBECONFIG, ~/.kube/config)")
-    parser.add_argument("--context", default="", help="context of the kubeconfig")
+    parser.add_argument("--kubeconfig", default="", help="kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)")
+    parser.add_argument("--context", default="", help="context of the kubeconfig file (default: its current context)")
 
 
 def connect(args: argparse.Namespace, *, briefly: bool = True) -> Http:

@@ -9,15 +9,18 @@ from dray.assembly import clusters
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="", help="cluster name; stored under ~/.local/share/dray/NAME")
+    parser.add_argument("--name", default="", help="name of the cluster, which is stored in ~/.local/share/dray/NAME")
     parser.add_argument(
-        "--dir", type=Path, metavar="DIR", help=f"keys, kubeconfig and database of the cluster ({clusters.DEFAULT_DIR})"
+        "--dir",
+        type=Path,
+        metavar="DIR",
+        help=f"directory for keys, kubeconfig and database (default: {clusters.DEFAULT_DIR})",
     )
 
 
 def add_existing(parser: argparse.ArgumentParser) -> None:
     """For commands about a cluster that is there: its name may stand alone."""
-    parser.add_argument("cluster", nargs="?", default="", metavar="NAME", help="the same as --name NAME")
+    parser.add_argument("cluster", nargs="?", default="", metavar="NAME", help="name of the cluster, like --name NAME")
     add_cluster(parser)
 
 

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from dray.api.verbosity import WHY
-from dray.cli import fail
+from dray.cli import GATES_HELP, fail
 
 if TYPE_CHECKING:
     from dray.assembly.component import Probe, Run
@@ -18,24 +18,41 @@ _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO
 
 
 def add_options(parser: argparse.ArgumentParser, port: int, *, elects: bool = True) -> None:
-    parser.add_argument("--kubeconfig", default="", help="how to reach the API server ($KUBECONFIG, ~/.kube/config)")
-    parser.add_argument("--context", default="", help="context of the kubeconfig")
-    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
     parser.add_argument(
-        "--port", type=int, default=port, help="of /metrics and /healthz, 0 for any, -1 for none (%(default)s)"
+        "--kubeconfig", default="", help="kubeconfig file of the API server (default: $KUBECONFIG, else ~/.kube/config)"
+    )
+    parser.add_argument("--context", default="", help="context of the kubeconfig file (default: its current context)")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help=GATES_HELP)
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=port,
+        help="port for /metrics, /healthz and /readyz; 0: any free port, -1: none (default: %(default)s)",
     )
     parser.add_argument(
         "--bind-address",
         default="127.0.0.1",
         metavar="IP",
-        help="where /metrics, /healthz and /readyz are served; in a pod 0.0.0.0, for probes (%(default)s)",
+        help="address for /metrics, /healthz and /readyz; use 0.0.0.0 in a pod, for its probes (default: %(default)s)",
     )
-    parser.add_argument("--kube-api-qps", type=float, metavar="N", help="requests a second at most (0: no limit)")
-    parser.add_argument("--kube-api-burst", type=int, metavar="N", help="requests at once under that limit (10)")
+    parser.add_argument(
+        "--kube-api-qps",
+        type=float,
+        metavar="N",
+        help="maximum requests per second to the API server; 0: no limit (default: 0)",
+    )
+    parser.add_argument(
+        "--kube-api-burst",
+        type=int,
+        metavar="N",
+        help="requests that may exceed --kube-api-qps in a burst (default: 10)",
+    )
     if elects:
-        parser.add_argument("--no-leader-elect", action="store_true", help="work at once, without asking for the lease")
-        parser.add_argument("--lease-name", metavar="NAME", help="of the lease that decides who leads (dray-COMMAND)")
-        parser.add_argument("--lease-namespace", metavar="NAME", help="of the lease (kube-system)")
+        parser.add_argument("--no-leader-elect", action="store_true", help="start without acquiring the lease")
+        parser.add_argument(
+            "--lease-name", metavar="NAME", help="name of the lease for leader election (default: dray-COMMAND)"
+        )
+        parser.add_argument("--lease-namespace", metavar="NAME", help="namespace of the lease (default: kube-system)")
     else:
         parser.set_defaults(no_leader_elect=True)
     add_verbosity(parser)
@@ -48,7 +65,7 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="4 logs decisions, 5 also what each scheduling rule says of each node",
+        help="log level; 4: decisions, 5: also the result of each scheduling rule for each node (default: %(default)s)",
     )
 
 

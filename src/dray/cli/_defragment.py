@@ -21,12 +21,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--defragment",
         action="store_true",
-        help="print the fewest moves of pods after which the manifest fits; without -f, the largest claim of each class",
+        help="print the smallest set of pod moves after which the manifest fits; without -f, the largest claim per class",
     )
     parser.add_argument(
-        "--class", default="", dest="of_class", metavar="CLASS", help="of --defragment without -f: only this class"
+        "--class",
+        default="",
+        dest="of_class",
+        metavar="CLASS",
+        help="with --defragment and without -f: only this device class (default: all)",
     )
-    parser.add_argument("--most-moves", type=int, default=4, metavar="N", help="of --defragment (%(default)s)")
+    parser.add_argument(
+        "--most-moves",
+        type=int,
+        default=4,
+        metavar="N",
+        help="with --defragment: maximum number of moves (default: %(default)s)",
+    )
 
 
 def misused(args: argparse.Namespace) -> str:

@@ -11,16 +11,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "allocator": (
         "dray allocator test -- ./my-allocator",
         "dray allocator test --without consumableCapacity,bindingConditions -- ./my-allocator",
-        "dray allocator cases recorded/   # the questions with Kubernetes' answers, as JSON lines",
+        "dray allocator cases recorded/   # questions with the answers of Kubernetes, as JSON lines",
     ),
     "apiserver": (
         "dray apiserver --dir .dray --store sqlite",
         "dray apiserver --dir .dray --store etcd://127.0.0.1:2379 --port 7443",
     ),
     "autoscale": (
-        "dray autoscale simulate --groups groups.yaml -f training.yaml              # what would be bought for it",
-        "dray autoscale simulate --groups groups.yaml --recording cluster.json.gz   # for the pods that wait there",
-        "dray autoscale plan --groups groups.yaml                                   # for a running cluster",
+        "dray autoscale simulate --groups groups.yaml -f training.yaml              # nodes that these pods would need",
+        "dray autoscale simulate --groups groups.yaml --recording cluster.json.gz   # nodes for its waiting pods",
+        "dray autoscale plan --groups groups.yaml                                   # nodes for a running cluster",
         "dray autoscale run --groups groups.yaml --provider 127.0.0.1:8086          # add and remove nodes",
     ),
     "bench": ("dray bench scheduling", "dray bench scheduling --nodes 5000 --pods 10000"),
@@ -38,11 +38,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "dashboard": (
         "dray dashboard                               # the cluster of the current context",
-        "dray dashboard --recording cluster.json.gz   # a cluster as `dray record` wrote it down",
-        "dray dashboard --demo                        # a cluster that exists only here, with a workload that moves",
+        "dray dashboard --recording cluster.json.gz   # a cluster that `dray record` recorded",
+        "dray dashboard --demo                        # an invented cluster with a changing workload",
     ),
     "delete": ("dray delete", "dray delete training"),
-    "docs": ("dray docs", "dray docs tutorials", "dray docs --path   # where its files are"),
+    "docs": ("dray docs", "dray docs tutorials", "dray docs --path   # the path of the pages"),
     "down": ("dray down", "dray down training"),
     "driver": (
         "dray driver example --node agent-0 --root .dray/nodes/agent-0",
@@ -57,14 +57,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "gates": ("dray gates", "dray gates --feature-gates AllAlpha=true"),
     "lint": ("dray lint -f manifests/", "dray lint -f pod.yaml --recording recording.json.gz --strict"),
-    "list": ("dray list", "dray list   # also those that run in other terminals"),
+    "list": ("dray list", "dray list   # running and stopped clusters"),
     "node": (
         "dray node --name n1 --root /tmp/n1 --kubeconfig .dray/kubeconfig",
         "dray node --name n1 --root /tmp/n1 --runtime oci --registry '*'",
     ),
     "record": ("dray record -o cluster.json.gz", "dray record -o shared.json.gz --anonymous"),
     "replay": (
-        "dray replay day.json.gz                                # does the scheduler decide as it did",
+        "dray replay day.json.gz                                # same decisions as recorded?",
         "dray replay day.json.gz --config packing.yaml          # with another scheduler configuration",
         "dray replay day.json.gz --profile 'dgx-h100*4'         # on other nodes",
         "dray replay day.json.gz --add-nodes 2 --like n1 --html report.html",
@@ -81,18 +81,19 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dray top claims -A",
         "dray top devices --driver gpu.example.com --watch",
     ),
+    "version": ("dray version", "dray version -o json"),
     "what-if": (
-        "dray what-if -f training.yaml                           # does it fit now, and where",
-        "dray what-if -f training.yaml --how-many                # how many of it fit, and what ends it",
+        "dray what-if -f training.yaml                           # whether it fits now, and where",
+        "dray what-if -f training.yaml --how-many                # how many copies fit, and what limits them",
         "dray what-if -f training.yaml --add-nodes 2 --like n1   # with two more nodes like n1",
-        "dray what-if -f training.yaml --profile 'dgx-h100*4'    # would it fit on four of these",
+        "dray what-if -f training.yaml --profile 'dgx-h100*4'    # whether it fits on four of these nodes",
         "dray what-if --drain n1 --recording cluster.json.gz     # where the pods of n1 would go",
     ),
     "up": (
         "dray up --nodes 3 --devices 4",
         "dray up --name training --profile 'dgx-h100*4,cpu*10' --detach",
-        "dray up --autoscale groups.yaml   # simulated nodes come and go as pods need them",
-        "dray up --agents 1   # a real node, whose containers are processes of this machine",
+        "dray up --autoscale groups.yaml   # nodes are added and removed as pods need them",
+        "dray up --agents 1   # a real node, which runs containers on this machine",
     ),
 }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dray import __version__
 from dray.assembly.options import DEFAULT_PORT
-from dray.cli import _banner, fail, options_of
+from dray.cli import GATES_HELP, _banner, fail, options_of
 from dray.cli._cluster_name import add_cluster, directory_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from dray.assembly.parts import ClusterPlan
     from dray.assembly.server import StartedServer
 
-_STORES = "memory, sqlite (the default: a file in DIR), sqlite:PATH or etcd://HOST:PORT,HOST:PORT,…"
+_STORES = (
+    "where objects are stored: memory, sqlite (a file in DIR), sqlite:PATH or etcd://HOST:PORT,… (default: sqlite)"
+)
 
 
 def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> None:
@@ -27,48 +29,65 @@ def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> 
     parser.set_defaults(gates_enable_apis=gates_enable_apis)
     add_cluster(parser)
     parser.add_argument(
-        "--merge-kubeconfig", action="store_true", help="also add a context to your own kubeconfig, and select it"
+        "--merge-kubeconfig",
+        action="store_true",
+        help="also add a context for the cluster to your own kubeconfig file and make it current",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
         "--port",
         type=int,
-        help=f"port to listen on, 0 for any (the one that the cluster had, else {DEFAULT_PORT}, else any that is free)",
+        help=f"port to listen on; 0: any free port (default: the cluster's last port, else {DEFAULT_PORT}, else any free port)",
     )
     parser.add_argument("--store", default="sqlite", help=_STORES)
-    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
-    unless = ", except those of kinds without a stable version whose feature gate is on" if gates_enable_apis else ""
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help=GATES_HELP)
+    unless = ", except those of enabled features whose kinds have no stable version" if gates_enable_apis else ""
     parser.add_argument(
         "--runtime-config",
         default="",
         metavar="G/V=true,…",
-        help=f"enable or disable API versions: resource.k8s.io/v1beta1=true, api/ga, api/beta, api/alpha or api/all; the "
-        f"most specific one counts (by default beta and alpha versions are off{unless})",
+        help=f"API versions to serve: GROUP/VERSION=true or =false, or api/ga, api/beta, api/alpha, api/all; the most "
+        f"specific entry counts (default: beta and alpha versions are off{unless})",
     )
-    parser.add_argument("--disable-admission-plugins", default="", metavar="NAME,…", help="leave plugins out")
+    parser.add_argument(
+        "--disable-admission-plugins", default="", metavar="NAME,…", help="admission plugins to turn off"
+    )
     for name, default, help_ in (
-        ("per-minute", 10.0, "ResourcePoolStatusRequests that a user may create in a minute (%(default)g)"),
-        ("burst", 20, "and at once (%(default)s)"),
-        ("cap", None, "and that may exist in the cluster (no limit)"),
+        (
+            "per-minute",
+            10.0,
+            "maximum ResourcePoolStatusRequests that a user may create per minute (default: %(default)g)",
+        ),
+        ("burst", 20, "maximum burst of ResourcePoolStatusRequests per user (default: %(default)s)"),
+        ("cap", None, "maximum ResourcePoolStatusRequests in the cluster (default: no limit)"),
     ):
         kind = float if isinstance(default, float) else int
         parser.add_argument(f"--pool-status-{name}", type=kind, default=default, metavar="N", help=help_)
-    parser.add_argument("--token-auth-file", type=Path, metavar="FILE", help="more users: token,user,uid,groups a line")
+    parser.add_argument(
+        "--token-auth-file",
+        type=Path,
+        metavar="FILE",
+        help="file with additional users, one per line: TOKEN,USER,UID,GROUPS",
+    )
     parser.add_argument(
         "--keys-from",
         type=Path,
         metavar="DIR",
-        help="directory of another API server of this cluster, whose authority, admin token and service account key are "
-        "copied to --dir at the first start",
+        help="directory of another API server of this cluster; its CA, admin token and service account key are copied to "
+        "--dir at the first start",
     )
     parser.add_argument(
         "--shutdown-delay",
         type=float,
         default=0.0,
         metavar="S",
-        help="seconds between a signal to end, from which on /readyz fails, and the end of watches and requests (%(default)g)",
+        help="seconds from SIGTERM, when /readyz begins to fail, to the end of watches and requests (default: %(default)g)",
     )
-    parser.add_argument("--insecure", action="store_true", help="no TLS and no users; for tests on this machine only")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="serve without TLS and without authentication, on loopback; for tests only",
+    )
 
 
 def run_server(

@@ -32,19 +32,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--shadow",
         action="store_true",
-        help="compare with the cluster's scheduler instead of scheduling; writes nothing",
+        help="compare decisions with those of the cluster's scheduler and write nothing to the cluster",
     )
-    group.add_argument("--seconds", type=float, metavar="N", help="end by itself after so long, and report")
+    group.add_argument(
+        "--seconds",
+        type=float,
+        metavar="N",
+        help="stop after N seconds and print the report (default: run until Ctrl-C)",
+    )
     group.add_argument(
         "--scheduler-name",
         action="append",
         default=[],
         metavar="NAME",
-        help="compare only pods with this schedulerName; may be given more than once",
+        help="compare only pods with this schedulerName; repeatable (default: all pods)",
     )
-    group.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page, too")
-    group.add_argument("--record", metavar="FILE", help="record what happens meanwhile, for `dray replay`")
-    group.add_argument("-o", "--output", choices=("text", "json"), default="text", help="of the report (%(default)s)")
+    group.add_argument("--html", type=Path, metavar="FILE", help="also write the report as an HTML page")
+    group.add_argument("--record", metavar="FILE", help="also record the cluster's changes to FILE, for `dray replay`")
+    group.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="format of the report (default: %(default)s)"
+    )
 
 
 def misused(args: argparse.Namespace) -> str:

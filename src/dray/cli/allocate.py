@@ -29,26 +29,39 @@ ALLOCATED, WRONG_INPUT = 0, 2
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "allocate",
-        help="allocate devices offline, for scenarios or manifests",
-        description="Allocate devices as the scheduler would, without a cluster. Exits 1 where something is left over.",
+        help="allocate devices offline, from manifests or scenarios",
+        description="Allocate devices as the scheduler would, without a cluster. Exit status 1 if a claim cannot be allocated.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
-        "--scenarios", metavar="FILE", help="one JSON object a line: node, classes, slices, claims, ..."
+        "--scenarios", metavar="FILE", help="file with one JSON object per line: node, classes, slices, claims, …"
     )
     source.add_argument(
-        "-f", "--filename", action="append", metavar="PATH", help="Kubernetes YAML or JSON; - for stdin"
+        "-f",
+        "--filename",
+        action="append",
+        metavar="PATH",
+        help="Kubernetes objects as YAML or JSON; -: standard input; repeatable",
     )
-    parser.add_argument("--node", metavar="NAME", help="the node to allocate on (with -f; the only one if left out)")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="with -f (%(default)s)")
+    parser.add_argument(
+        "--node", metavar="NAME", help="with -f: node to allocate on (default: the only node in the files)"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="with -f: output format (default: %(default)s)"
+    )
     parser.add_argument(
         "--timeout",
         type=float,
         default=10.0,
         metavar="SECONDS",
-        help="work for each question, at 50,000 steps a second (default 10)",
+        help="budget per allocation; one second is 50,000 steps (default: %(default)g)",
     )
-    parser.add_argument("--feature-gates", default="", metavar="A=true,...", help="with -f: features on and off")
+    parser.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="A=true,…",
+        help="with -f: feature gates to turn on or off; see `dray gates`",
+    )
     parser.set_defaults(run=run)
 
 

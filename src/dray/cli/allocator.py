@@ -10,24 +10,35 @@ from dray.cli._output import data
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("allocator", help="a conformance test for allocators in any language")
+    parser = subparsers.add_parser("allocator", help="run a conformance test for allocators in any language")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     test = actions.add_parser(
         "test",
         help="compare an allocator with recorded answers of Kubernetes",
         usage="dray allocator test [options] -- COMMAND …",
-        description="Asks COMMAND, one JSON question a line, and compares its answers with those of Kubernetes. Exits 1 "
-        "if one is wrong. `dray docs allocatorkit` describes questions and answers.",
+        description="Send COMMAND one JSON question per line and compare its answers with those of Kubernetes. Exit status 1 "
+        "if an answer is wrong. `dray docs allocatorkit` describes questions and answers.",
     )
-    test.add_argument("command", nargs="*", metavar="COMMAND", help="the program that answers")
-    test.add_argument("--answers", type=Path, metavar="FILE", help="compare answers that were given before, one a line")
-    test.add_argument("--exact", action="store_true", help="also fail if valid answers differ from those of Kubernetes")
-    test.add_argument("--without", default="", metavar="F,…", help="leave out cases that need one of these features")
-    test.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for one answer (%(default)g)")
-    test.add_argument("-o", "--output", choices=("text", "json"), default="text", help="form of the report")
+    test.add_argument("command", nargs="*", metavar="COMMAND", help="allocator to test, with its arguments")
+    test.add_argument(
+        "--answers",
+        type=Path,
+        metavar="FILE",
+        help="compare recorded answers from FILE, one per line, instead of running COMMAND",
+    )
+    test.add_argument(
+        "--exact", action="store_true", help="also fail for valid answers that differ from those of Kubernetes"
+    )
+    test.add_argument("--without", default="", metavar="F,…", help="skip cases that need one of these features")
+    test.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="time limit per answer (default: %(default)g)"
+    )
+    test.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="format of the report (default: %(default)s)"
+    )
     test.set_defaults(run=run_test)
     cases = actions.add_parser("cases", help="write the questions and Kubernetes' answers into a directory")
-    cases.add_argument("directory", type=Path, metavar="DIR")
+    cases.add_argument("directory", type=Path, metavar="DIR", help="directory to write to")
     cases.set_defaults(run=run_cases)
 
 

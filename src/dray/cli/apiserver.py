@@ -10,7 +10,7 @@ from dray.cli._server import add_options, run_server
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("apiserver", help="run the API server alone")
+    parser = subparsers.add_parser("apiserver", help="run only the API server")
     add_options(parser, gates_enable_apis=False)
     parser.set_defaults(run=run)
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dray.cli import Subparsers, fail, problem
+from dray.cli import GATES_HELP, Subparsers, fail, problem
 from dray.cli._cluster import add_options, read_all
 from dray.cli._output import data
 
@@ -29,22 +29,37 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "autoscale",
-        help="which nodes to add for pods that wait, and which can go",
-        description="Find the cheapest nodes for the pods that wait, over all node groups at once. Writes nothing.",
+        help="plan which nodes to add for waiting pods and which to remove",
+        description="Find the cheapest nodes for waiting pods, considering all node groups together.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    simulate = actions.add_parser("simulate", help="plan for recordings and manifests")
+    simulate = actions.add_parser("simulate", help="plan for recordings and manifests; needs no cluster")
     simulate.add_argument(
-        "-f", "--filename", action="append", default=[], metavar="MANIFEST", help="what is to run; - for stdin"
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="MANIFEST",
+        help="manifest of pods to run; -: standard input; repeatable",
     )
-    simulate.add_argument("--recording", action="append", default=[], metavar="FILE", help="the cluster there is")
-    simulate.add_argument("-n", "--namespace", default="default", help="of what names none (%(default)s)")
-    plan = actions.add_parser("plan", help="plan for a running cluster, which is left as it is")
+    simulate.add_argument(
+        "--recording",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="recording of the existing cluster; repeatable (default: an empty cluster)",
+    )
+    simulate.add_argument(
+        "-n", "--namespace", default="default", help="namespace for objects without one (default: %(default)s)"
+    )
+    plan = actions.add_parser("plan", help="plan for a running cluster; changes nothing")
     add_options(plan)
-    loop = actions.add_parser("run", help="add and remove nodes of a running cluster, through a provider")
+    loop = actions.add_parser("run", help="add and remove nodes of a running cluster through a provider")
     _add_loop(loop)
     for parser in (simulate, plan, loop):
-        parser.add_argument("--groups", required=True, type=Path, metavar="FILE", help="the node groups, as YAML")
+        parser.add_argument(
+            "--groups", required=True, type=Path, metavar="FILE", help="YAML file that describes the node groups"
+        )
     for parser, action in ((simulate, "simulate"), (plan, "plan")):
         parser.set_defaults(run=run, action=action)
         _add_answer(parser)
@@ -54,24 +69,40 @@ def add_parser(subparsers: Subparsers) -> None:
 def _add_loop(parser: argparse.ArgumentParser) -> None:
     from dray.cli import _component
 
-    parser.add_argument("--provider", required=True, metavar="HOST:PORT", help="who has the nodes, by external gRPC")
-    parser.add_argument("--cacert", type=Path, metavar="FILE", help="the provider's authority; without it, no TLS")
-    parser.add_argument("--cert", type=Path, metavar="FILE", help="our certificate for the provider")
-    parser.add_argument("--key", type=Path, metavar="FILE", help="the key of our certificate")
-    parser.add_argument("--interval", type=float, default=10.0, metavar="S", help="between two looks (%(default)s)")
+    parser.add_argument(
+        "--provider",
+        required=True,
+        metavar="HOST:PORT",
+        help="address of the provider that adds and removes nodes (Cluster Autoscaler's external gRPC protocol)",
+    )
+    parser.add_argument("--cacert", type=Path, metavar="FILE", help="CA certificate of the provider (default: no TLS)")
+    parser.add_argument("--cert", type=Path, metavar="FILE", help="client certificate to present to the provider")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="private key of --cert")
+    parser.add_argument(
+        "--interval", type=float, default=10.0, metavar="S", help="seconds between two plans (default: %(default)g)"
+    )
     _component.add_options(parser, 8085)
 
 
 def _add_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--expander", choices=("price", "least-waste", "priority"), help="what is to be small (as FILE says)"
+        "--expander",
+        choices=("price", "least-waste", "priority"),
+        help="what to minimize (default: from the --groups file)",
     )
     parser.add_argument(
-        "--alternative-price", type=float, metavar="P", help="an hour, for a step down alternatives (as FILE says)"
+        "--alternative-price",
+        type=float,
+        metavar="P",
+        help="hourly penalty per fallback to a lower-ranked alternative (default: from the --groups file)",
     )
-    parser.add_argument("--seconds", type=float, default=3.5, metavar="S", help="for the search (%(default)s)")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(%(default)s)")
-    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    parser.add_argument(
+        "--seconds", type=float, default=3.5, metavar="S", help="time limit of the search (default: %(default)g)"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="output format (default: %(default)s)"
+    )
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help=GATES_HELP)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,11 +11,13 @@ from dray.cli import Subparsers, fail
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("bench", help="measure this machine")
-    parser.add_argument("what", choices=["scheduling"], help="scheduling: pods a second, all in one process")
-    parser.add_argument("--nodes", type=int, default=500, help="simulated nodes (%(default)s)")
-    parser.add_argument("--devices", type=int, default=10, help="devices of each node (%(default)s)")
-    parser.add_argument("--pods", type=int, default=2500, help="pods of each measurement (%(default)s)")
+    parser = subparsers.add_parser("bench", help="measure scheduled pods per second on this machine")
+    parser.add_argument(
+        "what", choices=["scheduling"], help="scheduling: pods per second, with all components in one process"
+    )
+    parser.add_argument("--nodes", type=int, default=500, help="number of simulated nodes (default: %(default)s)")
+    parser.add_argument("--devices", type=int, default=10, help="devices per node (default: %(default)s)")
+    parser.add_argument("--pods", type=int, default=2500, help="pods per measurement (default: %(default)s)")
     parser.set_defaults(run=run)
 
 

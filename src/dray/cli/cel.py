@@ -21,17 +21,17 @@ MATCHED, DIFFERENT, WRONG_INPUT = 0, 1, 2
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "cel",
-        help="evaluate device selectors offline",
+        help="evaluate a device selector offline",
         description="Evaluate a CEL device selector against a device, or a file of cases. Exits 0 if the device matches "
         "and 1 if not. With --driver alone, the device has no attributes and no capacity; without a device, the "
         "expression is only checked.",
     )
-    parser.add_argument("expression", nargs="?", metavar="EXPR", help="the selector")
+    parser.add_argument("expression", nargs="?", metavar="EXPR", help="selector expression")
     parser.add_argument(
-        "--cases", metavar="FILE", help="one JSON object a line: id, expr, driver, attributes, capacity"
+        "--cases", metavar="FILE", help="file with one JSON object per line: id, expr, driver, attributes, capacity"
     )
-    parser.add_argument("--device", metavar="FILE", help="a device as JSON or YAML; - for stdin")
-    parser.add_argument("--driver", default="", help="the driver of the device, if its file does not say it")
+    parser.add_argument("--device", metavar="FILE", help="device as JSON or YAML; -: standard input")
+    parser.add_argument("--driver", default="", help="driver of the device, if the device file does not name it")
     parser.set_defaults(run=run)
 
 

@@ -10,7 +10,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("completion", help="print what makes a shell complete commands and options")
+    parser = subparsers.add_parser("completion", help="print the completion script for a shell")
     parser.add_argument("shell", choices=SHELLS)
     parser.set_defaults(run=run)
 

@@ -17,14 +17,21 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("controller-manager", help="run the controllers alone")
-    parser.add_argument("--controllers", default="*", metavar="NAME,-NAME,…", help="which to run (%(default)s: all)")
-    parser.add_argument("--root-ca-file", type=Path, metavar="FILE", help="published to every namespace")
+    parser = subparsers.add_parser("controller-manager", help="run only the controllers")
+    parser.add_argument(
+        "--controllers",
+        default="*",
+        metavar="NAME,-NAME,…",
+        help="controllers to run; *: all, -NAME: not this one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--root-ca-file", type=Path, metavar="FILE", help="CA certificate to publish in every namespace"
+    )
     parser.add_argument(
         "--volumes-dir",
         type=Path,
         metavar="DIR",
-        help="make volumes of the default class below this directory, which nodes must see at the same place",
+        help="create volumes of the default storage class below this directory; nodes must see it at the same path",
     )
     add_options(parser, port=10257)
     parser.set_defaults(run=run)

@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "dashboard",
-        help="show devices, claims and what waits, in the browser",
-        description="Serve a page that shows the devices of a cluster, who holds them, and why pods wait. Only reads.",
+        help="show devices, claims and waiting pods in the browser",
+        description="Serve a page that shows the devices of a cluster, which pods hold them, and why pods wait. Reads only.",
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--recording", metavar="FILE", help="show this instead of a cluster")
-    what.add_argument("--demo", action="store_true", help="show a cluster that is made for it, with a moving workload")
-    parser.add_argument("--port", type=int, default=0, help="of the page, 0 for any (%(default)s)")
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument("-n", "--namespace", default="", help="to look at where not all may be read (of the context)")
+    what.add_argument("--recording", metavar="FILE", help="show a recording instead of a cluster")
+    what.add_argument("--demo", action="store_true", help="show an invented cluster with a changing workload")
+    parser.add_argument("--port", type=int, default=0, help="port of the page; 0: any free port (default: %(default)s)")
+    parser.add_argument("--open", action="store_true", help="open the page in the default browser")
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        default="",
+        help="namespace to show if you may not read all of them (default: that of the context)",
+    )
     add_options(parser)
     add_verbosity(parser)
     parser.set_defaults(run=run)

@@ -13,7 +13,7 @@ from dray.cli._server import context_of
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("delete", help="end a cluster and delete its directory: keys, state, logs")
+    parser = subparsers.add_parser("delete", help="stop a cluster and delete its directory: keys, state, logs")
     add_existing(parser)
     parser.set_defaults(run=run)
 

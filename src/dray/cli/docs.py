@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "docs",
-        help="read the documentation",
-        description="Read the documentation in the terminal; without a page, its contents.",
+        help="show a page of the documentation",
+        description="Show a page of the documentation in the terminal.",
     )
-    parser.add_argument("page", nargs="?", default="index", metavar="PAGE", help="such as tutorials, driver, scheduler")
-    parser.add_argument("--path", action="store_true", help="print where the page is instead of the page")
+    parser.add_argument(
+        "page",
+        nargs="?",
+        default="index",
+        metavar="PAGE",
+        help="page, such as tutorials, driver or scheduler (default: the table of contents)",
+    )
+    parser.add_argument("--path", action="store_true", help="print the path of the page instead of its text")
     parser.set_defaults(run=run)
 
 

@@ -10,7 +10,7 @@ from dray.cli._cluster_name import add_existing, existing
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("down", help="end a running cluster; its state stays for the next `dray up`")
+    parser = subparsers.add_parser("down", help="stop a running cluster; its state is kept for the next `dray up`")
     add_existing(parser)
     parser.set_defaults(run=run)
 

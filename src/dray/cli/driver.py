@@ -27,7 +27,7 @@ _EXAMPLE_DEVICES = 130  # more than fit into one slice, so that pools of several
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("driver", help="example drivers, and a conformance test for any driver")
+    parser = subparsers.add_parser("driver", help="run an example driver, or a conformance test for any driver")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     _add_example(actions)
     _add_test(actions)
@@ -40,50 +40,84 @@ def _add_example(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Runs an example driver in the foreground. On a node (--node) it serves the node agent; `network` "
         "without a node publishes the devices that all nodes share.",
     )
-    parser.add_argument("kind", nargs="?", choices=KINDS, default="gpu", help="which one (%(default)s)")
-    parser.add_argument("--node", default="", metavar="NAME", help="the node that it runs on")
-    parser.add_argument("--kubeconfig", default="", help="how to reach the API server ($KUBECONFIG, ~/.kube/config)")
-    parser.add_argument("--context", default="", help="context of the kubeconfig")
+    parser.add_argument("kind", nargs="?", choices=KINDS, default="gpu", help="which driver (default: %(default)s)")
     parser.add_argument(
-        "--root", type=Path, metavar="DIR", help="of a `dray node`: the same as --kubelet-dir DIR --cdi-dir DIR/cdi"
+        "--node", default="", metavar="NAME", help="name of the node whose node agent the driver serves"
+    )
+    parser.add_argument(
+        "--kubeconfig", default="", help="kubeconfig file of the API server (default: $KUBECONFIG, else ~/.kube/config)"
+    )
+    parser.add_argument("--context", default="", help="context of the kubeconfig file (default: its current context)")
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="root directory of a `dray node`; short for --kubelet-dir DIR --cdi-dir DIR/cdi",
     )
     parser.add_argument(
         "--kubelet-dir",
         type=Path,
         default=Path("/var/lib/kubelet"),
         metavar="DIR",
-        help="the node agent's (%(default)s)",
+        help="directory of the node agent's plugin sockets (default: %(default)s)",
     )
     parser.add_argument(
-        "--cdi-dir", type=Path, default=Path("/var/run/cdi"), metavar="DIR", help="for CDI specs (%(default)s)"
+        "--cdi-dir",
+        type=Path,
+        default=Path("/var/run/cdi"),
+        metavar="DIR",
+        help="directory to write CDI specs to (default: %(default)s)",
     )
-    parser.add_argument("--devices", type=int, default=8, metavar="N", help="how many devices there are (%(default)s)")
+    parser.add_argument("--devices", type=int, default=8, metavar="N", help="number of devices (default: %(default)s)")
     parser.add_argument(
-        "--devices-file", type=Path, metavar="FILE", help="names of the GPUs, read again and again: edit to change them"
+        "--devices-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the names of the GPUs, one per line; edit it while the driver runs to change them",
     )
     parser.add_argument(
         "--unhealthy-file",
         type=Path,
         metavar="FILE",
-        help="names of GPUs that are reported as unhealthy; may be edited",
+        help="file with the names of unhealthy GPUs, one per line; may be edited while the driver runs",
     )
     parser.add_argument(
         "--taint-unhealthy",
         choices=("None", "NoSchedule", "NoExecute"),
         default="",
         metavar="EFFECT",
-        help="taint devices that are unhealthy: None, NoSchedule or NoExecute",
+        help="taint unhealthy devices with this effect: None, NoSchedule or NoExecute (default: no taint)",
     )
-    parser.add_argument("--instance", default="", metavar="UID", help="sockets of its own, for a rolling update")
     parser.add_argument(
-        "--healthcheck-port", type=int, metavar="PORT", help="answer gRPC health probes there, 0 for any port"
+        "--instance",
+        default="",
+        metavar="UID",
+        help="suffix of the socket names, so that two instances can run during a rolling update",
     )
-    parser.add_argument("--withdraw", action="store_true", help="delete the published slices at the end")
-    parser.add_argument("--webhook-port", type=int, metavar="PORT", help="serve the validating webhook, 0 for any port")
     parser.add_argument(
-        "--webhook-config", type=Path, metavar="FILE", help="where to write the configuration that turns the webhook on"
+        "--healthcheck-port",
+        type=int,
+        metavar="PORT",
+        help="port for gRPC health probes; 0: any free port (default: none)",
     )
-    parser.add_argument("--manifests", action="store_true", help="print class, account and role to apply, and end")
+    parser.add_argument("--withdraw", action="store_true", help="delete the published ResourceSlices at exit")
+    parser.add_argument(
+        "--webhook-port",
+        type=int,
+        metavar="PORT",
+        help="port of the validating webhook; 0: any free port (default: no webhook)",
+    )
+    parser.add_argument(
+        "--webhook-config",
+        type=Path,
+        metavar="FILE",
+        help="file to write the ValidatingWebhookConfiguration to, for `kubectl apply`",
+    )
+    parser.add_argument(
+        "--manifests",
+        action="store_true",
+        help="print DeviceClass, ServiceAccount and ClusterRole for `kubectl apply`, and exit",
+    )
     add_verbosity(parser)
     parser.set_defaults(run=run_example)
 
@@ -188,24 +222,40 @@ async def _webhook(args: argparse.Namespace) -> AsyncIterator[None]:
 def _add_test(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser(
         "test",
-        help="find out what a driver does wrong",
+        help="check a driver in any language",
         usage="dray driver test [options] example | SOCKET | -- COMMAND …",
-        description="Plays the node agent and the API server for a driver in any language and reports what it does "
-        "wrong. `example` tests the built-in one. COMMAND is started with an API server of the test's own, as often as "
-        "the test needs; it finds its way by KUBECONFIG, NODE_NAME, KUBELET_DIR and CDI_DIR in its environment, or "
-        "{kubeconfig}, {node}, {kubelet-dir} and {cdi-dir} in its arguments. SOCKET is the registration socket of a "
-        "driver that runs already, for the API server of --kubeconfig and the node of --node; what needs restarts is "
-        "left out then.",
+        description="Check a DRA driver in any language: the test plays node agent and API server and reports what the driver "
+        "does wrong. `example` checks the built-in driver. COMMAND starts the driver; the test runs it with an API server "
+        "of its own and restarts it several times. The driver gets KUBECONFIG, NODE_NAME, KUBELET_DIR and CDI_DIR in its "
+        "environment, and {kubeconfig}, {node}, {kubelet-dir} and {cdi-dir} are replaced in its arguments. SOCKET is the "
+        "registration socket of a driver that is already running with the API server of --kubeconfig on the node --node; "
+        "checks that need restarts are then skipped.",
     )
-    parser.add_argument("target", nargs="+", help="example, a registration socket, or a command")
-    parser.add_argument("--change", metavar="COMMAND", help="shell command that makes the driver's devices change")
-    parser.add_argument("--kubeconfig", default="", help="with SOCKET: the API server that the driver uses")
-    parser.add_argument("--node", default="", metavar="NAME", help="with SOCKET: the node that the driver runs on")
-    parser.add_argument("--cdi-dir", type=Path, default=Path("/var/run/cdi"), metavar="DIR", help="with SOCKET")
+    parser.add_argument("target", nargs="+", help="`example`, a registration socket, or a command after --")
+    parser.add_argument("--change", metavar="COMMAND", help="shell command that changes the driver's devices")
     parser.add_argument(
-        "--patience", type=float, default=1.0, metavar="FACTOR", help="wait longer (or shorter) for everything"
+        "--kubeconfig", default="", help="with SOCKET: kubeconfig file of the API server that the driver uses"
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="form of the report")
+    parser.add_argument(
+        "--node", default="", metavar="NAME", help="with SOCKET: name of the node that the driver runs on"
+    )
+    parser.add_argument(
+        "--cdi-dir",
+        type=Path,
+        default=Path("/var/run/cdi"),
+        metavar="DIR",
+        help="with SOCKET: directory of the driver's CDI specs (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="multiply every time limit by FACTOR (default: %(default)g)",
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="format of the report (default: %(default)s)"
+    )
     parser.set_defaults(run=run_test)
 
 

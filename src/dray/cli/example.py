@@ -11,22 +11,24 @@ from pathlib import Path
 from dray.cli import Subparsers, fail
 
 EXAMPLES = {
-    "tour": "a pod with a GPU, alternatives, and a claim that is too much",
+    "tour": "a pod with a GPU, a claim with alternatives, and a claim that does not fit",
     "workload": "a Deployment, a Job and pods that share a device",
-    "driver": "a whole DRA driver in under forty lines, and a pod that uses it",
-    "daemonset": "a driver as it is shipped: definition, rights, policy, class and DaemonSet, and a pod that uses it",
-    "policies": "admission policy and role for drivers and for readers of pool status",
+    "driver": "a complete DRA driver in under forty lines, and a pod that uses it",
+    "daemonset": "a driver as it is shipped: DaemonSet, RBAC, policy and DeviceClass, and a pod that uses it",
+    "policies": "admission policies and roles for drivers and for users of ResourcePoolStatusRequests",
 }
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "example",
-        help="write example files into a directory",
+        help="write the files of an example into a directory",
         description="\n".join(f"  {name:9} {what}" for name, what in EXAMPLES.items()),
     )
     parser.add_argument("name", choices=EXAMPLES, metavar="NAME", help=", ".join(EXAMPLES))
-    parser.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="where to (./NAME)")
+    parser.add_argument(
+        "directory", nargs="?", type=Path, metavar="DIR", help="directory to write to (default: ./NAME)"
+    )
     parser.set_defaults(run=run)
 
 

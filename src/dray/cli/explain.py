@@ -38,22 +38,32 @@ _COLOURS = {"cause": "bold", "help": "green", "plain": "", "note": "yellow"}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "explain",
-        help="say why a pod, a claim, a group or a workload waits",
-        description="Say why a pod, a claim, a PodGroup, a workload or a ResourcePoolStatusRequest waits, what would help, and who has the devices.",
+        help="explain why a pod, claim, PodGroup or workload waits",
+        description="Explain why a pod, claim, PodGroup, workload or ResourcePoolStatusRequest waits, what would help, and which pods "
+        "hold the devices.",
     )
-    parser.add_argument("what", metavar="KIND", nargs="?", default="", help=f"{', '.join(_NAMES)}; or KIND/NAME")
-    parser.add_argument("name", metavar="NAME", nargs="?", default="")
-    parser.add_argument("-n", "--namespace", default="", help="of the pod or claim (that of the context)")
-    parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="(%(default)s)")
+    parser.add_argument(
+        "what", metavar="KIND", nargs="?", default="", help=f"kind of the object: {', '.join(_NAMES)}; or KIND/NAME"
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="name of the object")
+    parser.add_argument("-n", "--namespace", default="", help="namespace of the object (default: that of the context)")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default: %(default)s)"
+    )
     parser.add_argument(
         "--timeout",
         type=float,
         default=10.0,
         metavar="SECONDS",
-        help="work that may go into it, at 50,000 steps a second (%(default)s)",
+        help="budget of the explanation; one second is 50,000 steps (default: %(default)g)",
     )
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of -o json, and nothing else")
-    parser.add_argument("-w", "--watch", action="store_true", help="say it again when it changes, until nothing waits")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of -o json and exit")
+    parser.add_argument(
+        "-w",
+        "--watch",
+        action="store_true",
+        help="print the explanation again whenever it changes, until nothing waits",
+    )
     add_options(parser)
     parser.set_defaults(run=run)
 

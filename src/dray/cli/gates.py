@@ -10,8 +10,10 @@ from dray.cli._output import columns
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("gates", help="list feature gates with their defaults and what they need")
-    parser.add_argument("--feature-gates", default="", metavar="A=true,...", help="show the effect of this choice")
+    parser = subparsers.add_parser("gates", help="list feature gates, their defaults and the gates they depend on")
+    parser.add_argument(
+        "--feature-gates", default="", metavar="A=true,…", help="show the list with these gates turned on or off"
+    )
     parser.set_defaults(run=run)
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dray.cli import Subparsers, fail
+from dray.cli import GATES_HELP, Subparsers, fail
 from dray.cli._cluster import add_options, connect
 from dray.cli._output import data
 
@@ -25,24 +25,33 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "lint",
-        help="check manifests before a cluster has to refuse them",
-        description="Check manifests: schema and rules, selectors, alternatives, constraints, names, old API versions.",
+        help="find mistakes in manifests before a cluster rejects them",
+        description="Check manifests: schema, validation rules, selectors, alternatives, constraints, names, old API versions.",
     )
     parser.add_argument(
-        "-f", "--filename", action="append", required=True, metavar="PATH", help="files, directories, - for stdin"
+        "-f",
+        "--filename",
+        action="append",
+        required=True,
+        metavar="PATH",
+        help="file or directory; -: standard input; repeatable",
     )
     against = parser.add_mutually_exclusive_group()
-    against.add_argument("--cluster", action="store_true", help="look up classes, claims and devices in the cluster")
+    against.add_argument(
+        "--cluster", action="store_true", help="also check classes, claims and devices against the cluster"
+    )
     against.add_argument(
         "--recording",
         action="append",
         metavar="FILE",
-        help="look them up in a file of `dray record`, or one that `kubectl get … -o yaml` wrote: resourceslices, …",
+        help="also check them against a recording, or the output of `kubectl get resourceslices,… -o yaml`; repeatable",
     )
-    parser.add_argument("-n", "--namespace", default="", help="of the cluster's claims and templates")
+    parser.add_argument(
+        "-n", "--namespace", default="", help="namespace of claims and templates (default: that of the context)"
+    )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    parser.add_argument("--strict", action="store_true", help="exit 1 for warnings, too")
-    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 also for warnings")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help=GATES_HELP)
     add_options(parser)
     parser.set_defaults(run=run)
 

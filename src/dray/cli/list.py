@@ -10,7 +10,7 @@ from dray.cli._output import columns
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("list", help="list your clusters, running or not")
+    parser = subparsers.add_parser("list", help="list your clusters, running and stopped")
     parser.set_defaults(run=run)
 
 

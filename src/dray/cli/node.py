@@ -14,23 +14,37 @@ PORT = 10255
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("node", help="run a node agent")
-    parser.add_argument("--name", help="of the node")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="plugin sockets, checkpoint, containers and logs")
+    parser = subparsers.add_parser("node", help="run a node agent, or simulated nodes")
+    parser.add_argument("--name", help="name of the node")
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="directory for plugin sockets, checkpoint, containers and logs"
+    )
     add_runtime_option(parser)
     add_pod_range_option(parser, "of the runtime fake")
     add_pod_addresses_option(parser)
-    parser.add_argument("--address", default="127.0.0.1", help="of the node, for its pods and logs (%(default)s)")
-    parser.add_argument("--log-port", type=int, default=0, help="where the API server reads logs, 0 for any")
-    parser.add_argument("--labels", default="", metavar="K=V,…", help="of the node")
-    parser.add_argument("--capacity", default="", metavar="R=Q,…", help="in place of what the machine has")
+    parser.add_argument(
+        "--address", default="127.0.0.1", help="address of the node, for its pods and logs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--log-port",
+        type=int,
+        default=0,
+        help="port where the API server reads container logs; 0: any free port (default: %(default)s)",
+    )
+    parser.add_argument("--labels", default="", metavar="K=V,…", help="labels of the node")
+    parser.add_argument(
+        "--capacity",
+        default="",
+        metavar="R=Q,…",
+        help="capacity of the node, for example cpu=4,memory=8Gi (default: that of the machine)",
+    )
     parser.add_argument(
         "--cdi-dir",
         action="append",
         default=[],
         type=Path,
         metavar="DIR",
-        help="where CDI specs are, the last one first (/etc/cdi, /var/run/cdi, DIR/cdi)",
+        help="directory of CDI specs; of several, later ones take precedence (default: /etc/cdi, /var/run/cdi, ROOT/cdi)",
     )
     add_image_options(parser)
     _add_simulation_options(parser)
@@ -42,22 +56,33 @@ def _add_simulation_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "simulated nodes", "instead of an agent: nodes that exist in the API only, and whose pods nothing runs"
     )
-    group.add_argument("--simulated", type=int, default=0, metavar="N", help="simulate so many nodes")
-    group.add_argument("--devices", type=int, default=8, metavar="M", help="devices of each of them (%(default)s)")
-    group.add_argument("--profile", default="", metavar="P*N,…", help="simulate nodes of these profiles, as `dray up`")
+    group.add_argument("--simulated", type=int, default=0, metavar="N", help="number of simulated nodes")
+    group.add_argument(
+        "--devices", type=int, default=8, metavar="M", help="devices per simulated node (default: %(default)s)"
+    )
+    group.add_argument(
+        "--profile",
+        default="",
+        metavar="P*N,…",
+        help="simulated nodes of these profiles, as for `dray up`: dgx-h100*4,cpu*10",
+    )
     group.add_argument(
         "--name-prefix",
         default="simulated",
         metavar="NAME",
-        help="the nodes of --simulated are NAME-0, … (%(default)s)",
+        help="simulated nodes are called NAME-0, NAME-1, … (default: %(default)s)",
     )
     group.add_argument(
-        "--job-seconds", type=float, default=10.0, metavar="S", help="how long pods of Jobs run (%(default)g)"
+        "--job-seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="seconds that pods of Jobs run on simulated nodes (default: %(default)g)",
     )
     group.add_argument(
         "--untainted",
         action="store_true",
-        help="leave out the taint dray.dev/simulated, which keeps pods off that do not tolerate simulated nodes",
+        help="do not set the taint dray.dev/simulated, which keeps away pods that do not tolerate simulated nodes",
     )
 
 
@@ -66,7 +91,7 @@ def add_runtime_option(parser: argparse.ArgumentParser) -> None:
         "--runtime",
         default="auto",
         choices=("auto", "fake", "process", "bwrap", "oci"),
-        help="what runs containers; auto is bwrap where it works, else process",
+        help="container runtime; auto: bwrap where it works, else process (default: %(default)s)",
     )
 
 
@@ -75,8 +100,8 @@ def add_pod_range_option(parser: argparse.ArgumentParser, whose: str) -> None:
         "--simulated-pod-cidr",
         default=SIMULATED_PODS,
         metavar="CIDR",
-        help=f"IPv4 or IPv6 network that the pods {whose} get their addresses from. Nothing runs these pods, and the "
-        "API server never connects to them. The default is reserved for benchmarks and not routed (%(default)s)",
+        help=f"IPv4 or IPv6 network for the addresses of pods {whose}. Nothing runs these pods, and the API server never "
+        "connects to them. The default is reserved for benchmarking and not routed (default: %(default)s)",
     )
 
 
@@ -85,22 +110,27 @@ def add_pod_addresses_option(parser: argparse.ArgumentParser) -> None:
         "--pod-addresses",
         default="",
         metavar="CIDR",
-        help="give each pod that runs an address of its own of this part of 127.0.0.0/8, such as 127.64.0.0/10, at which "
-        "it can listen (status.podIP) at the same port as others; without, pods share the address of their node",
+        help="part of 127.0.0.0/8, such as 127.64.0.0/10, from which each running pod gets its own address (status.podIP), so "
+        "that several pods can listen on one port (default: pods share the address of their node)",
     )
 
 
 def add_image_options(parser: argparse.ArgumentParser) -> None:
-    """With one of these options containers run in their images; without, on the host's file system."""
+    """Add the options that say where images come from. Without them containers see the files of the host."""
     parser.add_argument(
-        "--images", action="append", default=[], type=Path, metavar="DIR", help="OCI layouts and archives of images"
+        "--images",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="DIR",
+        help="directory with OCI layouts and image archives; repeatable",
     )
     parser.add_argument(
         "--registry",
         action="append",
         default=[],
         metavar="HOST[=URL]",
-        help="pull images of this registry, from a mirror at URL if given; * is any registry",
+        help="allow pulling images from this registry, from a mirror if URL is given; *: any registry; repeatable (default: none)",
     )
 
 

@@ -31,25 +31,27 @@ _SHOWN = 5  # names that a person gets to see
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "record",
-        help="record a cluster's nodes, devices, claims and pods into a file",
+        help="record the nodes, devices, claims and pods of a cluster to a file",
         description="Record what scheduling depends on: nodes, slices, classes, claims, pods, groups, quotas, budgets. "
         "Never recorded: secrets, environment, images, volumes, annotations, drivers' parameters.",
     )
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="of the recording; *.gz is compressed")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="file to write; compressed if it ends in .gz"
+    )
     parser.add_argument(
         "-f",
         "--filename",
         action="append",
         metavar="PATH",
-        help="record these objects instead of a cluster's: what `kubectl get … -o json` wrote, - for stdin",
+        help="record objects from a file (output of `kubectl get … -o json`) instead of a cluster; -: standard input; repeatable",
     )
     parser.add_argument(
-        "--anonymous", action="store_true", help="replace names by numbers; attributes and classes stay"
+        "--anonymous", action="store_true", help="replace names by numbers; attributes and class names are kept"
     )
+    parser.add_argument("--follow", action="store_true", help="also record changes until Ctrl-C, for `dray replay`")
     parser.add_argument(
-        "--follow", action="store_true", help="go on with what happens, as it happens, until Ctrl-C; for `dray replay`"
+        "--seconds", type=float, metavar="N", help="with --follow: stop after N seconds (default: run until Ctrl-C)"
     )
-    parser.add_argument("--seconds", type=float, metavar="N", help="with --follow: end by itself after so long")
     add_options(parser)
     parser.set_defaults(run=run)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.assembly.collector import without_collections
-from dray.cli import Subparsers, fail, problem
+from dray.cli import GATES_HELP, Subparsers, fail, problem
 from dray.cli._output import data
 
 if TYPE_CHECKING:
@@ -28,42 +28,48 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "replay",
-        help="live through a recording once more, with something changed",
+        help="replay a recording, unchanged or with changes",
         description="Replay what `dray record --follow` or `dray trace` wrote, and compare placements, waiting times and "
         "utilisation. Without a change, the recorded placements are checked; with one, both runs are simulated.",
     )
-    parser.add_argument("recording", metavar="FILE")
+    parser.add_argument("recording", metavar="FILE", help="recording to replay")
     changes = parser.add_argument_group("changes")
-    changes.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
-    changes.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    changes.add_argument("--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration to use")
+    changes.add_argument("--feature-gates", default="", metavar="A=true,…", help=GATES_HELP)
     changes.add_argument(
         "-f",
         "--filename",
         action="append",
         default=[],
         metavar="PATH",
-        help="objects that replace recorded ones or join them: slices, nodes, classes",
+        help="ResourceSlices, nodes and DeviceClasses that replace recorded ones or are added; repeatable",
     )
-    changes.add_argument("--profile", metavar="NAME*N,…", help="these nodes instead of the recorded ones")
-    changes.add_argument("--add-nodes", type=int, default=0, metavar="N", help="more nodes; with --like")
-    changes.add_argument("--like", default="", metavar="NODE", help="the node that --add-nodes copies")
+    changes.add_argument(
+        "--profile",
+        metavar="NAME*N,…",
+        help="use nodes of these profiles instead of the recorded nodes: dgx-h100*4,cpu*10",
+    )
+    changes.add_argument("--add-nodes", type=int, default=0, metavar="N", help="number of nodes to add; needs --like")
+    changes.add_argument("--like", default="", metavar="NODE", help="node that --add-nodes copies, with its devices")
     changes.add_argument(
         "--taint",
         action="append",
         default=[],
         nargs=2,
         metavar=("TARGET", "KEY=VALUE:NoSchedule"),
-        help="a taint on a node, or on devices (DRIVER/POOL[/DEVICE])",
+        help="taint for a node or for devices (TARGET: NODE or DRIVER/POOL[/DEVICE]); repeatable",
     )
     parser.add_argument(
         "--price",
         action="append",
         default=[],
         metavar="[LABEL=VALUE:]AMOUNT",
-        help="what a node costs in an hour; the first that holds counts",
+        help="hourly price of nodes with this label; the first match counts; repeatable",
     )
-    parser.add_argument("--html", metavar="FILE", help="write the report as a page, too")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(%(default)s)")
+    parser.add_argument("--html", metavar="FILE", help="also write the report as an HTML page")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="output format (default: %(default)s)"
+    )
     parser.set_defaults(run=run)
 
 

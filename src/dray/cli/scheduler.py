@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("scheduler", help="run the scheduler alone")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
+    parser = subparsers.add_parser("scheduler", help="run only the scheduler")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration to use")
     parser.add_argument(
         "--allocates-from",
         action="append",
         default=[],
         metavar="DRIVER[/POOL]",
-        help="allocate only devices of these drivers and pools, where others allocate the rest; may be given more than once",
+        help="allocate only devices of this driver or pool, because another scheduler allocates the rest; repeatable "
+        "(default: all devices)",
     )
     add_options(parser, port=10259)
     _shadow.add_options(parser)

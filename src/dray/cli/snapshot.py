@@ -27,29 +27,31 @@ _MOST_LINES = 20
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "snapshot",
-        help="copy a cluster's state, check it, or save what is whole of a damaged database",
+        help="copy, check or restore the state of a cluster",
         description="Copies the state of a cluster from SQLite or etcd into a file, checks it, and restores it to SQLite or "
         "etcd. A copy has a checksum for each object.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    save = actions.add_parser("save", help="copy the state of a cluster, running or not, into a file")
-    save.add_argument("file", type=Path, metavar="FILE", help="of the copy; must not exist")
-    save.add_argument("--dir", default=Path(".dray"), type=Path, metavar="DIR", help="of the cluster (%(default)s)")
-    save.add_argument("--store", default="", metavar="URL", help="of a cluster on etcd: etcd://HOST:PORT,…")
+    save = actions.add_parser("save", help="copy the state of a running or stopped cluster to a file")
+    save.add_argument("file", type=Path, metavar="FILE", help="file to write; must not exist")
+    save.add_argument(
+        "--dir", default=Path(".dray"), type=Path, metavar="DIR", help="directory of the cluster (default: %(default)s)"
+    )
+    save.add_argument("--store", default="", metavar="URL", help="copy from etcd instead: etcd://HOST:PORT,…")
     save.set_defaults(run=run_save)
-    check = actions.add_parser("check", help="tell whether a database is whole; exit status 1 if not")
+    check = actions.add_parser("check", help="check the checksums of a database; exit status 1 if it is damaged")
     restore = actions.add_parser(
         "restore",
-        help="make a new cluster directory of a copy, or of what is whole of a damaged database",
+        help="create a cluster directory from a copy, or from the intact part of a damaged database",
         description="Makes a new cluster directory of a copy or of a damaged database, tells what is lost, and leaves "
         "the source as it is. Keys and tokens that are beside the database come along. End the cluster first.",
     )
     for action, run in ((check, run_check), (restore, run_restore)):
-        action.add_argument("source", type=Path, metavar="FILE|DIR", help="a database, or the directory of a cluster")
+        action.add_argument("source", type=Path, metavar="FILE|DIR", help="database, or directory of a cluster")
         action.set_defaults(run=run)
-    restore.add_argument("--dir", required=True, type=Path, metavar="NEW", help="the new directory")
+    restore.add_argument("--dir", required=True, type=Path, metavar="NEW", help="directory to create")
     restore.add_argument(
-        "--store", default="", metavar="URL", help="write the state to etcd://HOST:PORT,… instead of a database in NEW"
+        "--store", default="", metavar="URL", help="restore to etcd instead of a database in NEW: etcd://HOST:PORT,…"
     )
 
 

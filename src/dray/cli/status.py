@@ -12,7 +12,7 @@ from dray.cli._cluster_name import add_existing, existing
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("status", help="tell whether a cluster runs; exit status 3 when it does not")
+    parser = subparsers.add_parser("status", help="show whether a cluster runs; exit status 3 if it does not")
     add_existing(parser)
     parser.set_defaults(run=run)
 
@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
     for lease in found.leases:
         holder = lease.spec.holderIdentity or "nobody"
         print(f"  {lease.metadata.name}: {holder} leads, renewed at {lease.spec.renewTime}")
+    if found.dashboard:
+        print(f"  dashboard (this address admits one browser): {found.dashboard}")
     counts = counted(found.nodes, "node"), counted(found.pods, "pod"), counted(found.claims, "claim")
     print(f"  answers: {', '.join(counts)}")
     return 0

@@ -37,20 +37,32 @@ class NotShown(Exception):
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "top",
-        help="show which devices, pools, nodes and claims are in use, and how PodGroups fare",
-        description="Show which devices, pools, nodes and claims are in use, and how PodGroups fare.",
+        help="show which devices, pools, nodes and claims are in use, and the state of PodGroups",
+        description="Show which devices, pools, nodes and claims are in use, and the state of PodGroups.",
     )
-    parser.add_argument("what", choices=("devices", "pools", "nodes", "claims", "groups"))
-    parser.add_argument("-o", "--output", choices=("table", "wide", "json", "yaml"), default="table")
-    parser.add_argument("-w", "--watch", action="store_true", help="until interrupted")
-    parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help="of --watch (%(default)g)")
-    parser.add_argument("--driver", default="", help="only devices of this driver")
+    parser.add_argument("what", choices=("devices", "pools", "nodes", "claims", "groups"), help="what to list")
     parser.add_argument(
-        "-n", "--namespace", default="", help="claims or groups of this namespace (that of the context)"
+        "-o",
+        "--output",
+        choices=("table", "wide", "json", "yaml"),
+        default="table",
+        help="output format (default: %(default)s)",
     )
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="claims or groups of all namespaces")
+    parser.add_argument("-w", "--watch", action="store_true", help="refresh the table until Ctrl-C")
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="with --watch: seconds between refreshes (default: %(default)g)",
+    )
+    parser.add_argument("--driver", default="", help="show only devices of this driver")
+    parser.add_argument(
+        "-n", "--namespace", default="", help="namespace of claims and groups (default: that of the context)"
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="show claims or groups of all namespaces")
     keys = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in SORT_KEYS.items())
-    parser.add_argument("--sort-by", default="", metavar="KEY", help=f"{keys}; the largest number first")
+    parser.add_argument("--sort-by", default="", metavar="KEY", help=f"column to sort by, largest number first. {keys}")
     add_options(parser)
     parser.set_defaults(run=run)
 

@@ -27,46 +27,83 @@ _EXAMPLES = """examples:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "trace",
-        help="make load for `dray replay`, or read it from public traces",
-        description="Write load as a recording that `dray replay` runs: pods, when they come and how long they run.",
+        help="generate load for `dray replay`, or convert a public trace",
+        description="Write a recording for `dray replay`: pods, when they arrive and how long they run.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     ways = parser.add_subparsers(title="ways", metavar="WAY", required=True)
-    generate = ways.add_parser("generate", help="pods by the laws of chance, the same for the same seed")
-    generate.add_argument("--pods", type=int, required=True, metavar="N")
-    generate.add_argument("--seconds", type=float, default=86400.0, metavar="S", help="over which they come (a day)")
-    generate.add_argument("--arrival", default="poisson", help="poisson, even or daily (%(default)s)")
-    generate.add_argument("--runtime", type=float, default=3600.0, metavar="S", help="mean of it (%(default)s)")
-    generate.add_argument("--duration", default="exponential", help="exponential, lognormal or even (%(default)s)")
-    generate.add_argument("--sizes", default="1:1", metavar="N:WEIGHT,…", help="devices of a pod, and how often")
-    generate.add_argument("--grouped", type=float, default=0.0, metavar="PART", help="of arrivals that are groups (0)")
-    generate.add_argument("--group-size", type=int, default=4, metavar="N", help="pods that come together (4)")
-    generate.add_argument("--seed", type=int, default=0, metavar="N", help="(%(default)s)")
+    generate = ways.add_parser("generate", help="generate random pods; the same seed gives the same pods")
+    generate.add_argument("--pods", type=int, required=True, metavar="N", help="number of pods")
+    generate.add_argument(
+        "--seconds",
+        type=float,
+        default=86400.0,
+        metavar="S",
+        help="seconds over which pods arrive (default: 86400, one day)",
+    )
+    generate.add_argument(
+        "--arrival", default="poisson", help="distribution of arrivals: poisson, even or daily (default: %(default)s)"
+    )
+    generate.add_argument(
+        "--runtime", type=float, default=3600.0, metavar="S", help="mean run time in seconds (default: %(default)g)"
+    )
+    generate.add_argument(
+        "--duration",
+        default="exponential",
+        help="distribution of run times: exponential, lognormal or even (default: %(default)s)",
+    )
+    generate.add_argument(
+        "--sizes",
+        default="1:1",
+        metavar="N:WEIGHT,…",
+        help="devices per pod with relative frequency, such as 1:60,2:20 (default: %(default)s)",
+    )
+    generate.add_argument(
+        "--grouped",
+        type=float,
+        default=0.0,
+        metavar="PART",
+        help="fraction of arrivals that are groups of pods, from 0 to 1 (default: %(default)g)",
+    )
+    generate.add_argument(
+        "--group-size", type=int, default=4, metavar="N", help="pods per group (default: %(default)s)"
+    )
+    generate.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the random numbers (default: %(default)s)"
+    )
     _add_hardware(generate)
     generate.set_defaults(run=run, read=_generated)
-    read = ways.add_parser("read", help="pods of a public trace, from files that you have")
+    read = ways.add_parser("read", help="convert a public trace from files that you downloaded")
     read.add_argument("format", choices=("alibaba-2020", "alibaba-2023", "philly"))
     read.add_argument(
-        "jobs", metavar="FILE", help="pai_task_table.csv, openb_pod_list_*.csv or cluster_job_log of the trace"
+        "jobs",
+        metavar="FILE",
+        help="file with the jobs of the trace: pai_task_table.csv, openb_pod_list_*.csv or cluster_job_log",
     )
-    read.add_argument("--machines", metavar="FILE", help="the list of machines of the trace, to run on")
-    read.add_argument("--limit", type=int, metavar="N", help="only the first pods")
+    read.add_argument("--machines", metavar="FILE", help="file with the machines of the trace, which become nodes")
+    read.add_argument("--limit", type=int, metavar="N", help="read only the first N pods")
     _add_hardware(read)
     read.set_defaults(run=run, read=_read)
 
 
 def _add_hardware(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="of the recording; *.gz is compressed")
-    parser.add_argument("--nodes", type=int, default=0, metavar="N", help="simulated nodes to run on")
-    parser.add_argument("--devices", type=int, default=8, metavar="N", help="devices of each of them (%(default)s)")
-    parser.add_argument("--profile", default="", metavar="NAME*N,…", help="nodes of these kinds to run on")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="file to write; compressed if it ends in .gz"
+    )
+    parser.add_argument("--nodes", type=int, default=0, metavar="N", help="number of simulated nodes")
+    parser.add_argument(
+        "--devices", type=int, default=8, metavar="N", help="devices per simulated node (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--profile", default="", metavar="NAME*N,…", help="simulated nodes of these profiles: dgx-h100*4,cpu*10"
+    )
     parser.add_argument(
         "--class",
         dest="class_name",
         default="gpu.example.com",
         metavar="NAME",
-        help="the device class that pods ask for (%(default)s)",
+        help="device class that pods request (default: %(default)s)",
     )
 
 

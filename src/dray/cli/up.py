@@ -18,17 +18,19 @@ from dray.cli.node import add_image_options, add_pod_addresses_option, add_pod_r
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "up",
-        help="run a cluster",
-        description="Runs a cluster. Without options that describe it, the cluster that was started last in the same "
-        "directory is started again.",
+        help="start a cluster",
+        description="Start a cluster in one process. Without options that describe the cluster, the last cluster of this directory is "
+        "started again.",
     )
     note_given(parser)
     add_options(parser, gates_enable_apis=True)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with these options: `nodes: 3`, …")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="YAML file with options of this command, such as `nodes: 3`"
+    )
     parser.add_argument(
         "--detach",
         action="store_true",
-        help="run in the background, with a log in DIR; see `dray status` and `dray down`",
+        help="run in the background and log to a file in DIR; see `dray status` and `dray down`",
     )
     _add_parts(parser)
     add_verbosity(parser)
@@ -37,50 +39,53 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _add_parts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--nodes", type=int, default=0, metavar="N", help="simulated nodes that are ready at once (%(default)s)"
+        "--nodes", type=int, default=0, metavar="N", help="number of simulated nodes (default: %(default)s)"
     )
     parser.add_argument(
-        "--devices", type=int, default=8, metavar="M", help="devices of each simulated node (%(default)s)"
+        "--devices", type=int, default=8, metavar="M", help="devices per simulated node (default: %(default)s)"
     )
     parser.add_argument(
-        "--profile", default="", metavar="NAME*N,…", help="simulated nodes of these kinds: dgx-h100*4,mig-a100*2,cpu*10"
+        "--profile",
+        default="",
+        metavar="NAME*N,…",
+        help="simulated nodes of these profiles: dgx-h100*4,mig-a100*2,cpu*10; see `dray docs profiles`",
     )
     parser.add_argument(
         "--adopt-nodes",
         default="",
         metavar="LABELS",
-        help="play nodes that you make yourself, too, if their labels match: rack=7, or pool in (a,b)",
+        help="also simulate nodes that you create yourself, if their labels match: rack=7, or pool in (a,b)",
     )
     parser.add_argument(
         "--job-seconds",
         type=float,
         default=10.0,
         metavar="S",
-        help="how long pods of Jobs run on simulated nodes unless annotated; inf: until they are deleted (%(default)g)",
+        help="seconds that pods of Jobs without an annotation run on simulated nodes; inf: until deleted (default: %(default)g)",
     )
     parser.add_argument(
         "--agents",
         type=int,
         default=0,
         metavar="N",
-        help="real nodes agent-0, agent-1, …: node agents in this process, each below DIR/nodes (%(default)s)",
+        help="number of real nodes agent-0, agent-1, …, each with a node agent and files in DIR/nodes (default: %(default)s)",
     )
     add_runtime_option(parser)
-    add_pod_range_option(parser, "of simulated nodes and of the runtime fake")
+    add_pod_range_option(parser, "of simulated nodes and of runtime `fake`")
     add_pod_addresses_option(parser)
     add_image_options(parser)
-    parser.add_argument("--scheduler-config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
+    parser.add_argument("--scheduler-config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration to use")
     parser.add_argument(
         "--autoscale",
         type=Path,
         metavar="GROUPS",
-        help="add and remove simulated nodes of these groups as pods need them",
+        help="YAML file of node groups; simulated nodes of these groups are added and removed as pods need them",
     )
     parser.add_argument(
         "--provider-address",
         default="",
         metavar="HOST:PORT",
-        help="let Cluster Autoscaler add and remove the nodes of --autoscale instead, by its external gRPC protocol",
+        help="with --autoscale: address where Cluster Autoscaler adds and removes the nodes instead (external gRPC protocol)",
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dray.assembly.collector import without_collections
-from dray.cli import Subparsers, _defragment, fail, problem
+from dray.cli import GATES_HELP, Subparsers, _defragment, fail, problem
 from dray.cli._cluster import add_options, read_all
 from dray.cli._output import data
 
@@ -34,8 +34,8 @@ _LIMIT = 100_000
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "what-if",
-        help="try a manifest, or a change of nodes, without doing it",
-        description="Say whether and where the pods of a manifest fit into a cluster or a recording. Writes nothing.",
+        help="try a manifest or a change of nodes in a simulation",
+        description="Show whether and where the pods of a manifest fit in a cluster or a recording. Changes nothing.",
     )
     parser.add_argument(
         "-f",
@@ -43,29 +43,45 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         metavar="MANIFEST",
-        help="Pods, ResourceClaims, Deployments, StatefulSets, Jobs; - for stdin",
+        help="manifest with Pods, ResourceClaims, Deployments, StatefulSets or Jobs; -: standard input; repeatable",
     )
-    parser.add_argument("--recording", action="append", metavar="FILE", help="ask this instead of a cluster")
     parser.add_argument(
-        "--profile", metavar="NAME*N,…", help="ask nodes that are not there: dgx-h100*4,cpu*10; alone, or beside FILE"
+        "--recording", action="append", metavar="FILE", help="use a recording instead of a cluster; repeatable"
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="NAME*N,…",
+        help="use nodes of these profiles instead of a cluster, or in addition to a recording: dgx-h100*4,cpu*10",
     )
     parser.add_argument("--how-many", action="store_true", help="count how many copies of the manifest fit")
-    parser.add_argument("--at-most", type=_count, default=_LIMIT, metavar="N", help="stop counting here (%(default)s)")
-    parser.add_argument("--drain", action="append", default=[], metavar="NODE", help="suppose that a node is drained")
+    parser.add_argument(
+        "--at-most",
+        type=_count,
+        default=_LIMIT,
+        metavar="N",
+        help="with --how-many: stop counting at N (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--drain", action="append", default=[], metavar="NODE", help="assume that NODE is drained; repeatable"
+    )
     parser.add_argument(
         "--taint",
         action="append",
         default=[],
         nargs=2,
         metavar=("TARGET", "KEY=VALUE:NoSchedule"),
-        help="suppose a taint on a node, or on devices (DRIVER/POOL[/DEVICE])",
+        help="assume a taint on a node or on devices (TARGET: NODE or DRIVER/POOL[/DEVICE]); repeatable",
     )
-    parser.add_argument("--add-nodes", type=_count, default=0, metavar="N", help="suppose more nodes; with --like")
-    parser.add_argument("--like", default="", metavar="NODE", help="the node that --add-nodes copies, with its devices")
+    parser.add_argument("--add-nodes", type=_count, default=0, metavar="N", help="assume N more nodes; needs --like")
+    parser.add_argument("--like", default="", metavar="NODE", help="node that --add-nodes copies, with its devices")
     _defragment.add_options(parser)
-    parser.add_argument("-n", "--namespace", default="default", help="of what names none (%(default)s)")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(%(default)s)")
-    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    parser.add_argument(
+        "-n", "--namespace", default="default", help="namespace for objects without one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="output format (default: %(default)s)"
+    )
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help=GATES_HELP)
     add_options(parser)
     parser.set_defaults(run=run)
 

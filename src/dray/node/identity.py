@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from dray import KUBERNETES_VERSION
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from dray.api.simulated import BY_FAKE_RUNTIME, RUNS_NO_PODS
 from dray.api.times import micro_timestamp, timestamp
@@ -25,7 +26,7 @@ from dray.node.images.manifest import architecture
 
 log = logging.getLogger(__name__)
 
-VERSION = "v1.37.0+dray"
+VERSION = f"{KUBERNETES_VERSION}+dray"
 LEASES_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40  # after which the node counts as dead; renewed four times in that period, as in Kubernetes
 STATUS_SECONDS = 300.0  # interval of comparing the status in the API with the node's own facts

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from dray import KUBERNETES_VERSION
 from dray.api.simulated import BY_SIMULATION, RUNS_NO_PODS, SIMULATED
 
 DRIVER = "gpu.example.com"
@@ -63,7 +64,7 @@ def node_tree(
             "nodeInfo": {
                 "architecture": "amd64",
                 "operatingSystem": "linux",
-                "kubeletVersion": "v1.37.0+dray",
+                "kubeletVersion": f"{KUBERNETES_VERSION}+dray",
                 "containerRuntimeVersion": "dray://simulated",
                 "bootID": "",
                 "machineID": "",

@@ -191,6 +191,7 @@ class Dashboard:
             ("POST", "api/session"): self._sign_in,
             ("GET", "api/session"): self._who,
             ("DELETE", "api/session"): self._sign_out,
+            ("GET", "api/code"): self._new_code,
             ("GET", "api/stream"): self._stream,
             ("GET", "api/series"): self._series,
         }
@@ -232,6 +233,13 @@ class Dashboard:
             identity = await self.access.admit(SignInCredentials(asked.token, asked.namespace, certificate))
         cookie, expires = self.sessions.seal(identity.credential)
         await call.reply_json(200, self._session(identity, expires), [self._cookie(call, cookie)])
+
+    async def _new_code(self, call: DashboardCall) -> None:
+        """Answer with a one-time code for the user of the request's bearer token or client certificate."""
+        token = call.header(b"authorization").removeprefix("Bearer ")
+        offered = SignInCredentials(token, certificate=call.scope.get("client_certificate"))
+        identity = await self.access.admit(offered)
+        await call.reply_json(200, {"code": self.sessions.mint(identity.credential)})
 
     async def _who(self, call: DashboardCall) -> None:
         identity, expires = await self._identity(call)

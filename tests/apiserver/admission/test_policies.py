@@ -24,7 +24,7 @@ from tests.apiserver.admission.writing import create, delete, update
 from tests.apiserver.reading import Objects, binding, claim, exactly, namespace, pod, role, rule, slice_, user_subject
 
 GROUP = "admissionregistration.k8s.io/v1"
-EVERYTHING = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*", "*/*"]}
+EVERYTHING = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
 JANE = User("jane", groups=("devs",))
 
 

@@ -8,17 +8,16 @@ the same functions to recorded answers of Kubernetes.
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dray.allocatorkit.cases import SELECTORS, lines
 from dray.api.custom.structure import compiled
 from dray.apiserver.custom.rules import RULE_LIMIT, errors, faults
 
@@ -236,7 +235,7 @@ def test_a_rule_is_refused_from_the_very_size_on_at_which_its_estimate_exceeds_t
 
 RECORDED = {
     case["expr"]: case["want"]["maxCost"]
-    for line in gzip.decompress((Path(__file__).parents[2] / "data" / "cel.jsonl.gz").read_bytes()).splitlines()
+    for line in lines(SELECTORS)
     if "maxCost" in (case := json.loads(line))["want"]
 }
 DRIVER = Text("device.driver", 2, DRIVER_SIZE)

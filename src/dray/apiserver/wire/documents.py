@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from dray import KUBERNETES_VERSION
 from dray.api.resources import Resource
 from dray.api.users import User
 from dray.apiserver.security.authorization import Attributes, Union
@@ -222,10 +223,11 @@ def _openapi_made(made: DocumentsMade, name: str) -> Document:
 
 
 def _version() -> dict[str, str]:
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
     return {
-        "major": "1",
-        "minor": "37",
-        "gitVersion": "v1.37.0+dray",
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"{KUBERNETES_VERSION}+dray",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
