@@ -64,7 +64,7 @@ async def test_a_caller_may_keep_its_tree(ask: Asker) -> None:
     tree = claim("a")
     tree["spec"]["devices"]["requests"] = tuple(tree["spec"]["devices"]["requests"])
     before = repr(tree)
-    created: Any = (await ask.server.answer(CreateCall(Caller(ADMIN), CLAIMS, "ns", body=tree))).object
+    created: Any = (await ask.server.answer(Caller(ADMIN), CreateCall(CLAIMS, "ns", body=tree))).object
     assert created.spec.devices.requests[0].exactly.count == 1
     assert repr(tree) == before
 

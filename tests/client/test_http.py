@@ -24,7 +24,7 @@ from dray.api.types.resource import DeviceClass
 from dray.client import Informer, ManualClock
 from dray.client.config import Config, ConfigError
 from dray.client.credentials import Fixed
-from dray.client.http import Http
+from dray.client.http import Http, HttpRequest
 from tests.waiting import within
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -357,7 +357,7 @@ async def test_the_kernel_asks_whether_the_server_is_still_there() -> None:
         await asyncio.sleep(600)
         return response
 
-    async with serving(handler) as client, client._request("GET", "/", None) as open_answer:
+    async with serving(handler) as client, client._request(HttpRequest("GET", "/")) as open_answer:
         assert open_answer.connection is not None
         assert open_answer.connection.transport is not None
         made = open_answer.connection.transport.get_extra_info("socket")

@@ -1,7 +1,8 @@
-"""What a part of this process asks of its API server: one struct for each verb.
+"""What a part of this process asks of an API server: one struct for each verb.
 
-The in-process client makes these and the server reads them; neither package imports the other. A call says everything
-that its answer depends on. Left out: dry runs, field validation and tables, which only clients over HTTP ask for.
+Clients make these. A server in the same process reads them, and the HTTP client makes requests of them; neither package
+imports the other. A call with its caller says everything that the answer depends on. Left out: dry runs, field validation
+and tables, which only other clients ask for.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ class ApiCall(Struct, frozen=True):
 
     verb: ClassVar[str]
 
-    caller: Caller
     resource: Resource
     namespace: str = ""
 
@@ -114,10 +114,11 @@ class PatchCall(PartCall, frozen=True, kw_only=True):
 
 
 class StatusCall(ObjectCall, frozen=True, kw_only=True):
-    """Write the status of an object: `wanted` is the object as it was read, with the status that it is to have."""
+    """Write the status of an object that was read: `wanted` is the same object with the status that it is to have."""
 
     verb = "patch"
 
+    read: Wire
     wanted: Wire
 
 
@@ -143,7 +144,7 @@ class DeleteCollectionCall(ApiCall, frozen=True, kw_only=True):
     propagation: str = ""
 
 
-AnsweredCall: TypeAlias = (
-    GetCall | ListCall | CreateCall | UpdateCall | PatchCall | StatusCall | DeleteCall | DeleteCollectionCall
-)
+AnsweredByObject: TypeAlias = GetCall | CreateCall | UpdateCall | PatchCall | StatusCall
+Deletion: TypeAlias = DeleteCall | DeleteCollectionCall
+AnsweredCall: TypeAlias = AnsweredByObject | ListCall | Deletion
 """All calls but `WatchCall`, which has many answers."""

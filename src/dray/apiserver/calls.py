@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dray.api.calls import (
     AnsweredCall,
+    Caller,
     CreateCall,
     DeleteCall,
     DeleteCollectionCall,
@@ -24,17 +25,17 @@ from dray.api.wire import Wire
 from dray.apiserver.request import MADE_FROM_TEMPLATES, Request, RequestOptions, copied
 
 
-def request_of(call: AnsweredCall | WatchCall) -> Request:
+def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
     """The request that a call makes."""
     resource = call.resource
     request = Request(
-        user=call.caller.user,
+        user=caller.user,
         verb=call.verb,
         resource=resource,
         namespace=call.namespace if resource.namespaced else "",
         name=call.name if isinstance(call, ObjectCall) else "",
         subresource=call.subresource if isinstance(call, PartCall) else "",
-        user_agent=call.caller.agent,
+        user_agent=caller.agent,
     )
     match call:
         case GetCall():

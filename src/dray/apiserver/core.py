@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dray.api.calls import AnsweredCall, WatchCall
+from dray.api.calls import AnsweredCall, Caller, WatchCall
 from dray.api.errors import NotImplementedYet, UnsupportedMediaType, not_found
 from dray.api.gates import FeatureGates
 from dray.api.pace import Pace
@@ -99,13 +99,13 @@ class ApiServer:
             "deletecollection": deletion.delete_collection,
         }
 
-    def answer(self, call: AnsweredCall) -> Coroutine[Any, Any, Answer]:
+    def answer(self, caller: Caller, call: AnsweredCall) -> Coroutine[Any, Any, Answer]:
         """Do what another part of this process asks, or raise an ApiError."""
-        return self.handle(request_of(call))
+        return self.handle(request_of(caller, call))
 
-    def follow(self, call: WatchCall) -> AsyncGenerator[list[WatchedChange], None]:
+    def follow(self, caller: Caller, call: WatchCall) -> AsyncGenerator[list[WatchedChange], None]:
         """Follow changes for another part of this process, as `watch` does."""
-        return self.watch(request_of(call))
+        return self.watch(request_of(caller, call))
 
     def handle(self, request: Request) -> Coroutine[Any, Any, Answer]:
         """Do what is asked, or raise an ApiError."""

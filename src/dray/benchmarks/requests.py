@@ -17,7 +17,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.client.config import Config
-from dray.client.http import Http, Query, ServerAnswer
+from dray.client.http import Http, HttpRequest, ServerAnswer
 from dray.scheduler import Scheduler
 from dray.sim.hardware import CLASS
 from dray.sim.nodes import register
@@ -45,13 +45,11 @@ class CountingHttp(Http):
         super().__init__(config)
         self.sent: Counter[str] = Counter()
 
-    async def _exchange(
-        self, method: str, path: str, query: Query | None, body: bytes, media_type: str
-    ) -> ServerAnswer:
-        name = _request_name(method, path)
+    async def _exchange(self, request: HttpRequest) -> ServerAnswer:
+        name = _request_name(request.method, request.path)
         if name:
             self.sent[name] += 1
-        return await super()._exchange(method, path, query, body, media_type)
+        return await super()._exchange(request)
 
 
 def _request_name(method: str, path: str) -> str:

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 from dray.api.errors import ServiceUnavailable
 from dray.client.config import Config
-from dray.client.http import Http, Query, ServerAnswer
+from dray.client.http import Http, HttpRequest, ServerAnswer
 
 _CONNECTIONS = 4
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
@@ -42,10 +42,9 @@ class BriefHttp(Http):
         while self._idle:
             self._idle.pop().close()
 
-    async def _exchange(
-        self, method: str, path: str, query: Query | None, body: bytes, media_type: str
-    ) -> ServerAnswer:
-        headers = await self._headers(media_type if body else "")
+    async def _exchange(self, request: HttpRequest) -> ServerAnswer:
+        method, path, query, body, _ = request
+        headers = await self._headers(request)
         target = f"{urlsplit(self.config.server).path}{path}{f'?{urlencode(query)}' if query else ''}"
         loop = asyncio.get_running_loop()
         try:

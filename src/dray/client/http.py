@@ -16,21 +16,38 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
-from dray.api.calls import Patch, PatchKind
+from dray.api.calls import (
+    AnsweredByObject,
+    AnsweredCall,
+    CreateCall,
+    DeleteCall,
+    DeleteCollectionCall,
+    Deletion,
+    GetCall,
+    ListCall,
+    ObjectCall,
+    PartCall,
+    PatchCall,
+    PatchKind,
+    StatusCall,
+    UpdateCall,
+    WatchCall,
+)
 from dray.api.errors import Expired, MethodNotAllowed, NotFound, ServiceUnavailable
 from dray.api.pace import Pace
 from dray.api.resources import Resource
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
-from dray.client.address import name_in, namespace_in, path, required_name
 from dray.client.clock import Clock, SystemClock
 from dray.client.codec import Codec
 from dray.client.config import Config, ConfigError
 from dray.client.errors import from_answer
-from dray.client.interface import Batch, Object, Page, T, resource_of
+from dray.client.interface import Batch, Client, Object, Page, T, resource_of
 from dray.client.status import status_steps
 from dray.client.tls import as_kubernetes
 from dray.client.versions import ServedVersions
@@ -62,6 +79,16 @@ class Headers(Protocol):
     def get(self, name: str, default: str, /) -> str: ...
 
 
+class HttpRequest(NamedTuple):
+    """One request to a server."""
+
+    method: str
+    path: str
+    query: Query | None = None
+    body: bytes = b""
+    media_type: str = _JSON
+
+
 class ServerAnswer(NamedTuple):
     """A whole answer of a server."""
 
@@ -74,7 +101,7 @@ Fence = Callable[[], None]
 """Raises an ApiError if nothing may be written any more."""
 
 
-class Http:
+class Http(Client):
     """A `Client` for one server and user. `fence` is asked before each attempt to write; `read_only` sends no write at all."""
 
     def __init__(
@@ -86,7 +113,7 @@ class Http:
         self._clock = clock or SystemClock()
         self._pace = Pace(config.qps, max(config.burst, 1)) if config.qps > 0 else None
         self._session: aiohttp.ClientSession | None = None
-        self._versions = ServedVersions(lambda path: self._send("GET", path))
+        self._versions = ServedVersions(self.read)
         self._codecs: dict[tuple[Resource, str], Codec] = {}
         self._tls = _tls(config)
 
@@ -108,126 +135,27 @@ class Http:
 
     async def read(self, path: str) -> bytes:
         """The document at a path of the server that is no object: /version, /metrics."""
-        return await self._send("GET", path)
+        return await self._send(HttpRequest("GET", path))
 
-    async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
-        async with self._speaking(type_) as codec:
-            path = _path(codec, namespace, required_name(codec.resource, name))
-            return cast(T, codec.object(await self._send("GET", path)))
+    async def _object(self, call: AnsweredByObject) -> Any:
+        if isinstance(call, StatusCall) and call.read == call.wanted:
+            return call.read
+        async with self._speaking(call.resource) as codec:
+            return codec.object(await self._send(_request(codec, call)))
 
-    async def list(
-        self,
-        type_: type[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        continue_: str = "",
-        resource_version: str = "",
-    ) -> Page[T]:
-        query = _query(labelSelector=labels, fieldSelector=fields, resourceVersion=resource_version)
-        async with self._speaking(type_) as codec:
-            if limit or continue_:
-                return await self._page(codec, namespace, query, limit, continue_)
-            return await self._pages(codec, namespace, query)
+    async def _delete(self, call: Deletion) -> None:
+        async with self._speaking(call.resource) as codec:
+            await self._send(_request(codec, call))
 
-    async def create(
-        self, type_: type[T], obj: Object | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
-    ) -> T:
-        async with self._speaking(type_) as codec:
-            tree = obj if isinstance(obj, dict) else msgspec.to_builtins(obj)
-            namespace = namespace_in(codec.resource, tree, namespace)
-            path = _path(codec, namespace, name if subresource else "", subresource)
-            body = msgspec.json.encode(tree) if subresource else codec.encode(tree)
-            return cast(T, codec.object(await self._send("POST", path, body=body)))
+    async def _page(self, call: ListCall) -> Page[Any]:
+        async with self._speaking(call.resource) as codec:
+            return await (self._part if call.limit or call.continue_ else self._whole)(codec, call)
 
-    async def update(
-        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
-    ) -> T:
-        async with self._speaking(type_) as codec:
-            namespace = namespace_in(codec.resource, tree, namespace)
-            path = _path(codec, namespace, name_in(codec.resource, tree, name), subresource)
-            return cast(T, codec.object(await self._send("PUT", path, body=codec.encode(tree))))
-
-    async def patch(
-        self,
-        type_: type[T],
-        name: str,
-        patch: Patch,
-        namespace: str = "",
-        *,
-        kind: PatchKind = PatchKind.MERGE,
-        subresource: str = "",
-        manager: str = "",
-        force: bool = False,
-    ) -> T:
-        query = _query(fieldManager=manager, force="true" if force else "")
-        async with self._speaking(type_) as codec:
-            path = _path(codec, namespace, required_name(codec.resource, name), subresource)
-            body = codec.encode_patch(patch)
-            return cast(T, codec.object(await self._send("PATCH", path, query, body=body, media_type=kind.value)))
-
-    async def patch_status(self, obj: T, status: Any) -> T:
-        meta, steps = obj.metadata, status_steps(obj, status)
-        if not steps:
-            return obj
-        async with self._speaking(type(obj)) as codec:
-            path = _path(codec, meta.namespace, required_name(codec.resource, meta.name), "status")
-            body = msgspec.json.encode(steps)
-            return cast(T, codec.object(await self._send("PATCH", path, body=body, media_type=PatchKind.JSON.value)))
-
-    async def delete(
-        self,
-        type_: type[T],
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        grace: int | None = None,
-        propagation: str | None = None,
-    ) -> None:
-        body = _delete_options(grace, propagation, uid=uid, resourceVersion=resource_version)
-        async with self._speaking(type_) as codec:
-            await self._send("DELETE", _path(codec, namespace, required_name(codec.resource, name)), body=body)
-
-    async def delete_collection(
-        self,
-        type_: type[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        grace: int | None = None,
-        propagation: str | None = None,
-    ) -> None:
-        query = _query(labelSelector=labels, fieldSelector=fields)
-        async with self._speaking(type_) as codec:
-            await self._send("DELETE", _path(codec, namespace), query, body=_delete_options(grace, propagation))
-
-    async def watch(
-        self,
-        type_: type[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        resource_version: str = "",
-        bookmarks: bool = True,
-        timeout: float | None = None,
-    ) -> AsyncGenerator[Batch[T], None]:
-        query = _query(
-            watch="true",
-            labelSelector=labels,
-            fieldSelector=fields,
-            resourceVersion=resource_version,
-            allowWatchBookmarks="true" if bookmarks else "",
-            timeoutSeconds="" if timeout is None else str(math.ceil(timeout)),
-        )
+    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[Batch[T], None]:
+        silence = _silence(call.timeout, call.bookmarks)
         async with (
-            self._speaking(type_) as codec,
-            aclosing(self._stream(_path(codec, namespace), query, _silence(timeout, bookmarks))) as chunks,
+            self._speaking(call.resource) as codec,
+            aclosing(self._stream(_request(codec, call), silence)) as chunks,
         ):
             rest = b""
             async for chunk in chunks:
@@ -246,14 +174,13 @@ class Http:
             container=container, follow="true" if follow else "", tailLines="" if tail is None else str(tail)
         )
         path = _path(self._codec(resource_of(Pod), "v1"), namespace, name, "log")
-        async with aclosing(self._stream(path, query, None)) as chunks:
+        async with aclosing(self._stream(HttpRequest("GET", path, query), None)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     @asynccontextmanager
-    async def _speaking(self, type_: type[Object]) -> AsyncIterator[Codec]:
+    async def _speaking(self, resource: Resource) -> AsyncIterator[Codec]:
         """The codec for the version that the server has; a missing path makes the client ask again next time."""
-        resource = resource_of(type_)
         codec = self._codec(resource, await self._versions.of(resource))
         try:
             yield codec
@@ -268,34 +195,29 @@ class Http:
             codec = self._codecs[resource, version] = Codec(resource, version)
         return codec
 
-    async def _page(self, codec: Codec, namespace: str, query: Query, limit: int, continue_: str) -> Page[Any]:
-        paged = query | _query(limit=str(limit) if limit else "") | _query(**{"continue": continue_})
-        if continue_:
-            paged.pop("resourceVersion", None)  # the token says it
-        return codec.page(await self._send("GET", _path(codec, namespace), paged))
+    async def _part(self, codec: Codec, call: ListCall) -> Page[Any]:
+        return codec.page(await self._send(_request(codec, call)))
 
-    async def _pages(self, codec: Codec, namespace: str, query: Query) -> Page[Any]:
+    async def _whole(self, codec: Codec, call: ListCall) -> Page[Any]:
         """A whole list, read in pages; when the state it started from is gone, in one piece."""
-        first = page = await self._page(codec, namespace, query, self.config.page_size, "")
+        first = page = await self._part(codec, replace(call, limit=self.config.page_size))
         items = [*page.items]
         try:
             while page.continue_:
-                page = await self._page(codec, namespace, query, self.config.page_size, page.continue_)
+                page = await self._part(codec, replace(call, limit=self.config.page_size, continue_=page.continue_))
                 items += page.items
         except Expired:
-            return await self._page(codec, namespace, query, 0, "")
+            return await self._part(codec, call)
         return Page(tuple(items), first.resource_version)
 
-    async def _send(
-        self, method: str, path: str, query: Query | None = None, *, body: bytes = b"", media_type: str = _JSON
-    ) -> bytes:
+    async def _send(self, request: HttpRequest) -> bytes:
         """One request and its retries; raises what the answer means."""
-        if self._read_only and method != "GET":
-            raise MethodNotAllowed(f"not sent: {method} {path}, this client only reads")
+        if self._read_only and request.method != "GET":
+            raise MethodNotAllowed(f"not sent: {request.method} {request.path}, this client only reads")
         renewed = False
         for attempt in range(_TRIES):
             await self._keep_pace()
-            answer = await self._exchange(method, path, query, body, media_type)
+            answer = await self._exchange(request)
             if answer.status < 400:
                 return answer.data
             if answer.status == 401 and not renewed:
@@ -308,17 +230,14 @@ class Http:
             await self._clock.sleep(delay)
         raise from_answer(answer.status, answer.data)
 
-    async def _exchange(
-        self, method: str, path: str, query: Query | None, body: bytes, media_type: str
-    ) -> ServerAnswer:
+    async def _exchange(self, request: HttpRequest) -> ServerAnswer:
         """One request and its whole answer. Raises ServiceUnavailable."""
-        async with self._request(method, path, query, body, media_type) as answer:
+        async with self._request(request) as answer:
             return ServerAnswer(answer.status, cast(Headers, answer.headers), await answer.read())
 
-    async def _headers(self, media_type: str = "") -> Sequence[tuple[str, str]]:
-        """The headers of a request; of a body with its type."""
+    async def _headers(self, request: HttpRequest) -> Sequence[tuple[str, str]]:
         authorization = await self.config.credentials.header()
-        told = {"Authorization": authorization, "Content-Type": media_type}
+        told = {"Authorization": authorization, "Content-Type": request.media_type if request.body else ""}
         own = [("Accept", _JSON), ("User-Agent", self.config.user_agent), *self.config.headers]
         return own + [(name, value) for name, value in told.items() if value]
 
@@ -327,10 +246,10 @@ class Http:
         if self._pace is not None and (delay := self._pace.delay(self._clock.monotonic())):
             await self._clock.sleep(delay)
 
-    async def _stream(self, path: str, query: Query, silence: float | None) -> AsyncGenerator[bytes, None]:
+    async def _stream(self, request: HttpRequest, silence: float | None) -> AsyncGenerator[bytes, None]:
         """The pieces of an answer as they come; silence ends it once it has begun, as the server might at any time."""
         for attempt in range(_TRIES):
-            async with self._request("GET", path, query, silence=silence) as answer:
+            async with self._request(request, silence) as answer:
                 if answer.status < 400:
                     with suppress(TimeoutError):
                         async for chunk in answer.content.iter_any():
@@ -343,18 +262,13 @@ class Http:
 
     @asynccontextmanager
     async def _request(
-        self,
-        method: str,
-        path: str,
-        query: Query | None,
-        body: bytes = b"",
-        media_type: str = _JSON,
-        silence: float | None = _READ_SECONDS,
+        self, request: HttpRequest, silence: float | None = _READ_SECONDS
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send; a connection that fails, now or while the answer is read, becomes ServiceUnavailable."""
         import aiohttp
 
-        headers = await self._headers(media_type if body else "")
+        method, path, query, body, _ = request
+        headers = await self._headers(request)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence)
         try:
             async with self._open().request(
@@ -386,7 +300,56 @@ class Http:
 
 
 def _path(codec: Codec, namespace: str, name: str = "", subresource: str = "") -> str:
-    return path(codec.resource, codec.version, namespace, name, subresource)
+    """The path of a collection, an object or a subresource."""
+    resource = codec.resource
+    parts = [f"/apis/{resource.group}" if resource.group else "/api", codec.version]
+    if resource.namespaced and namespace:
+        parts += ["namespaces", quote(namespace, safe="")]
+    parts.append(resource.plural)
+    parts += [quote(part, safe="") for part in (name, subresource) if part]
+    return "/".join(parts)
+
+
+def _request(codec: Codec, call: AnsweredCall | WatchCall) -> HttpRequest:
+    """The request that a call makes."""
+    name = call.name if isinstance(call, ObjectCall) else ""
+    path = _path(codec, call.namespace, name, call.subresource if isinstance(call, PartCall) else "")
+    match call:
+        case GetCall():
+            return HttpRequest("GET", path)
+        case ListCall() | WatchCall():
+            return HttpRequest("GET", path, _reading(call))
+        case CreateCall():
+            tree = call.body if isinstance(call.body, dict) else msgspec.to_builtins(call.body)
+            body = msgspec.json.encode(tree) if call.subresource else codec.encode(tree)
+            return HttpRequest("POST", path, body=body)
+        case UpdateCall():
+            return HttpRequest("PUT", path, body=codec.encode(call.tree))
+        case PatchCall():
+            query = _query(fieldManager=call.manager, force="true" if call.force else "")
+            return HttpRequest("PATCH", path, query, codec.encode_patch(call.patch), call.kind.value)
+        case StatusCall():
+            steps = status_steps(cast(Any, call.read), cast(Any, call.wanted).status)
+            return HttpRequest("PATCH", f"{path}/status", None, msgspec.json.encode(steps), PatchKind.JSON.value)
+        case DeleteCall():
+            return HttpRequest(
+                "DELETE", path, body=_delete_options(call, uid=call.uid, resourceVersion=call.resource_version)
+            )
+        case DeleteCollectionCall():
+            query = _query(labelSelector=call.labels, fieldSelector=call.fields)
+            return HttpRequest("DELETE", path, query, _delete_options(call))
+
+
+def _reading(call: ListCall | WatchCall) -> Query:
+    """The query of a list or watch."""
+    selected = _query(labelSelector=call.labels, fieldSelector=call.fields, resourceVersion=call.resource_version)
+    if isinstance(call, WatchCall):
+        seconds = "" if call.timeout is None else str(math.ceil(call.timeout))
+        bookmarks = "true" if call.bookmarks else ""
+        return selected | _query(watch="true", allowWatchBookmarks=bookmarks, timeoutSeconds=seconds)
+    if call.continue_:
+        selected.pop("resourceVersion", None)  # the token says it
+    return selected | _query(limit=str(call.limit or "")) | _query(**{"continue": call.continue_})
 
 
 def _fencing() -> aiohttp.TraceConfig:
@@ -426,14 +389,13 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
-def _delete_options(grace: int | None, propagation: str | None, **preconditions: str | None) -> bytes:
-    conditions = {key: value for key, value in preconditions.items() if value is not None}
+def _delete_options(call: Deletion, **preconditions: str) -> bytes:
     options: Tree = {"kind": "DeleteOptions", "apiVersion": "v1"}
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    if conditions:
+    if call.grace is not None:
+        options["gracePeriodSeconds"] = call.grace
+    if call.propagation:
+        options["propagationPolicy"] = call.propagation
+    if conditions := _query(**preconditions):
         options["preconditions"] = conditions
     return msgspec.json.encode(options)
 

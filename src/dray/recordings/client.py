@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
+from dray.api.calls import AnsweredByObject, CreateCall, Deletion, GetCall, ListCall, WatchCall
 from dray.api.errors import Forbidden, NotFound
 from dray.api.types.authorization import SelfSubjectAccessReview, SubjectAccessReviewStatus
-from dray.api.wire import Wire
-from dray.client.interface import Batch, Page, T
+from dray.api.wire import Tree, Wire
+from dray.client.interface import Batch, Client, Page, T
 
 _VERSION = "1"
 
 
-class Recorded:
+class Recorded(Client):
     """A `Client` of a recording: the parts of the interface that only read."""
 
     def __init__(self, objects: Iterable[Wire]) -> None:
@@ -29,27 +30,24 @@ class Recorded:
     async def aclose(self) -> None:
         """Nothing is held."""
 
-    async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
-        found = self._objects.get(type_, {}).get((namespace, name))
-        if found is None:
-            raise NotFound(f"the recording has no {type_.__name__} {name}")
-        return cast(T, found)
+    async def _object(self, call: AnsweredByObject) -> Any:
+        if isinstance(call, GetCall):
+            found = self._objects.get(call.resource.type, {}).get((call.namespace, call.name))
+            if found is None:
+                raise NotFound(f"the recording has no {call.resource.kind} {call.name}")
+            return found
+        if isinstance(call, CreateCall) and call.resource.type is SelfSubjectAccessReview:
+            verb = cast(Tree, call.body)["spec"].get("resourceAttributes", {}).get("verb")
+            return SelfSubjectAccessReview(status=SubjectAccessReviewStatus(allowed=verb in ("list", "watch")))
+        raise Forbidden("nothing is written to a recording")
 
-    async def list(self, type_: type[T], namespace: str = "", **selectors: Any) -> Page[T]:
-        found = self._objects.get(type_, {}).items()
-        return Page(tuple(one for (where, _), one in found if namespace in ("", where)), _VERSION)
+    async def _page(self, call: ListCall) -> Page[Any]:
+        found = self._objects.get(call.resource.type, {}).items()
+        return Page(tuple(one for (where, _), one in found if call.namespace in ("", where)), _VERSION)
 
-    async def watch(self, type_: type[T], namespace: str = "", **options: Any) -> AsyncGenerator[Batch[T], None]:
+    async def _delete(self, call: Deletion) -> None:
+        raise Forbidden("nothing is written to a recording")
+
+    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[Batch[T], None]:
         await asyncio.Event().wait()
         yield []
-
-    async def create(self, type_: type[T], obj: Any, **where: Any) -> T:
-        if cast(Any, type_) is SelfSubjectAccessReview:
-            verb = obj["spec"].get("resourceAttributes", {}).get("verb")
-            return cast(T, SelfSubjectAccessReview(status=SubjectAccessReviewStatus(allowed=verb in ("list", "watch"))))
-        raise Forbidden("nothing is written to a recording")
-
-    async def _refuse(self, *arguments: Any, **options: Any) -> Any:
-        raise Forbidden("nothing is written to a recording")
-
-    update = patch = patch_status = delete = delete_collection = _refuse

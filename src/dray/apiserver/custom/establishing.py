@@ -200,7 +200,7 @@ class Establishing:
 
     async def _patch(self, definition: CustomResourceDefinition, body: dict[str, Any], subresource: str) -> None:
         name = definition.metadata.name
-        await self._api.answer(PatchCall(_CALLER, DEFINITIONS, "", name, subresource, patch=body))
+        await self._api.answer(_CALLER, PatchCall(DEFINITIONS, "", name, subresource, patch=body))
 
     def _all(self) -> list[CustomResourceDefinition]:
         found = self._api.storage.list(DEFINITIONS)
@@ -241,7 +241,7 @@ class Establishing:
             if metadata.deletionTimestamp is not None:
                 continue
             try:
-                await self._api.answer(DeleteCall(_CALLER, resource, metadata.namespace, metadata.name))
+                await self._api.answer(_CALLER, DeleteCall(resource, metadata.namespace, metadata.name))
             except ApiError as error:
                 if error.code != 404:
                     raise
