@@ -1,7 +1,7 @@
-"""Reconcilers: one module each, all of them clients of the API server and of nothing else.
+"""Controllers, one module each. All of them are clients of the API server and use nothing else.
 
-`ControllerManager(client).run()` runs them; `registry` lists them. Names are loaded when they are first asked for, since
-simulations use single modules of this package and run no reconciler.
+`ControllerManager(client).run()` runs them; `registry` lists them. Names are loaded on first use, since simulations
+import single modules of this package and run no controller.
 """
 
 from typing import TYPE_CHECKING

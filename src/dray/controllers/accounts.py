@@ -1,7 +1,8 @@
-"""What every namespace has: a service account `default` and the certificate of the cluster's authority.
+"""Keeps two objects in every namespace: the service account `default` and a config map with the cluster's CA
+certificate.
 
-The server makes both with the namespace; these controllers bring them back when somebody deletes or changes them, and
-bring them to namespaces of servers that do not. Left out: tokens, which the server issues when asked.
+The server creates both with the namespace. These controllers restore them after somebody deletes or changes them, and
+create them if the API server does not. Left out: tokens, which the server issues on request.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _DESCRIPTION = "Contains the certificate that pods trust to reach the API server
 
 
 class _NamespaceContent:
-    """Brings something into each namespace when it appears, and again when asked to."""
+    """Calls `bring` for each namespace when the namespace appears, and again when `again` is called with its name."""
 
     def __init__(self, context: ControllerContext, name: str, bring: Callable[[str], Awaitable[None]]) -> None:
         self._client = context.client
@@ -43,7 +44,7 @@ class _NamespaceContent:
         try:
             await self._bring(name)
         except (AlreadyExists, NotFound):
-            pass  # somebody was faster; what they did will be seen
+            pass  # somebody else was faster; a handler reports what changed
         except Forbidden:
             if not await self._ending(name):
                 raise
@@ -56,7 +57,7 @@ class _NamespaceContent:
 
 
 class ServiceAccounts:
-    """The account that pods use when they name none."""
+    """Keeps the service account `default`, which pods use when they name none, in every namespace."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -76,7 +77,7 @@ class ServiceAccounts:
 
 
 class RootCertificates:
-    """The certificate by which pods recognise the API server."""
+    """Keeps the config map with the certificate by which pods recognise the API server in every namespace."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -93,7 +94,7 @@ class RootCertificates:
                 self._content.again(meta.namespace)
 
     async def _bring(self, namespace: str) -> None:
-        if not self._data:  # nobody said which authority to trust
+        if not self._data:  # no CA is configured
             return
         found = self._maps.get(namespace, ROOT_CA)
         if found is None:

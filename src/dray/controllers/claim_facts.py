@@ -1,7 +1,8 @@
-"""Finds out what is true about the consumers of a claim: who is gone, who is missing, who still leans on it.
+"""Finds out facts about the consumers of a claim: which are gone, which are missing, and whether a pod relies on
+the claim.
 
-The copies of informers answer first; before anybody counts as gone, the server is asked. What follows from the facts is
-decided in `upkeep`.
+The informers' copies are read first; before a consumer counts as gone, the server is asked. `upkeep` decides what
+follows from the facts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from dray.controllers.upkeep import ConsumerFacts
 
 
 class ClaimFacts:
-    """Asks about claims. With a gate off, the references that it is about are left alone while their namespace lasts."""
+    """Finds facts about claims. While a feature gate is off, references of its kind are kept as long as the
+    namespace exists.
+    """
 
     def __init__(self, context: ControllerContext, consumers: ClaimConsumers, sharing: Sharing) -> None:
         self._client = context.client
@@ -30,7 +33,7 @@ class ClaimFacts:
         self._groups = context.informers.informer(PodGroup) if sharing.groups else None
 
     def is_in_order(self, claim: ResourceClaim) -> bool:
-        """Whether the copies alone show that a claim needs nothing; most changes leave it so."""
+        """Whether the informers' copies alone show that a claim needs no work, which is so after most changes."""
         if claim.metadata.deletionTimestamp is not None or self._is_for_workload(claim):
             return False
         namespace = claim.metadata.namespace
@@ -45,7 +48,10 @@ class ClaimFacts:
         return owner is None or (pod is not None and not podclaims.will_never_run(pod))
 
     async def facts(self, claim: ResourceClaim, *, left: bool) -> ConsumerFacts:
-        """`left` says that somebody whom the claim does not list has just ended or given it up."""
+        """Return the facts about a claim's consumers.
+
+        `left` says that a consumer which the claim does not list has just ended or given the claim up.
+        """
         references = claim.status.reservedFor
         finished = {r.uid for r in references if podclaims.is_pod(r) and not await self._still_uses(claim, r)}
         lost = [r for r in references if await self._is_lost(claim, r)]
@@ -73,7 +79,9 @@ class ClaimFacts:
         return pod is not None and not podclaims.will_never_run(pod)
 
     def is_judged(self, reference: ResourceClaimConsumerReference) -> bool:
-        """Whether it is ours to find out that the consumer is gone; without the gate a reference is left alone."""
+        """Whether this controller checks if the consumer is gone: not for pods, nor for kinds whose feature gate
+        is off.
+        """
         if podclaims.is_pod(reference):
             return False
         return self._sharing.groups if podclaims.is_group(reference) else self._sharing.workloads
@@ -92,7 +100,7 @@ class ClaimFacts:
         return await self._references.is_gone(namespace, reference, suspicious=suspicious)
 
     async def _ends(self, namespace: str) -> bool:
-        """Whether a namespace is being deleted: then every consumer goes, also one whose kind nobody serves."""
+        """Whether a namespace is being deleted. Then every consumer in it goes, even of kinds that are not served."""
         try:
             found = await self._client.get(Namespace, namespace)
         except ApiError:
@@ -111,7 +119,7 @@ class ClaimFacts:
         remaining: list[ResourceClaimConsumerReference],
         lost: list[ResourceClaimConsumerReference],
     ) -> bool:
-        """Whether a pod that may be using the devices, now or in a moment, would be left without any reservation."""
+        """Whether a pod that uses the devices, or is about to, would lose every reservation that covers it."""
         namespace, name = claim.metadata.namespace, claim.metadata.name
         any_pod = self._is_for_workload(claim) and any(not podclaims.is_pod(r) for r in remaining)
         lost_groups = {r.name for r in lost if podclaims.is_group(r)}
@@ -119,7 +127,7 @@ class ClaimFacts:
         def leans_on_it(pod: Pod) -> bool:
             if podclaims.will_never_run(pod) or any_pod or podclaims.covers(remaining, pod, self._sharing):
                 return False
-            orphaned = podclaims.group_name(pod) in lost_groups  # its entries cannot be resolved any more
+            orphaned = podclaims.group_name(pod) in lost_groups  # the claims of its entries can no longer be looked up
             return any(
                 (use.claim == name or (orphaned and use.by_group and use.claim is None))
                 and (podclaims.holds_devices(pod) or self._may_be_on_its_way(claim, use))
@@ -128,25 +136,28 @@ class ClaimFacts:
 
         if any(leans_on_it(pod) for pod in self._consumers.of(namespace, name)):
             return True
-        # The copies may lag behind: the server is asked before devices are freed.
+        # The informers' copies may lag behind, so the server is asked before devices are freed.
         return any(leans_on_it(pod) for pod in (await self._client.list(Pod, namespace)).items)
 
     def _may_be_on_its_way(self, claim: ResourceClaim, use: Use) -> bool:
         """Whether a pod without a node may be about to get one, relying on the claim as it is.
 
-        A claim with reservations is not written to for a pod of a group or a workload. One without is, which a
-        deallocation would make fail; but what is written may be taken away again before the pod has its node.
+        If the claim has reservations, nothing is written to it for a pod of a group or a workload. A claim
+        without reservations
+        is written to, and that write conflicts with a deallocation; but the reservation may be removed again
+        before the pod has
+        its node.
         """
         if claim.status.reservedFor:
             return use.by_group or self._is_for_workload(claim)
-        return claim.metadata.deletionTimestamp is None  # nobody joins it after that
+        return claim.metadata.deletionTimestamp is None  # no pod joins a claim that is being deleted
 
     def _forgotten_groups(
         self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
     ) -> list[ResourceClaimConsumerReference]:
-        """The groups of pods that are listed themselves, though they come to the claim through their group.
+        """Return references to the groups of listed pods that use the claim through their group.
 
-        A claim that was made for a pod while groups meant nothing stays that pod's own.
+        A claim that was made for a single pod while groups were disabled stays the pod's own.
         """
         if podclaims.made_for(claim, "Pod") is not None:
             return []
@@ -163,7 +174,7 @@ class ClaimFacts:
         return [*found.values()]
 
     async def _owner_is_done(self, claim: ResourceClaim) -> bool:
-        """Whether the pod that a claim was generated for will not need it any more, or is gone."""
+        """Whether the pod that a claim was generated for is gone or will never run again."""
         owner = podclaims.made_for(claim, "Pod")
         if owner is None:
             return False
@@ -175,7 +186,9 @@ class ClaimFacts:
         return pod if pod is not None and pod.metadata.uid == uid else None
 
     async def _current_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
-        """The pod of this uid; asks the server before it says that there is none, since the copy may lag behind."""
+        """Return the pod with this uid, or None. The server is asked before None is returned, since the copy may
+        lag behind.
+        """
         pod = self._known_pod(namespace, name, uid)
         if pod is not None:
             return pod

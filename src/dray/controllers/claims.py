@@ -1,11 +1,13 @@
-"""Claims from templates, reservations of consumers that are gone, and the end of claims that nobody uses.
+"""Creates claims from templates, removes reservations of gone consumers, and deallocates or deletes unused claims.
 
-Four kinds of keys: a pod or a group, for which claims are made and recorded, a claim, whose reservations are checked,
-and a claim that was left: it has devices and lists nobody, and a pod gave its reservation back or has ended. The state
-of a claim does not tell that it was used; an allocation that nobody has used yet is not ours to free. Nothing else is
-remembered between runs: the name of a generated claim follows from its owner (`generated`), and what a claim needs is
-decided (`upkeep`) from what is there (`claim_facts`). Left out: keeping groups alive (`groups`), and taking away the
-reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
+The queue has four kinds of keys: a pod or a group, for which claims are created and recorded; a claim, whose
+reservations are checked; and a claim that was left: it is allocated, lists no consumer, and a pod gave its
+reservation
+back or has ended. The claim itself does not show that it was ever used, and an allocation that was never used is not
+freed here. Nothing else is remembered between runs: the name of a generated claim follows from its owner
+(`generated`),
+and `upkeep` decides what a claim needs from the facts (`claim_facts`). Left out: keeping groups alive (`groups`), and
+removing the reservation of a workload, which is its owner's task (for jobs: `jobclaims`).
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class ClaimKey(NamedTuple):
 
 
 class ClaimController:
-    """Keeps claims in step with the pods and groups that use them."""
+    """Keeps claims up to date with the pods and groups that use them."""
 
     def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
@@ -77,7 +79,7 @@ class ClaimController:
         self._nodes.add_handler(self._on_nodes)
         templates.add_handler(self._on_templates)
 
-    # -- what makes us look
+    # -- event handlers
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
         for old, new in deltas:
@@ -89,7 +91,9 @@ class ClaimController:
                 self._look_at_claims_of(pod)
 
     def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
-        """Whether a change of a pod can mean work: it is new, lost a recorded claim, or got a node without the scheduler."""
+        """Whether a changed pod may need work: it is new, lost a recorded claim, or got a node but lacks
+        reservations.
+        """
         if old is None:
             return True
         recorded = old.status.resourceClaimStatuses
@@ -98,7 +102,7 @@ class ClaimController:
         return old.spec.nodeName != new.spec.nodeName and not self._is_reserved(new)
 
     def _is_reserved(self, pod: Pod) -> bool:
-        """Whether all claims of a pod list it, as far as the copies know."""
+        """Whether all claims of a pod list the pod, according to the informers' copies."""
         for use in self._consumers.uses(pod):
             claim = self._claims.get(pod.metadata.namespace, use.claim or "")
             if claim is None or not podclaims.is_reserved_for(claim, pod.metadata.uid):
@@ -106,20 +110,21 @@ class ClaimController:
         return True
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
-        """What was allocated may be in reach of a node now that was not before."""
+        """Queue the unreserved pods of new or relabelled nodes, because allocated devices may now be usable there."""
         for old, new in deltas:
             if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
                 self._add_unreserved(self._pods.by_index(BY_NODE, new.metadata.name))
 
     def _look_at_claims_of(self, pod: Pod) -> None:
-        """What follows from the end of a pod."""
+        """Queue the claims of a pod that has ended or was deleted."""
         namespace, group = pod.metadata.namespace, podclaims.group_name(pod)
-        self._look_at(self._claims.by_index(BY_CONSUMER, pod.metadata.uid))  # it may be listed without a use of its own
+        # claims may list the pod although it has no entry for them
+        self._look_at(self._claims.by_index(BY_CONSUMER, pod.metadata.uid))
         for use in self._consumers.uses(pod):
             claim = self._claims.get(namespace, use.claim) if use.claim else None
             if claim is not None:
                 self._add("left" if _is_idle(claim) else "claim", claim)
-            elif use.by_group:  # its group is gone, against the rules, and took the name of the claim along
+            elif use.by_group:  # its group was deleted too early, and with it the recorded claim name
                 self._look_at(self._claims.by_index(BY_CONSUMER, f"{namespace}/{group}"))
 
     def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
@@ -143,16 +148,18 @@ class ClaimController:
             elif new is not None and _claim_matters(old, new) and not self._claim_facts.is_in_order(new):
                 self._add("claim", new)
             if new is None or (old is None and podclaims.made_for(new, "Pod") is None):
-                # Somebody has lost it, or may wait for it; a pod that it was made for is told by whoever made it.
+                # Pods may have lost the claim or may wait for it. A pod for which the claim was made learns of it
+                # elsewhere.
                 self._tell_owner(claim)
             elif has_devices(new) and (not has_devices(old) or _lost_reservations(old, new)):
-                # There is an allocation now to reserve, or a failed binding took a reservation back.
+                # There is now an allocation to reserve, or a failed binding took a reservation back.
                 self._add_unreserved(self._consumers.of(claim.metadata.namespace, claim.metadata.name))
 
     def _was_left(self, old: ResourceClaim | None, new: ResourceClaim) -> bool:
-        """Whether the last reservations were taken away and the devices left, as a failed binding or a person does.
+        """Whether the last reservations were removed and the devices kept, as after a failed binding or by a person.
 
-        A reservation that is not ours to judge may stand for pods that nobody here can see.
+        Reservations of kinds that this controller does not judge do not count, as they may stand for pods unknown
+        here.
         """
         before = old.status.reservedFor if old is not None else ()
         is_ours = all(podclaims.is_pod(r) or self._claim_facts.is_judged(r) for r in before)
@@ -180,7 +187,7 @@ class ClaimController:
         self._controller.queue.add(ClaimKey(kind, obj.metadata.namespace, obj.metadata.name))
 
     def _add_unreserved(self, pods: Iterable[Pod]) -> None:
-        """Look at the pods that have a node, but not all of their reservations."""
+        """Queue those pods that have a node but lack some of their reservations."""
         for pod in pods:
             if pod.spec.nodeName and not podclaims.is_finished(pod) and not self._is_reserved(pod):
                 self._add("pod", pod)
@@ -205,14 +212,14 @@ class ClaimController:
                 await self._group(group)
         else:
             claim = self._claims.get(key.namespace, key.name)
-            with suppress(NotFound):  # gone meanwhile
+            with suppress(NotFound):  # deleted meanwhile
                 return await self._claim(claim, left=key.kind == "left") if claim is not None else None
         return None
 
     # -- groups
 
     async def _group(self, group: PodGroup) -> None:
-        """Make the claims of a group; its pods are told when they come."""
+        """Create the claims of a group and record their names in its status."""
         if group.metadata.deletionTimestamp is not None:
             return
         recorded = {status.name: status.resourceClaimName for status in group.status.resourceClaimStatuses}
@@ -230,11 +237,11 @@ class ClaimController:
     async def _pod(self, pod: Pod) -> None:
         if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None:
             return
-        if pod.spec.nodeName and self._is_reserved(pod):  # its reservations came after the news of its node
+        if pod.spec.nodeName and self._is_reserved(pod):  # the reservations arrived after the pod's node
             return
         group = self._consumers.group_of(pod)
         if group is None and self._known.sharing.groups and podclaims.group_name(pod):
-            return  # without the group nobody can say whose its entries are
+            return  # without the group it is unknown whose claims its entries mean
         made: dict[str, str] = {}
         for entry in pod.spec.resourceClaims:
             name = await self._name_for(pod, entry, group)
@@ -246,7 +253,7 @@ class ClaimController:
             await self._reserve_placed(pod, group)
 
     async def _name_for(self, pod: Pod, entry: PodResourceClaim, group: PodGroup | None) -> str:
-        """The claim to record for an entry; empty when there is nothing new to say."""
+        """Return the name of the claim to record for a pod's entry, or "" if there is nothing new to record."""
         use = podclaims.use_of(pod, entry, group)
         shared = podclaims.group_entry(entry, group)
         source = shared or entry
@@ -254,36 +261,36 @@ class ClaimController:
             return ""
         if shared is not None and group is not None:
             if pod.spec.nodeName and use.claim:
-                return ""  # it was placed with what it has
+                return ""  # the pod was placed with the claim that it has
             name = self._maker.made(group, shared.name)
         elif self._is_made_for_its_group(pod, use):
-            return ""  # from a time when groups meant something
+            return ""  # made while groups were enabled
         else:
             name = await self._maker.ensure(pod, entry.name, source.resourceClaimTemplateName)
         return name if name != use.claim else ""
 
     def _is_made_for_its_group(self, pod: Pod, use: Use) -> bool:
-        """Whether groups mean nothing here, and the recorded claim was made for the pod's group nevertheless."""
+        """Whether groups are disabled, but the recorded claim was made for the pod's group."""
         claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
         if claim is None or self._known.sharing.groups:
             return False
         return podclaims.is_made_for_group(claim, podclaims.group_name(pod))
 
     async def _record(self, owner: Pod | PodGroup, made: dict[str, str]) -> None:
-        with suppress(NotFound):  # gone meanwhile
+        with suppress(NotFound):  # deleted meanwhile
             await change_status(self._client, owner, lambda owner: _with_claims(owner, made))
 
     async def _reserve_placed(self, pod: Pod, group: PodGroup | None) -> None:
-        """A pod that got its node without the scheduler still needs its reservations, where that is possible."""
+        """Add the reservations of a pod that got its node without the scheduler, where that is possible."""
         for use in podclaims.uses_of(pod, group):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
             if claim is None or claim_problem(Purpose.RESERVE, pod, use, claim, group, self._known) is not None:
-                continue  # it cannot start there, or not yet
+                continue  # it cannot start on this node, or not yet
             if podclaims.is_open(claim, self._known.sharing):
-                continue  # it has a node, which keeps the devices from being freed
+                continue  # the pod has a node, which keeps the devices from being freed
             if any(not podclaims.is_pod(r) and not self._claim_facts.is_judged(r) for r in claim.status.reservedFor):
-                continue  # its pods are covered in a way that is turned off, and there may be thousands
-            is_own = podclaims.is_controlled_by(claim, pod.metadata.uid)  # made while groups meant nothing
+                continue  # its pods are covered by a disabled feature, and there may be thousands
+            is_own = podclaims.is_controlled_by(claim, pod.metadata.uid)  # made while groups were disabled
             through = group if use.by_group and not is_own else None
             consumer = podclaims.consumer_to_add(claim, pod, through, self._known.sharing)
             if consumer is not None:
@@ -317,7 +324,7 @@ class ClaimController:
 
 
 def _with_claims(owner: Pod | PodGroup, made: dict[str, str]) -> PodStatus | PodGroupStatus:
-    """The status that names the claims which were made, beside those that it names already."""
+    """Return the owner's status with the names of created claims added to those already recorded."""
     names = {status.name: status.resourceClaimName for status in owner.status.resourceClaimStatuses} | made
     if isinstance(owner, Pod):
         return replace(owner.status, resourceClaimStatuses=tuple(starmap(PodResourceClaimStatus, names.items())))
@@ -325,7 +332,7 @@ def _with_claims(owner: Pod | PodGroup, made: dict[str, str]) -> PodStatus | Pod
 
 
 def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
-    """Whether a change of a claim can mean work: its reservations, or its end."""
+    """Whether a changed claim may need work: it has or had reservations, is new, or is being deleted."""
     if new.status.reservedFor or new.metadata.deletionTimestamp is not None:
         return True
     return old is None or bool(old.status.reservedFor)
@@ -344,5 +351,5 @@ def _templates_used(obj: Pod | PodGroup) -> list[str]:
 
 
 def _is_idle(claim: ResourceClaim) -> bool:
-    """Whether a claim has devices, but lists nobody."""
+    """Whether a claim is allocated but lists no consumer."""
     return state_of(claim) in IDLE

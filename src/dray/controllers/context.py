@@ -1,6 +1,6 @@
-"""What every controller is given, and what it must be able to do.
+"""The shared objects that every controller gets, and the interface of a controller.
 
-Left out: which controllers there are (`registry`) and who runs them (`manager`).
+Left out: the list of controllers (`registry`) and running them (`manager`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from dray.client.workqueue import K
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """What the controllers of one process share."""
+    """Objects and settings that the controllers of one process share."""
 
     client: Client
     informers: SharedInformers
     recorder: EventRecorder
     gates: FeatureGates = field(default_factory=FeatureGates)
     clock: Clock = field(default_factory=SystemClock)
-    root_ca: str = ""  # PEM of the authority that pods should trust; empty: none is published
-    volumes: str = ""  # the directory below which volumes are made; empty: none are
-    accounts: Callable[[str], Client] | None = None  # clients of their own for controllers that want one, by account
+    root_ca: str = ""  # CA certificate in PEM that pods should trust; empty: none is published
+    volumes: str = ""  # directory in which volumes are created; empty: no volumes are created
+    accounts: Callable[[str], Client] | None = None  # returns a client that acts as a service account
 
     def client_for(self, account: str) -> Client:
-        """A client of the controller's own, which may do what its account may; the shared one where there is none."""
+        """Return a client that acts as this service account, or the shared client if there are no separate ones."""
         return self.accounts(account) if self.accounts is not None else self.client
 
     def controller(self, name: str, reconcile: Reconcile[K], workers: int = 1) -> Controller[K]:
-        """A queue of keys, and the workers that reconcile them."""
+        """Create a controller: a queue of keys, and workers that call `reconcile` with each key."""
         return Controller(name, reconcile, workers=workers, clock=self.clock)
 
 
 class Runnable(Protocol):
-    """A controller. Its constructor asks for informers and adds handlers; `run` works until cancelled."""
+    """A controller. Its constructor requests informers and adds handlers; `run` works until it is cancelled."""
 
     async def run(self) -> None: ...
 

@@ -1,7 +1,8 @@
-"""The custom resources of a cluster, for controllers that are about objects of all kinds.
+"""The custom resources of a cluster, for controllers that handle objects of all kinds.
 
-Follows the definitions and tells, for each that is established, its resource: garbage collection follows their objects,
-namespaces delete them, quotas count them. Left out: what the objects mean.
+Follows CustomResourceDefinitions and reports the resource of each that is established: garbage collection follows
+their
+objects, namespaces delete them, quotas count them. Left out: what the objects mean.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.client import Deltas
 from dray.controllers.context import ControllerContext
 
-Listener = Callable[[Resource | None, Resource | None], None]  # what a resource was, and what it is now
+# called with a resource before and after a change; None if it does not exist
+Listener = Callable[[Resource | None, Resource | None], None]
 
 
 class CustomResources:
-    """The established definitions, as resources."""
+    """The established CustomResourceDefinitions, as resources."""
 
     def __init__(self, context: ControllerContext, listener: Listener | None = None) -> None:
         self._known: dict[str, Resource] = {}
@@ -35,7 +37,7 @@ class CustomResources:
         for old, new in deltas:
             if old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status):
                 continue
-            name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two is there
+            name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two always exists
             before = self._known.pop(name, None)
             if new is not None and _is_served(new):
                 same = before is not None and before.custom is not None and before.custom.describes(new)

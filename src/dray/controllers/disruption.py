@@ -1,8 +1,9 @@
-"""PodDisruptionBudgets: how many pods may be disturbed now, so that evictions can ask.
+"""PodDisruptionBudgets: computes how many pods may be disrupted now, which the API server checks for evictions.
 
-How many pods there should be is what their owners want, all together; a budget that names a number counts the pods that
-it selects. A pod whose eviction was granted and that is still there counts as disturbed for two minutes. The first part
-is pure. Left out: granting evictions, which is the API server's.
+The expected number of pods is what their owners want in total; a budget with an absolute minAvailable counts the pods
+that it selects. A pod whose eviction was granted but which still exists counts as disrupted for two minutes. The
+first
+part is pure. Left out: granting evictions, which the API server does.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ BY_NAMESPACE = "namespace"
 
 
 class Counts(NamedTuple):
-    """What a budget comes to."""
+    """Expected, desired and healthy number of a budget's pods."""
 
     expected: int
     desired: int
@@ -44,7 +45,7 @@ class Counts(NamedTuple):
 
 
 class NotScalable(Exception):
-    """A pod whose owner does not say how many there should be."""
+    """The owner of a pod does not say how many pods it wants."""
 
 
 def counted(
@@ -53,7 +54,10 @@ def counted(
     wanted: Callable[[Pod], tuple[str, int] | None],
     disturbed: Mapping[str, Any],
 ) -> Counts:
-    """`wanted` tells the owner of a pod by its uid, and how many pods that wants; `disturbed` pods are not healthy."""
+    """Return the counts of a budget. `disturbed` pods do not count as healthy.
+
+    `wanted` returns the uid of a pod's owner and its number of wanted pods, or None. Raises `NotScalable` for None.
+    """
     spec = budget.spec
     healthy = sum(is_ready(pod) and not is_deleting(pod) and pod.metadata.name not in disturbed for pod in pods)
     if spec.minAvailable is not None and isinstance(spec.minAvailable, int):
@@ -75,7 +79,7 @@ def _expected(pods: Sequence[Pod], wanted: Callable[[Pod], tuple[str, int] | Non
 
 
 def still_disturbed(budget: PodDisruptionBudget, pods: Iterable[Pod], now: float) -> dict[str, Any]:
-    """Pods whose eviction was granted lately and that are still there."""
+    """Return the pods (by name, with the time) whose eviction was granted recently and that still exist."""
     there = {pod.metadata.name for pod in pods if not is_deleting(pod)}
     granted = budget.status.disruptedPods
     return {name: when for name, when in granted.items() if name in there and _lately(when, now)}
@@ -107,7 +111,7 @@ def status_of(budget: PodDisruptionBudget, counts: Counts, disturbed: dict[str, 
 
 
 def failed_status(budget: PodDisruptionBudget, message: str, now: float) -> PodDisruptionBudgetStatus:
-    """A budget that cannot be computed lets nobody be disturbed."""
+    """Return the status of a budget that cannot be computed: no disruption is allowed."""
     status = replace(budget.status, disruptionsAllowed=0, observedGeneration=budget.metadata.generation)
     return _with_condition(status, budget, "False", "SyncFailed", message, now)
 
@@ -127,7 +131,7 @@ def _with_condition(
 
 
 class DisruptionController:
-    """Keeps the status of budgets."""
+    """Keeps the status of PodDisruptionBudgets up to date."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client_for("disruption-controller")
@@ -153,7 +157,7 @@ class DisruptionController:
             self._controller.queue.add(key_of(delta.object))
 
     def _on_dependents(self, deltas: Deltas[Any]) -> None:
-        """What a budget may have to do with: there are few, so all of the namespace are looked at."""
+        """Queue all budgets in the namespaces of the changed objects; a namespace has few budgets."""
         if not len(self._budgets):
             return
         for namespace in {delta.object.metadata.namespace for delta in deltas}:
@@ -179,7 +183,9 @@ class DisruptionController:
         return DISRUPTED_SECONDS if disturbed else None
 
     def _wanted(self, pod: Pod) -> tuple[str, int] | None:
-        """The scale of what a pod belongs to in the end: of its ReplicaSet's Deployment, if there is one."""
+        """Return uid and replica count of a pod's topmost owner (a Deployment above its ReplicaSet), or None if
+        it has none.
+        """
         reference = controller_of(pod.metadata)
         owner: Any = None
         while reference is not None and reference.kind in self._owners:

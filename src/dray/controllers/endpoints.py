@@ -1,8 +1,9 @@
-"""Endpoints of Services: which pods answer for each, kept as EndpointSlices and, for older clients, as Endpoints.
+"""Endpoints of Services: keeps EndpointSlices, and Endpoints for older clients, that list the pods behind each
+Service.
 
-A slice has at most a hundred endpoints. Pods that are on their way out stay in the slices, marked, and leave the
-Endpoints. The first part is pure. Left out: Services without a selector, whose endpoints somebody else keeps, and any
-proxy.
+A slice has at most a hundred endpoints. Terminating pods stay in the slices, marked as such, but leave the
+Endpoints. The
+first part is pure. Left out: Services without a selector, whose endpoints somebody else maintains, and proxies.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WORKERS = 8
 BY_NAMESPACE, BY_SERVICE = "namespace", "service"
 
 
-# What should be
+# Wanted state
 
 
 def selects(service: Service, labels: dict[str, str]) -> bool:
@@ -38,13 +39,13 @@ def selects(service: Service, labels: dict[str, str]) -> bool:
 
 
 def answering(service: Service, pods: Iterable[Pod]) -> list[Pod]:
-    """The pods of a Service that have an address, in a steady order."""
+    """Return the pods of a Service that have an address, sorted by name."""
     found = [p for p in pods if p.status.podIP and not is_finished(p) and selects(service, p.metadata.labels)]
     return sorted(found, key=lambda pod: pod.metadata.name)
 
 
 def _number(port: ServicePort, containers: Iterable[Container]) -> int | None:
-    """The port of a pod that a Service's port leads to."""
+    """Return the port number of a pod to which a Service's port leads, or None if no container declares that port."""
     if isinstance(port.targetPort, int):
         return port.targetPort or port.port
     for container in containers:
@@ -58,7 +59,7 @@ Ports = tuple[tuple[str, str, int], ...]  # name, protocol, number
 
 
 def ports_of(service: Service, pod: Pod) -> Ports:
-    """What a pod offers of a Service; pods may have other numbers for the same name."""
+    """Return the ports of a Service with this pod's port numbers; pods may have different numbers for the same name."""
     numbers = ((port, _number(port, pod.spec.containers)) for port in service.spec.ports)
     return tuple((port.name, port.protocol, number) for port, number in numbers if number is not None)
 
@@ -83,7 +84,7 @@ def _target(pod: Pod) -> Tree:
 
 
 def slice_trees(service: Service, pods: Sequence[Pod]) -> list[Tree]:
-    """The contents of all slices of a Service: one at least, so that clients see that it has no endpoints."""
+    """Return the contents of all EndpointSlices of a Service. There is at least one, to show that no endpoints exist."""
     grouped: dict[tuple[str, Ports], list[Tree]] = {}
     for pod in pods:
         family = f"IPv{ipaddress.ip_address(pod.status.podIP).version}"
@@ -100,11 +101,11 @@ def slice_trees(service: Service, pods: Sequence[Pod]) -> list[Tree]:
 
 
 def subsets(service: Service, pods: Sequence[Pod]) -> list[Tree]:
-    """The same for Endpoints, which know addresses that are ready, and others."""
+    """Return the subsets of a Service's Endpoints, each with ready and not ready addresses."""
     grouped: dict[Ports, tuple[list[Tree], list[Tree]]] = {}
     for pod in pods:
         if is_deleting(pod) or ipaddress.ip_address(pod.status.podIP).is_loopback:
-            continue  # Endpoints may not be on this machine alone
+            continue  # Endpoints may not hold addresses of this machine alone
         address: Tree = {"ip": pod.status.podIP, "targetRef": _target(pod)}
         if pod.spec.nodeName:
             address["nodeName"] = pod.spec.nodeName
@@ -118,11 +119,11 @@ def subsets(service: Service, pods: Sequence[Pod]) -> list[Tree]:
     return found
 
 
-# Making it so
+# Reconciling
 
 
 class EndpointController:
-    """Keeps slices and Endpoints in step with Services and pods."""
+    """Keeps EndpointSlices and Endpoints up to date with Services and pods."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client_for("endpointslice-controller")
@@ -156,7 +157,7 @@ class EndpointController:
                         self._controller.queue.add(key_of(service))
 
     def _on_slices(self, deltas: Deltas[EndpointSlice]) -> None:
-        """Somebody has taken one away or changed it."""
+        """Queue the Services of slices that were changed or deleted."""
         for old, new in deltas:
             slice_ = new or old
             if slice_ is not None and slice_.metadata.labels.get(MANAGED_BY) == MANAGER and old is not None:
@@ -185,7 +186,7 @@ class EndpointController:
                 await self._client.delete(EndpointSlice, slice_.metadata.name, slice_.metadata.namespace)
 
     async def _keep_slices(self, service: Service, slices: list[EndpointSlice], wanted: list[Tree]) -> None:
-        """Leave alone what is right already, change the rest, then make or delete what the count is off by."""
+        """Keep slices that are right, patch or create the others, and delete those that are left over."""
         left = list(slices)
         missing = []
         for tree in wanted:
@@ -242,5 +243,5 @@ def _service_of(slice_: EndpointSlice) -> list[str]:
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:
-    """What endpoints depend on."""
+    """Return the facts of a pod on which endpoints depend."""
     return pod.metadata.labels, pod.status.podIP, is_ready(pod), is_deleting(pod), is_finished(pod), pod.spec.nodeName

@@ -1,8 +1,9 @@
-"""When the pods of a claim must leave because a device of it is tainted NoExecute. Pure.
+"""Computes when the pods of a claim must leave because a device of the claim is tainted NoExecute. Pure.
 
-Each taint of each device of an allocation counts: one that is not tolerated is due when it was added, one that is
-tolerated for some seconds is due after them, one that is tolerated without limit never. The earliest decides. Left out:
-finding the taints and the pods (`taints`).
+Each taint of each allocated device counts. An untolerated taint is due when it was added, a taint tolerated for some
+seconds is due after them, and a taint tolerated without limit is never due. The earliest time decides. Left out:
+finding
+the taints and the pods (`taints`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ NO_EXECUTE = "NoExecute"
 
 
 class Tainted(NamedTuple):
-    """A taint on a device, and the uid of the rule that it comes from; empty for one in a slice."""
+    """A taint on a device, and the uid of the DeviceTaintRule that it comes from ("" for a taint in a slice)."""
 
     taint: DeviceTaint
     rule: str = ""
 
 
 class EvictionTime(NamedTuple):
-    """When the taint came and when to leave, in seconds since 1970, why, and the uids of all rules with a part in it."""
+    """When the taint was added, when the pods must leave (seconds since 1970), why, and the uids of all rules
+    involved.
+    """
 
     since: float
     due: float
@@ -33,7 +36,7 @@ class EvictionTime(NamedTuple):
     rules: frozenset[str] = frozenset()
 
     def joined(self, other: EvictionTime | None) -> EvictionTime:
-        """Both: the earlier one decides."""
+        """Return the earlier of two eviction times, with the rules of both."""
         if other is None:
             return self
         first = min(self, other, key=lambda when: when.due)
@@ -41,7 +44,7 @@ class EvictionTime(NamedTuple):
 
 
 def eviction_time_of(result: DeviceRequestAllocationResult, taints: Iterable[Tainted]) -> EvictionTime | None:
-    """What one allocated device means for the pods that use it."""
+    """Return when pods that use an allocated device must leave because of its taints, or None if they may stay."""
     found: EvictionTime | None = None
     for taint, rule in taints:
         seconds = seconds_tolerated(result.tolerations, taint)
@@ -54,7 +57,9 @@ def eviction_time_of(result: DeviceRequestAllocationResult, taints: Iterable[Tai
 
 
 def seconds_tolerated(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> float | None:
-    """For how many seconds a taint is put up with; None means for ever. The strictest of several tolerations holds."""
+    """Return for how many seconds a taint is tolerated; None means for ever. The strictest matching toleration
+    counts.
+    """
     matching = [t.tolerationSeconds for t in tolerations if tolerates_device(t, taint)]
     if None in matching:
         return None

@@ -1,4 +1,4 @@
-"""How far the evictions of this process have come, for the status of the rules that caused them. Pure state."""
+"""Progress of the evictions of this process, for the status of the rules that caused them. Pure state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_EFFECT = "None"
 
 
 class EvictionCounts(NamedTuple):
-    """Pods that must still leave, the namespaces they are in, and pods that were evicted."""
+    """Number of pods that must still leave, number of their namespaces, and number of evicted pods."""
 
     left: int
     namespaces: int
@@ -23,22 +23,22 @@ class EvictionCounts(NamedTuple):
 
 
 class TaintedDevices(NamedTuple):
-    """Devices that a rule means: published ones, and allocated ones."""
+    """Number of published and of allocated devices that a rule selects."""
 
     published: int = 0
     allocated: int = 0
 
 
 class Evictions:
-    """Which pods wait for their eviction, by rule."""
+    """Tracks by rule which pods wait for their eviction and how many were evicted."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, frozenset[str]] = {}  # pod uid → rules; empty where a slice alone is the reason
+        self._waiting: dict[str, frozenset[str]] = {}  # pod uid → rules; empty if only slices are the reason
         self._left: dict[str, dict[str, str]] = {}  # rule → pod uid → namespace
         self._evicted: dict[str, int] = {}
 
     def wait(self, pod: Pod, rules: frozenset[str]) -> frozenset[str]:
-        """A pod must leave on account of these rules; the rules for which that is news."""
+        """Record a pending eviction because of these rules. Returns the rules for which this changed something."""
         uid = pod.metadata.uid
         before = self._waiting.get(uid, frozenset())
         for rule in before - rules:
@@ -49,7 +49,7 @@ class Evictions:
         return before ^ rules
 
     def settle(self, pod: Pod) -> frozenset[str] | None:
-        """A pod does not wait any more; its rules, or None if it did not wait."""
+        """Remove a pod's pending eviction. Returns its rules, or None if no eviction was pending."""
         rules = self._waiting.pop(pod.metadata.uid, None)
         for rule in rules or ():
             self._left.get(rule, {}).pop(pod.metadata.uid, None)
@@ -71,13 +71,15 @@ class Evictions:
         return EvictionCounts(len(left), len(set(left.values())), self._evicted.get(rule, 0))
 
     def counted(self, pods: Iterable[Pod], rule: str) -> EvictionCounts:
-        """Pods that would have to leave, beside those that had to."""
+        """Return counts with these pods, which would have to leave, and the number of pods that the rule has evicted."""
         found = {pod.metadata.uid: pod.metadata.namespace for pod in pods}
         return EvictionCounts(len(found), len(set(found.values())), self._evicted.get(rule, 0))
 
 
 def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: TaintedDevices, now: str) -> Condition | None:
-    """What a rule should say about evictions, in Kubernetes' words; None when it says so already."""
+    """Return the condition that a rule's status should have, in Kubernetes' words, or None if its status has it
+    already.
+    """
     state, reason, message = _verdict(rule.spec.taint.effect, counts, reach)
     if counts.evicted:
         message = f"{message} {_number(counts.evicted, 'pod')} evicted since starting the controller.".lstrip()
@@ -88,7 +90,7 @@ def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: TaintedDevic
 
 
 def _verdict(effect: str, counts: EvictionCounts, reach: TaintedDevices) -> tuple[str, str, str]:
-    """Status, reason and message, without the pods that are gone already."""
+    """Return status, reason and message of the condition, without the number of evicted pods."""
     where = "1 namespace" if counts.namespaces == 1 else f"{counts.namespaces} different namespaces"
     if effect == NO_EFFECT:
         devices = f"{_number(reach.published, 'published device')} selected. "

@@ -1,9 +1,11 @@
-"""Garbage collection: objects whose owners are gone are deleted, owners wait for dependents or let them go.
+"""Garbage collection: objects whose owners are gone are deleted; owners wait for dependents or orphan them.
 
-Informers of all resources give the facts, `Dependents` finds what names an owner, `ownership` decides. An owner that the
-copies do not have is looked up at the server before anything is deleted on its account, and every write names the state
-that it was decided on, so that a decision from old facts fails and is made again. Custom resources are followed while
-they are defined. Left out: kinds that this server does not have; their dependents are left alone.
+Informers of all resources give the facts, `Dependents` finds the objects that name an owner, `ownership` decides. An
+owner missing from the informers' copies is looked up at the server before anything is deleted because of it.
+Every write
+names the resource version on which it was decided, so a decision from old facts fails and is made again. Custom
+resources are followed while they are defined. Left out: kinds that this server does not have; their dependents
+are kept.
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ from dray.controllers.ownership import (
 log = logging.getLogger(__name__)
 
 _FIND = 2  # units of work to find one dependent and to queue it
-WORKERS = 20  # as Kubernetes: most of the time they wait for the server
+WORKERS = 20  # as in Kubernetes; most of the time they wait for the server
 
 
 class Dependent(NamedTuple):
-    """One object, this very one."""
+    """Identity of one object, including its uid."""
 
     resource: Resource
     namespace: str
@@ -54,17 +56,18 @@ class Dependent(NamedTuple):
 
 
 class Dependents:
-    """Which objects name which owner: one table for all kinds, since every object that goes is looked up in it."""
+    """Table of the objects that name each owner, for all kinds, because every deleted object is looked up in it."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[str, dict[Dependent, bool]] = {}  # by uid of the owner: whether they block its deletion
-        self._blocking: dict[str, int] = {}  # by uid of the owner: how many do
+        # by uid of the owner: dependents, each with whether it blocks the owner's deletion
+        self._by_owner: dict[str, dict[Dependent, bool]] = {}
+        self._blocking: dict[str, int] = {}  # by uid of the owner: the number of blocking dependents
 
     def changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
-        """Note what an object names as its owners now."""
+        """Update the table after an object's owner references changed, or the object was created or deleted."""
         before = old.metadata.ownerReferences if old is not None else ()
         after = new.metadata.ownerReferences if new is not None else ()
-        if before == after:  # of most objects: none
+        if before == after:  # most objects have no owners before and after
             return
         if old is not None:
             for ref in before:
@@ -95,25 +98,25 @@ class Dependents:
                 del self._blocking[owner]
 
     def blocks(self, uid: str) -> bool:
-        """Whether a dependent blocks the deletion of this owner."""
+        """Whether a dependent blocks the deletion of the owner with this uid."""
         return uid in self._blocking
 
     def has(self, uid: str) -> bool:
-        """Whether anything names this owner."""
+        """Whether any object names the owner with this uid."""
         return uid in self._by_owner
 
     def of(self, uid: str) -> list[Dependent]:
-        """What names this owner; an object that owns itself does not count."""
+        """Return the objects that name the owner with this uid, except the owner itself."""
         return [dependent for dependent in self._by_owner.get(uid, ()) if dependent.uid != uid]
 
 
 def collected() -> tuple[Resource, ...]:
-    """The resources whose objects have owners or dependents; events have neither and come in masses."""
+    """Return the resources whose objects may have owners or dependents. Events have neither, and there are many."""
     return tuple(r for r in RESOURCES if "delete" in r.verbs and r.alias_of is None and r.plural != "events")
 
 
 class GarbageCollector:
-    """Acts on owner references."""
+    """Deletes, orphans or unblocks objects according to their owner references."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -127,7 +130,7 @@ class GarbageCollector:
         for resource, informer in self._informers.items():
             informer.add_handler(partial(self._changed, resource))
         self._clock = context.clock
-        self._following: dict[Resource, asyncio.Task[None]] = {}  # custom resources come and go
+        self._following: dict[Resource, asyncio.Task[None]] = {}  # tasks of informers for custom resources
         self._custom = CustomResources(context, self._custom_changed)
 
     async def run(self) -> None:
@@ -138,7 +141,7 @@ class GarbageCollector:
                 task.cancel()
 
     def _custom_changed(self, old: Resource | None, new: Resource | None) -> None:
-        """Follow the objects of custom resources that are served, and no others."""
+        """Start to follow the objects of a custom resource that is served, or stop if it is no longer served."""
         if old is not None and (task := self._following.pop(old, None)) is not None:
             task.cancel()
             for obj in self._informers.pop(old).list():
@@ -150,7 +153,7 @@ class GarbageCollector:
             self._following[new] = asyncio.create_task(informer.run(), name=f"informer {new.qualified}")
 
     def _resource(self, obj: Object) -> Resource:
-        """The resource of an object that came from a copy."""
+        """Return the resource of an object from an informer. Raises `NotFound` if its kind is no longer served."""
         known = BY_TYPE.get(cast(Any, type(obj)))
         if known is not None:
             return known
@@ -159,7 +162,7 @@ class GarbageCollector:
             raise NotFound(f"{obj.apiVersion} {obj.kind} is not served any more")
         return found
 
-    # What makes us look
+    # Event handlers
 
     def _changed(self, resource: Resource, deltas: Deltas[Any]) -> None:
         for delta in deltas:
@@ -174,14 +177,14 @@ class GarbageCollector:
                 self._tell_waiting_owners(old, new)
 
     def _suspicious(self, old: Any, new: Any) -> bool:
-        """Whether an owner is missing from the copies or about to go; an unchanged object was looked at before."""
+        """Whether an owner is missing from the copies or waits for deletion. False if the references did not change."""
         references = new.metadata.ownerReferences
         if not references or (old is not None and old.metadata.ownerReferences == references):
             return False
         return any(self._known(new.metadata, ref) is not OwnerStanding.SOLID for ref in references)
 
     def _tell_waiting_owners(self, old: Any, new: Any) -> None:
-        """A dependent is gone or holds its owner no longer: the owner may wait for nothing else."""
+        """Queue owners in foreground deletion that a deleted or changed dependent no longer blocks."""
         if new is not None and old.metadata.ownerReferences == new.metadata.ownerReferences:
             return
         for ref in old.metadata.ownerReferences:
@@ -197,13 +200,13 @@ class GarbageCollector:
     # Facts
 
     def _found(self, dependent: Dependent) -> Object | None:
-        """The object itself, as the copies know it."""
+        """Return the object from the informers' copies, or None if the object with this uid is gone."""
         informer = self._informers.get(dependent.resource)
         found: Object | None = informer.get(dependent.namespace, dependent.name) if informer is not None else None
         return found if found is not None and found.metadata.uid == dependent.uid else None
 
     def _cached(self, meta: ObjectMeta, ref: OwnerReference) -> Object | None:
-        """The owner as the copies know it."""
+        """Return the owner from the informers' copies, or None."""
         resource = self._owner_resource(meta, ref)
         if resource is None:
             return None
@@ -211,14 +214,14 @@ class GarbageCollector:
         return owner if owner is not None and owner.metadata.uid == ref.uid else None
 
     def _known(self, meta: ObjectMeta, ref: OwnerReference) -> OwnerStanding:
-        """How a reference stands by the copies alone."""
+        """Return the state of an owner reference according to the informers' copies alone."""
         if self._owner_resource(meta, ref) is None:
             return OwnerStanding.SOLID
         owner = self._cached(meta, ref)
         return OwnerStanding.GONE if owner is None else _standing(owner)
 
     async def _standing(self, meta: ObjectMeta, ref: OwnerReference) -> OwnerStanding:
-        """How a reference stands; the server is asked before an owner counts as gone."""
+        """Return the state of an owner reference. The server is asked before an owner counts as gone."""
         known = self._known(meta, ref)
         resource = self._owner_resource(meta, ref)
         if known is not OwnerStanding.GONE or resource is None:
@@ -226,14 +229,14 @@ class GarbageCollector:
         try:
             owner = await self._client.get(type_of(resource), ref.name, meta.namespace)
         except NotFound as error:
-            # Without a name in the answer the whole resource is missing, which says nothing about the owner.
+            # If the answer has no name, the whole resource is missing, which says nothing about the owner.
             return OwnerStanding.GONE if error.details.get("name") else OwnerStanding.SOLID
         return _standing(owner) if owner.metadata.uid == ref.uid else OwnerStanding.GONE
 
     # Acting
 
     async def _reconcile(self, item: Dependent | str) -> None:
-        """Act on one object, or, by the uid of an owner that is gone, look at everything that names it."""
+        """Handle one object, or queue all dependents of a deleted owner given by its uid."""
         if isinstance(item, str):
             async for some in in_turns(self._dependents.of(item), _FIND):
                 for dependent in some:
@@ -252,11 +255,11 @@ class GarbageCollector:
             owners = [await self._standing(meta, ref) for ref in meta.ownerReferences]
             decision = decide_owned(meta, owners, dependents)
         log.debug("%s %s/%s: %s", item.resource.kind, item.namespace, item.name, decision)
-        with suppress(NotFound):  # gone already
+        with suppress(NotFound):  # deleted meanwhile
             await self._act(obj, decision)
 
     async def _dependents_of(self, uid: str) -> list[Object]:
-        """What names this owner and exists, as the copies know it."""
+        """Return the existing objects that name this owner, from the informers' copies."""
         found: list[Object] = []
         async for some in in_turns(self._dependents.of(uid), _FIND):
             found += filter(None, map(self._found, some))
@@ -293,7 +296,7 @@ class GarbageCollector:
 
     async def _release(self, dependent: Any, owner: str) -> None:
         rest = [ref for ref in dependent.metadata.ownerReferences if ref.uid != owner]
-        with suppress(NotFound):  # gone already
+        with suppress(NotFound):  # deleted meanwhile
             await self._patch(dependent, {"ownerReferences": owners_tree(rest)})
 
     async def _remove_finalizer(self, obj: Any, finalizer: str) -> None:
@@ -305,10 +308,11 @@ class GarbageCollector:
         await self._client.patch(type_of(self._resource(obj)), meta.name, patch, meta.namespace)
 
     def _owner_resource(self, meta: ObjectMeta, ref: OwnerReference) -> Resource | None:
-        """The resource of an owner; None if the reference cannot be judged.
+        """Return the resource of an owner, or None if the reference cannot be judged.
 
-        That is so for kinds that are not collected, and where a cluster-wide object names an owner that lives in a
-        namespace: nobody can say which one is meant.
+        That is the case for kinds that are not collected, and for a cluster-wide object that names a namespaced
+        owner, whose
+        namespace is unknown.
         """
         group = ref.apiVersion.rpartition("/")[0]
         resource = BY_KIND.get((group, ref.kind)) or self._custom.by_kind(group, ref.kind)

@@ -1,7 +1,8 @@
-"""The claim that a template makes: its name, its owner, its content.
+"""The claim generated from a template: its name, its owner, its content.
 
-The name is computed from the owner's uid and the entry, so a controller that is restarted, or raced by another one,
-tries to create the same object and is told that it exists: one entry never gets two claims. Pure.
+The name is computed from the owner's uid and the entry. A controller that restarts or races with another one
+therefore
+tries to create the same object and learns that it exists, so one entry never gets two claims. Pure.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 
 SUFFIX = 5
-NAME_LIMIT = 63  # what a label's value takes, and what the server leaves of a generated name
+NAME_LIMIT = 63  # limit of a label value, and of a name that the server generates
 
 
 def claim_name(owner: Pod | PodGroup, entry: str) -> str:
-    """`<owner>-<entry>-xxxxx`, always the same for the same owner and entry."""
+    """Return `<owner>-<entry>-xxxxx`, always the same for the same owner and entry."""
     number, suffix = crc32(f"{owner.metadata.uid}/{entry}".encode()), ""
     for _ in range(SUFFIX):
         number, digit = divmod(number, len(GENERATED_ALPHABET))
@@ -30,7 +31,9 @@ def claim_name(owner: Pod | PodGroup, entry: str) -> str:
 
 
 def prefix_of(owner: str, entry: str) -> str:
-    """The readable part of the name; where it would be too long, both sides lose in proportion to their length."""
+    """Return the readable part of a claim's name; if too long, both parts are shortened in proportion to their
+    length.
+    """
     room = NAME_LIMIT - SUFFIX - 2
     if (length := len(owner) + len(entry)) > room:
         kept = max(1, room * len(entry) // length)
@@ -39,12 +42,12 @@ def prefix_of(owner: str, entry: str) -> str:
 
 
 def annotation_for(owner: Pod | PodGroup) -> str:
-    """The annotation that says for which entry a claim was made."""
+    """Return the key of the annotation that holds the entry for which a claim was made."""
     return podclaims.GROUP_CLAIM_ANNOTATION if isinstance(owner, PodGroup) else podclaims.POD_CLAIM_ANNOTATION
 
 
 def claim_for(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> ResourceClaim:
-    """The claim for an entry of a pod or group, as it is created."""
+    """Return the claim to create for an entry of a pod or group."""
     wanted = template.spec.metadata
     metadata = ObjectMeta(
         name=name,
@@ -52,7 +55,7 @@ def claim_for(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate
         namespace=owner.metadata.namespace,
         labels=wanted.labels,
         annotations={**wanted.annotations, annotation_for(owner): entry},
-        # The scheduler would add it at allocation, with a write of its own.
+        # Otherwise the scheduler would add it at allocation, with an additional write.
         finalizers=(podclaims.CLAIM_FINALIZER,),
         ownerReferences=(control_by(owner),),
     )

@@ -1,8 +1,9 @@
-"""PodGroups stay while they have pods, and say how their pods fare and what their policy means here.
+"""Keeps PodGroups as long as they have pods.
 
-The API server gives every group a finalizer; it is taken away when the group is being deleted and no pod of it is left
-that may still run, so that the name of a group means the same group for the whole life of a pod. An event tells which
-pods are in the way. Left out: the claims of groups (`claims`), and whether a group is placed, which the scheduler says.
+The API server gives every group a finalizer. The finalizer is removed when the group is being deleted and none of its
+pods may still run, so that a group's name means the same group for the whole life of a pod. An event names the
+pods that
+delay the deletion. Left out: the claims of groups (`claims`), and whether a group is scheduled (the scheduler).
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from dray.client.consumers import ClaimConsumers
 from dray.controllers.context import ControllerContext
 
 WORKERS = 8
-_NAMED = 3  # pods that an event names; a group may have thousands
+_NAMED = 3  # number of pods that an event names; a group may have thousands
 
 
 class GroupController:
-    """Protects groups."""
+    """Maintains the finalizer of PodGroups."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._recorder = context.recorder
-        self._told: set[str] = set()  # uids of groups that know which pods are in the way; once is enough
+        self._told: set[str] = set()  # uids of groups for which an event has named the remaining pods
         self._consumers = ClaimConsumers(context.informers, groups=True)
         self._controller = context.controller("pod_group", self._reconcile, WORKERS)
         self.run = self._controller.run
@@ -58,7 +59,7 @@ class GroupController:
         group = self._groups.get(*key)
         if group is None:
             return None
-        with suppress(NotFound):  # gone meanwhile
+        with suppress(NotFound):  # deleted meanwhile
             if group.metadata.deletionTimestamp is None:
                 await self._keep(group)
             elif GROUP_FINALIZER in group.metadata.finalizers:
@@ -85,7 +86,9 @@ class GroupController:
             await self._set_finalizers(group, [*group.metadata.finalizers, GROUP_FINALIZER])
 
     async def _unfinished(self, group: PodGroup) -> Sequence[Pod]:
-        """The first pods of the group that may still run; the server is asked before the group may go."""
+        """Return the first pods of the group that may still run. The server is asked before an empty result is
+        returned.
+        """
         name, namespace = group.metadata.name, group.metadata.namespace
         if pods := _first_unfinished(self._consumers.members(namespace, name)):
             return pods

@@ -1,8 +1,8 @@
-"""Jobs give back the claims that were reserved for them (KEP-5194).
+"""Releases claims that were reserved for finished Jobs (KEP-5194).
 
-A claim with `spec.reservedFor` lists its workload instead of pods, and the workload's controller must take that away
-when it needs the devices no more. For a Job that is when it has finished. Left out: deallocating (`claims`), and jobs
-that are gone, whose references the claim controller removes.
+A claim with `spec.reservedFor` lists its workload instead of pods, and the workload's controller must remove that
+reference when it no longer needs the devices. A Job does not need them after it has finished. Left out: deallocating
+(`claims`), and references to deleted Jobs, which the claim controller removes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WORKERS = 4
 
 
 class JobClaims:
-    """Removes the references of finished jobs."""
+    """Removes references to finished Jobs from claims."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -52,7 +52,7 @@ class JobClaims:
             return None
         kept = [r for r in claim.status.reservedFor if not self._is_done(claim, r)]
         if len(kept) < len(claim.status.reservedFor):
-            with suppress(NotFound):  # gone meanwhile
+            with suppress(NotFound):  # deleted meanwhile
                 await self._client.patch_status(claim, replace(claim.status, reservedFor=tuple(kept)))
         return None
 

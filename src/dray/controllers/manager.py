@@ -1,6 +1,7 @@
-"""Runs the controllers of a process: informers first, then each controller, once its own informers have everything.
+"""Runs the controllers of a process: starts the informers, then each controller once its own informers have synced.
 
-A missing permission keeps only those controllers from their work that need it, and is reported once. Left out: leader election and signals, which belong to the command.
+A missing permission stops only the controllers that need it, and is reported once. Left out: leader election and
+signals, which belong to the command.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class ControllerManager:
-    """All controllers that were asked for, on one set of informers.
+    """All selected controllers on one set of informers.
 
-    `run` may be called once. `informers` may be given to share them with other parts of the process; they are started
-    here and stopped only if they were made here.
+    `run` may be called once. `informers` may be passed to share them with other parts of the process; they are
+    started here
+    in any case and stopped only if they were created here.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class ControllerManager:
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until cancelled. A controller that fails for another reason than the server's answer ends all of them."""
+        """Run the controllers until cancelled. A controller that fails with anything but an API error ends all of
+        them.
+        """
         try:
             await self._informers.start()
             async with asyncio.TaskGroup() as group:
@@ -75,7 +79,7 @@ class ControllerManager:
                 await self._informers.stop()
 
     async def _supervise(self, name: str) -> None:
-        """Run a controller as soon as it has its informers, again when the server's answer has ended it."""
+        """Run a controller once its informers have synced. Restart it with a backoff after an API error."""
         needed, backoff = self._needed[name], Backoff(self._clock)
         await needed.settled()
         if denied := needed.denied:

@@ -1,4 +1,4 @@
-"""The figures that controllers publish, under the names that dashboards know: those of KEP-4381 and those of v1.37."""
+"""Metrics of controllers, under the names that dashboards expect: those of KEP-4381 and those of Kubernetes v1.37."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CREATES_BY_KIND = CountFamily(
 
 
 def claims_changed(deltas: Deltas[ResourceClaim]) -> None:
-    """Count claims that came, went or changed, each series once. Only its allocation changes what a claim counts as."""
+    """Update the gauges of claims after claims were created, changed or deleted, each series once."""
     more: dict[Kind, int] = {}
     for old, new in deltas:
         was, now = has_devices(old), has_devices(new)
@@ -60,7 +60,8 @@ def claim_created(owner: Pod | PodGroup, claim: ResourceClaim, *, succeeded: boo
     CREATES_BY_KIND.of(status, _text(_has_admin_access(claim)), group, owner.kind).add()
 
 
-Kind = tuple[bool, bool, str]  # whether a claim is allocated, whether it asks for admin access, and what it comes from
+# whether a claim is allocated, whether it requests admin access, and what it was made from
+Kind = tuple[bool, bool, str]
 
 
 def _kind_of(claim: ResourceClaim, allocated: bool) -> Kind:
@@ -72,7 +73,7 @@ def _kind_of(claim: ResourceClaim, allocated: bool) -> Kind:
 
 
 def _has_admin_access(claim: ResourceClaim) -> bool:
-    """Alternatives cannot ask for it."""
+    """Whether a claim requests admin access; alternatives (firstAvailable) cannot request it."""
     for request in claim.spec.devices.requests or ():
         if request.exactly is not None and request.exactly.adminAccess:
             return True

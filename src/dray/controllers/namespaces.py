@@ -1,9 +1,10 @@
-"""The end of a namespace: delete everything in it, wait until that is gone, then let the namespace go.
+"""Deletion of a namespace: deletes everything in it, waits until that is gone, then releases the namespace.
 
-The server marks a deleted namespace and refuses new content. Here the pods go first. When the last of them is gone the
-other content follows, resource by resource, so a network policy outlives the pods that it confines. The conditions say
-what is left. The finalizer `kubernetes` in the namespace's spec comes off last. Left out: what new namespaces get
-(`accounts`).
+The server marks a deleted namespace and refuses new content. This controller deletes the pods first and all other
+content
+after the last pod is gone, so that a network policy outlives the pods that it restricts. Conditions report what
+remains.
+The finalizer `kubernetes` in the namespace's spec is removed last. Left out: content of new namespaces (`accounts`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from dray.controllers.custom import CustomResources
 FINALIZER = "kubernetes"
 _PODS = BY_TYPE[Pod]
 WORKERS = 8
-# Content that takes time (pods that stop, finalizers) is looked at again after a tenth of the time it took so far.
-# Before anything is deleted: `kubectl delete -f` deletes a Namespace first, and is to find the other objects of its file.
+# Delay before anything is deleted: `kubectl delete -f` deletes a Namespace first and should still find the other
+# objects of its file. Content that takes time (pods that stop, finalizers) is checked again after a tenth of the time
+# it took so far.
 GRACE_SECONDS = 2.0
 _SHORTEST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
 
 
-# Type, then reason and message while there is something to tell, then those when there is not; in Kubernetes' words.
+# For each condition: type, reason and message prefix if something remains, reason and message if nothing remains.
 _CONDITIONS = (
     (
         "NamespaceDeletionContentFailure",
@@ -60,9 +62,9 @@ _CONDITIONS = (
 
 
 class Remaining(NamedTuple):
-    """What is still in a namespace after everything was told to go."""
+    """Objects that are still in a namespace after everything was deleted, their finalizers, and errors."""
 
-    counts: dict[str, int]  # by qualified resource
+    counts: dict[str, int]  # by qualified resource name
     finalizers: dict[str, int]
     errors: tuple[str, ...]
 
@@ -72,12 +74,12 @@ class Remaining(NamedTuple):
 
 
 def contents() -> tuple[Resource, ...]:
-    """The resources that live in namespaces."""
+    """Return the namespaced resources whose objects can be deleted."""
     return tuple(r for r in RESOURCES if r.namespaced and "delete" in r.verbs and r.alias_of is None)
 
 
 class NamespaceController:
-    """Empties namespaces that were deleted."""
+    """Empties and removes namespaces that were deleted."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -113,7 +115,7 @@ class NamespaceController:
         return None
 
     async def _empty(self, name: str) -> Remaining:
-        """Delete the pods and, once they are gone, everything else: until then they may need it."""
+        """Delete the pods and, once they are gone, everything else. Returns what remains."""
         left, unserved = await self._delete((_PODS,), name)
         if left.nothing:
             custom = (resource for resource in self._custom.all() if resource.namespaced)
@@ -123,7 +125,7 @@ class NamespaceController:
         return left
 
     async def _delete(self, resources: Iterable[Resource], name: str) -> tuple[Remaining, list[Object]]:
-        """Delete the objects of resources. Returns what is left of them, and objects of kinds whose gate is off."""
+        """Delete the objects of resources. Returns what remains of them, and the objects of kinds whose gate is off."""
         errors, items, unserved = [], dict[str, tuple[Object, ...]](), list[Object]()
         for resource in resources:
             try:
@@ -142,25 +144,26 @@ class NamespaceController:
         return remaining(items, errors), unserved
 
     async def _release(self, unserved: list[Object]) -> None:
-        """Take the finalizers off objects of kinds whose gate is off: whoever would have done it does not run.
+        """Remove the finalizers of objects of kinds whose gate is off, because the controllers that would do so
+        do not run.
 
-        It comes last, since a finalizer protects what others in the namespace still use.
+        Done last, because a finalizer protects what other objects in the namespace still use.
         """
         for obj in unserved:
             meta = obj.metadata
             patch = {"metadata": {"uid": meta.uid, "finalizers": None}}
-            with suppress(NotFound):  # gone already
+            with suppress(NotFound):  # deleted meanwhile
                 await self._client.patch(type(obj), meta.name, patch, meta.namespace)
 
     async def _finalize(self, name: str) -> None:
         namespace = await self._client.get(Namespace, name)
         tree: Tree = msgspec.to_builtins(namespace)
         tree["spec"] = {"finalizers": [f for f in namespace.spec.finalizers if f != FINALIZER]}
-        with suppress(NotFound):  # gone already
+        with suppress(NotFound):  # deleted meanwhile
             await self._client.update(Namespace, tree, name=name, subresource="finalize")
 
     async def _report(self, namespace: Namespace, left: Remaining) -> None:
-        """Write the conditions, if there is something to tell: an empty namespace is gone before anybody looks."""
+        """Write the conditions of the namespace, unless nothing remains and it has none."""
         if left.nothing and not namespace.status.conditions:
             return
         now = timestamp(self._clock.time())
@@ -177,7 +180,7 @@ class NamespaceController:
 
 
 def remaining(items: dict[str, tuple[Object, ...]], errors: list[str]) -> Remaining:
-    """Count what is left, and the finalizers that hold it."""
+    """Count the remaining objects of each resource and the finalizers that hold them."""
     finalizers: dict[str, int] = {}
     for objects in items.values():
         for obj in objects:
@@ -187,7 +190,7 @@ def remaining(items: dict[str, tuple[Object, ...]], errors: list[str]) -> Remain
 
 
 def told(left: Remaining) -> list[tuple[str, str, str, str]]:
-    """Type, status, reason and message of the conditions of a namespace that is being emptied."""
+    """Return type, status, reason and message of each condition of a namespace that is being emptied."""
     counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(left.counts.items()))
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(left.finalizers.items()))
     conditions = []

@@ -1,6 +1,6 @@
-"""Evicts pods from nodes that are tainted NoExecute, at once or when what they tolerate has passed.
+"""Evicts pods from nodes that are tainted NoExecute, at once or when their toleration has expired.
 
-Left out: who taints nodes (`node_health`, administrators), and devices that are tainted (`taints`).
+Left out: tainting nodes (`node_health`, administrators), and tainted devices (`taints`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_EXECUTE = "NoExecute"
 
 
 class NodeEviction:
-    """Deletes pods that must not stay on their nodes."""
+    """Deletes pods that do not tolerate a NoExecute taint of their node."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -65,7 +65,7 @@ class NodeEviction:
     async def _evict(self, pod: Pod) -> None:
         meta = pod.metadata
         self._recorder.record(pod, "TaintManagerEviction", f"Marking for deletion Pod {meta.namespace}/{meta.name}")
-        with suppress(NotFound):  # it was faster
+        with suppress(NotFound):  # the pod was already gone
             await change_status(self._client, pod, lambda pod: self._disrupted(pod.status))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
 
@@ -75,18 +75,20 @@ class NodeEviction:
 
 
 def evicting(node: Node) -> tuple[Taint, ...]:
-    """The taints of a node that make pods leave."""
+    """Return the NoExecute taints of a node."""
     return tuple(taint for taint in node.spec.taints if taint.effect == NO_EXECUTE)
 
 
 def eviction_due(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], now: float) -> float | None:
-    """When a pod must leave, in seconds since 1970; None when it may stay."""
+    """Return when a pod must leave, in seconds since 1970, or None if it may stay."""
     dues = [due for taint in taints if (due := _due(taint, tolerations, now)) is not None]
     return min(dues, default=None)
 
 
 def _due(taint: Taint, tolerations: tuple[Toleration, ...], now: float) -> float | None:
-    """When a pod must leave because of one taint. The shortest of several tolerations counts, as in Kubernetes."""
+    """Return when a pod must leave because of one taint, or None. The shortest matching toleration counts, as in
+    Kubernetes.
+    """
     covering = [toleration for toleration in tolerations if tolerates(toleration, taint)]
     if not covering:
         return now

@@ -1,9 +1,11 @@
-"""Whether nodes live: a node whose lease is not renewed becomes Unknown, is tainted, and its pods are not ready.
+"""Health of nodes: a node whose lease is not renewed becomes Unknown and is tainted, and its pods become not ready.
 
-A node is judged by when this controller saw its lease change, not by clocks of other machines, so a restarted controller
-gives every node its time. A lease says how long it lasts; a node gets a little longer than that, and never less than
-Kubernetes' 50 seconds. A node that never had a lease was made by hand and is as its maker says. Left out: evicting pods
-by taints (`node_eviction`), and pods of nodes that are gone (`nodes`).
+A node is judged by when this controller saw its lease change, not by clocks of other machines; so a restarted
+controller
+gives every node its full time. A lease says how long it lasts; a node gets a little longer than that, and never less
+than Kubernetes' 50 seconds. A node that never had a lease was created by hand and is left alone. Left out:
+evicting pods
+because of taints (`node_eviction`), and pods of deleted nodes (`nodes`).
 """
 
 from __future__ import annotations
@@ -27,23 +29,23 @@ from dray.controllers.nodes import BY_NODE, node_named, ready_of
 
 MONITOR_SECONDS = 5.0
 GRACE_SECONDS = 50.0
-LATE_RENEWALS = 1.25  # a lease that has ended by a quarter of its length was not merely renewed late
+LATE_RENEWALS = 1.25  # a lease that expired a quarter of its duration ago was not just renewed late
 LEASES_NAMESPACE = "kube-node-lease"
 UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
 _OWN_TAINTS = (UNREACHABLE, NOT_READY)
 _JUDGED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-_AT_ONCE = 500  # nodes that are looked at in one turn of the event loop: a few milliseconds
+_AT_ONCE = 500  # nodes checked in one turn of the event loop, which takes a few milliseconds
 
 
 class Seen(NamedTuple):
-    """The last renewal of a lease, and when it was seen."""
+    """The last renewal time of a lease, and when this controller saw it."""
 
     renewed: str
     at: float
 
 
 class NodeHealth:
-    """Judges nodes every few seconds."""
+    """Checks the health of all nodes every few seconds."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -62,17 +64,17 @@ class NodeHealth:
             await self._clock.sleep(MONITOR_SECONDS)
 
     async def judge(self) -> None:
-        """Look at every node once."""
+        """Check every node once and update conditions and taints."""
         nodes = [node for node in self._nodes.list() if node.metadata.name in self._seen]
         silent = set()
         for some in _batched(nodes):
             silent |= {node.metadata.name for node in some if self._is_silent(node)}
             await asyncio.sleep(0)
-        # Where no node answers, more likely this side of the network is broken: nobody is evicted.
+        # If no node answers, the network on this side is probably broken, so no pod is evicted.
         evicts = len(silent) < len(nodes)
         for some in _batched(nodes):
             for node in some:
-                with suppress(NotFound):  # it was deleted meanwhile
+                with suppress(NotFound):  # the node was deleted meanwhile
                     await self._settle(node, silent=node.metadata.name in silent, evicts=evicts)
             await asyncio.sleep(0)
 
@@ -91,14 +93,14 @@ class NodeHealth:
     def _is_silent(self, node: Node) -> bool:
         seen = self._seen.get(node.metadata.name)
         if seen is None:
-            return False  # its lease went meanwhile
+            return False  # its lease was deleted meanwhile
         lease = self._leases.get(LEASES_NAMESPACE, node.metadata.name)
         lasts = (lease.spec.leaseDurationSeconds or 0) if lease is not None else 0
         grace = max(GRACE_SECONDS, lasts * LATE_RENEWALS)
         return self._clock.monotonic() - seen.at > grace
 
     async def _settle(self, node: Node, *, silent: bool, evicts: bool) -> None:
-        """Make conditions and taints of a node say what is known of it."""
+        """Update a node's conditions and taints according to its health."""
         if silent and ready_of(node) != "Unknown":
             node = await change_status(self._client, node, lambda node: self._unknown(node.status))
             self._recorder.record(node, "NodeNotReady", f"Node {node.metadata.name} status is now: NodeNotReady")
@@ -150,13 +152,13 @@ class NodeHealth:
 
 
 def _batched(nodes: Sequence[Node]) -> Iterator[Sequence[Node]]:
-    """Nodes in parts, between which others on the event loop have their turn."""
+    """Yield nodes in batches, so that other tasks can run between batches."""
     for start in range(0, len(nodes), _AT_ONCE):
         yield nodes[start : start + _AT_ONCE]
 
 
 def taints_of(ready: str, *, evicts: bool) -> list[tuple[str, str]]:
-    """Keys and effects of the taints that belong to a node in this state."""
+    """Return key and effect of each taint that a node with this Ready status should have."""
     key = {"Unknown": UNREACHABLE, "False": NOT_READY}.get(ready)
     if key is None:
         return []
@@ -164,7 +166,9 @@ def taints_of(ready: str, *, evicts: bool) -> list[tuple[str, str]]:
 
 
 def with_taints(taints: Iterable[Taint], wanted: list[tuple[str, str]], now: str) -> tuple[Taint, ...]:
-    """The taints of a node with these in place of the other ones of this controller; those that stay keep their date."""
+    """Return the node's taints with this controller's own ones replaced by `wanted`; taints that stay keep their
+    time.
+    """
     kept = tuple(taint for taint in taints if taint.key not in _OWN_TAINTS or (taint.key, taint.effect) in wanted)
     there = {(taint.key, taint.effect) for taint in kept}
     added = [Taint(key=key, effect=effect) for key, effect in wanted if (key, effect) not in there]

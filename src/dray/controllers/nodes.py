@@ -1,9 +1,11 @@
-"""What a node leaves behind when it is removed or declared dead: its pods, and the slices that describe its devices.
+"""Cleans up after a node that was deleted or is out of service: its pods, and the slices of its devices.
 
-Pods of a node that no longer exists are failed and deleted at once, for nobody will ever confirm that they stopped; the
-same goes for pods of a node that is down and tainted out-of-service. A node that comes back within the quarantine keeps
-its pods, since node agents register again after restarts. Left out: eviction by other taints, and slices owned by the
-node, which ordinary garbage collection takes along.
+Pods of a deleted node are failed and deleted at once, because no kubelet will confirm that they stopped; so are
+pods of a
+node that is not ready and tainted out-of-service. A node that returns within the quarantine keeps its pods, since
+node
+agents register again after restarts. Left out: eviction because of other taints, and slices owned by the node, which
+garbage collection deletes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dray.client import Deltas, change_status, with_conditions
 from dray.controllers.context import ControllerContext
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-# As Kubernetes: a node that is gone for this long will not come back by itself.
+# As in Kubernetes: a node that is gone for this long will not return by itself.
 QUARANTINE_SECONDS = 40.0
 WORKERS = 8
 BY_NODE = "node"
@@ -35,19 +37,19 @@ class NodeKey(NamedTuple):
 
 
 def node_named(obj: Pod | ResourceSlice) -> list[str]:
-    """The node that an object is bound to; the function of the index `BY_NODE`."""
+    """Return the node that an object is bound to, as a list of at most one name; the function of the index `BY_NODE`."""
     return [obj.spec.nodeName] if obj.spec.nodeName else []
 
 
 def disruption_target(reason: str, message: str, now: float) -> PodCondition:
-    """The condition that says of a pod why it is about to be deleted."""
+    """Return the condition that says why a pod is about to be deleted."""
     return PodCondition(
         type="DisruptionTarget", status="True", reason=reason, message=message, lastTransitionTime=timestamp(now)
     )
 
 
 class NodeGarbage:
-    """Cleans up after nodes."""
+    """Deletes pods and ResourceSlices of nodes that are gone or out of service."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -57,7 +59,7 @@ class NodeGarbage:
         self._nodes = context.informers.informer(Node)
         self._pods = context.informers.informer(Pod)
         self._slices = context.informers.informer(ResourceSlice)
-        self._removed: set[str] = set()  # nodes that were seen and are gone: their slices describe nothing
+        self._removed: set[str] = set()  # nodes that were seen and deleted, whose slices are stale
         self._pods.add_index(BY_NODE, node_named)
         self._slices.add_index(BY_NODE, node_named)
         self._nodes.add_handler(self._on_nodes)
@@ -99,7 +101,7 @@ class NodeGarbage:
         except NotFound:
             pass
         else:
-            return  # the copies are late
+            return  # the informers' copies are behind
         for pod in self._pods.by_index(BY_NODE, name):
             await self._remove(pod, "PodGC: node no longer exists")
         if name in self._removed:
@@ -116,34 +118,36 @@ class NodeGarbage:
                 await self._remove(pod, "PodGC: node is out of service")
 
     async def _remove(self, pod: Pod, message: str) -> None:
-        """Fail the pod, so that controllers and quotas see it end, and delete it without waiting for its node."""
+        """Set the pod's phase to Failed, so that controllers and quotas see it end, and delete it without waiting
+        for its node.
+        """
         meta = pod.metadata
         try:
             if not is_finished(pod):
                 await change_status(self._client, pod, lambda pod: self._failed(pod.status, message))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace=0)
         except NotFound:
-            pass  # gone already
+            pass  # deleted meanwhile
 
     def _failed(self, status: PodStatus, message: str) -> PodStatus:
         target = disruption_target("DeletionByPodGC", message, self._clock.time())
         return replace(with_conditions(status, target), phase="Failed")
 
     async def _delete_slice(self, one: ResourceSlice) -> None:
-        with suppress(NotFound):  # its owner reference was faster
+        with suppress(NotFound):  # garbage collection was faster
             await self._client.delete(ResourceSlice, one.metadata.name, uid=one.metadata.uid)
 
 
 def out_of_service(node: Node) -> Taint | None:
-    """The taint by which an administrator says that a node is off and nothing runs there."""
+    """Return the taint by which an administrator declares that a node is down, or None."""
     return next((taint for taint in node.spec.taints if taint.key == OUT_OF_SERVICE), None)
 
 
 def ready_of(node: Node) -> str:
-    """What the node's condition Ready says; empty for a node that says nothing."""
+    """Return the status of the node's condition Ready, or "" if the condition is missing."""
     return next((c.status for c in node.status.conditions if c.type == "Ready"), "")
 
 
 def must_leave(pod: Pod, taint: Taint) -> bool:
-    """Whether a pod that runs does not tolerate the taint."""
+    """Whether a pod does not tolerate the taint as NoExecute."""
     return any(untolerated((taint,), pod.spec.tolerations, ("NoExecute",)))

@@ -1,8 +1,10 @@
-"""What should happen to an object because of its owners and dependents: decided from facts, without asking anybody.
+"""Decides what should happen to an object because of its owners and dependents. Pure.
 
-The rules are Kubernetes': an object with owners lives as long as one of them does; `foregroundDeletion` keeps an owner
-until the dependents that block it are gone; `orphan` takes dependents loose. Also here: how owner references are written.
-Left out: finding the facts and acting on the decision (`garbage`).
+The rules are Kubernetes': an object with owners lives as long as one of them does; `foregroundDeletion` keeps an
+owner
+until the dependents that block it are gone; `orphan` removes the owner from its dependents. Also here: the form
+of owner
+references. Left out: finding the facts and carrying out the decision (`garbage`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ ORPHAN = "orphan"
 
 
 class OwnerStanding(Enum):
-    """How an owner reference stands."""
+    """State of the owner in an owner reference."""
 
     SOLID = "exists, or cannot be judged"
     WAITING = "exists and waits for its dependents to go"
@@ -41,14 +43,14 @@ class Delete:
 
 @dataclass(frozen=True)
 class SetOwners:
-    """Write other owner references."""
+    """Replace the owner references."""
 
     owners: tuple[OwnerReference, ...]
 
 
 @dataclass(frozen=True)
 class Unblock:
-    """Stop holding up the owners: one of them is held up by this object's own deletion, in a circle."""
+    """Set blockOwnerDeletion to false in these references, because object and owner block each other in a cycle."""
 
     owners: tuple[OwnerReference, ...]
 
@@ -60,14 +62,14 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True)
 class Release:
-    """Take these dependents loose; the finalizer may go afterwards."""
+    """Remove the owner from these dependents, then remove the finalizer."""
 
     dependents: tuple[Object, ...]
 
 
 @dataclass(frozen=True)
 class AwaitDependents:
-    """Look at these dependents; the owner waits."""
+    """Queue these dependents; the owner waits for them."""
 
     dependents: tuple[Object, ...]
 
@@ -80,7 +82,7 @@ def is_deleting(meta: ObjectMeta, finalizer: str) -> bool:
 
 
 def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> Decision:
-    """For an object that is marked for deletion."""
+    """Return the decision for an object that is being deleted."""
     if ORPHAN in meta.finalizers:
         return Release(tuple(dependents)) if dependents else RemoveFinalizer(ORPHAN)
     if FOREGROUND in meta.finalizers:
@@ -91,7 +93,9 @@ def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> Decision:
 
 
 def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: Sequence[Object]) -> Decision:
-    """For an object that is not; `owners` says how each of its references stands."""
+    """Return the decision for an object that is not being deleted; `owners` is the state of each of its owner
+    references.
+    """
     references = meta.ownerReferences
     if not references:
         return Keep()
@@ -106,12 +110,12 @@ def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: 
 
 
 def controller_reference(owner: Object) -> Tree:
-    """The owner reference of what `owner` controls, as a tree."""
+    """Return the owner reference for objects that `owner` controls, as a tree."""
     return tree_of(control_by(owner))
 
 
 def owners_tree(owners: Sequence[OwnerReference]) -> list[Tree]:
-    """Owner references as they are written."""
+    """Return owner references as trees."""
     return [tree_of(ref) for ref in owners]
 
 
@@ -120,14 +124,14 @@ def _blocks(dependent: Object, owner: str) -> bool:
 
 
 def _unblocked(references: Sequence[OwnerReference]) -> tuple[OwnerReference, ...]:
-    """The references with nothing blocked; empty if that is so already."""
+    """Return the references with blockOwnerDeletion set to false, or () if it is false everywhere already."""
     if not any(ref.blockOwnerDeletion for ref in references):
         return ()
     return tuple(replace(ref, blockOwnerDeletion=False) for ref in references)
 
 
 def _own_policy(meta: ObjectMeta) -> str:
-    """How the object itself wants its dependents treated."""
+    """Return the deletion propagation policy that the object's own finalizers ask for."""
     if ORPHAN in meta.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in meta.finalizers else "Background"

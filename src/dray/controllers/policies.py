@@ -1,7 +1,8 @@
-"""Tells in the status of admission policies which expressions do not fit the kinds that the policies are about.
+"""Reports in the status of admission policies which expressions do not fit the kinds that the policy matches.
 
-Only rules that name groups, versions and resources tell kinds; what others match is not known before a request comes. A
-warning changes nothing about what a policy does. Whatever is about expressions is imported when there is a policy.
+Only rules that name groups, versions and resources determine kinds; what other rules match is unknown before a
+request
+comes. A warning does not change what a policy does. Modules for expressions are imported only when a policy exists.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from dray.controllers.custom import CustomResources
 if TYPE_CHECKING:
     from dray.cel.kinds import KindCheck
 
-MOST_KINDS = 10  # as Kubernetes: every expression is checked for every kind
+MOST_KINDS = 10  # as in Kubernetes; every expression is checked for every kind
 
 
 class PolicyStatus:
-    """Checks each policy once for each of its generations."""
+    """Type-checks each policy once per generation and writes the warnings to its status."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -50,7 +51,7 @@ class PolicyStatus:
         for field, warning in expression_warnings(policy, self._custom.all()):
             if warning:
                 warnings.append(ExpressionWarning(fieldRef=field, warning=warning))
-            await asyncio.sleep(0)  # there may be many; others want to get on
+            await asyncio.sleep(0)  # policies may be many; other tasks must run
         status = replace(
             policy.status,
             observedGeneration=policy.metadata.generation,
@@ -63,7 +64,7 @@ class PolicyStatus:
 def expression_warnings(
     policy: ValidatingAdmissionPolicy, custom: Sequence[Resource] = ()
 ) -> Iterator[tuple[str, str]]:
-    """The fields with expressions, each with what is wrong with it for some kind, if anything is."""
+    """Yield each field with an expression and its warning, which is "" if the expression fits all kinds."""
     checks = _checks(policy, custom)
     for index, validation in enumerate(policy.spec.validations):
         for field in ("expression", "messageExpression"):
@@ -82,7 +83,9 @@ def _checks(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource]) -> li
 
 
 def kinds(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource] = ()) -> list[tuple[Resource, str]]:
-    """The kinds and versions that the rules of a policy name, and not too many; patterns and subresources name none."""
+    """Return the resources and versions that a policy's rules name, at most `MOST_KINDS`; wildcards and
+    subresources count not.
+    """
     match = policy.spec.matchConstraints
     found = {
         (resource, version)

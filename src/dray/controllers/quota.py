@@ -1,8 +1,10 @@
-"""Keeps `status.used` of quotas true: admission charges what is created, this gives back what is gone.
+"""Keeps `status.used` of quotas correct: admission charges created objects, this controller subtracts deleted ones.
 
-Every count is made from a fresh list after reading the quota, and written only if the quota is still the one that was
-read; an object that is created meanwhile changes the quota, so no charge is ever lost. Left out: refusing objects
-(admission), and what counts for how much (`dray.api.usage`).
+Each count uses a fresh list made after reading the quota, and is written only if the quota has not changed since
+then.
+An object created meanwhile changes the quota, so no charge is lost. Left out: refusing objects (admission), and
+how much
+an object counts (`dray.api.usage`).
 """
 
 from __future__ import annotations
@@ -22,17 +24,18 @@ from dray.client import Delta, Deltas, Key, key_of, type_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.custom import CustomResources
 
-# Deletions come in bursts; one count serves all that fall within this time.
+# Deletions come in bursts; one count serves all within this time.
 _GATHER_SECONDS = 0.05
-# Custom objects and events are not followed here, only counted again now and then: few quotas are about them, and events
-# come with every pod. Names that nothing is counted for yet may be those of a kind that is about to be defined. A copy of all events cost a fiftieth of the work on a pod.
+# Custom objects and events have no informer here and are recounted at intervals. Few quotas limit them, and a copy of
+# all events would cost a fiftieth of the work on a pod. Names that match no resource yet may belong to a kind that
+# will be defined.
 _UNFOLLOWED_SECONDS = 30.0
-# Usage that somebody wrote too high looks like a charge of admission. It is corrected when all is counted again.
+# Usage that a client wrote too high looks like a charge by admission. It is corrected by this regular recount.
 _RESYNC_SECONDS = 300.0
 
 
 class QuotaController:
-    """Recounts the quotas of namespaces where something changed."""
+    """Recounts the quotas of namespaces in which objects changed."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -51,7 +54,7 @@ class QuotaController:
             context.informers.informer(DeviceClass).add_handler(self._on_classes)
 
     def _on_classes(self, deltas: Deltas[DeviceClass]) -> None:
-        """Claims count for other extended resources when classes serve other names."""
+        """Queue quotas on extended resources whose device classes changed their extended resource name."""
         names = {d.object.spec.extendedResourceName for d in deltas} | {
             d.old.spec.extendedResourceName for d in deltas if d.old is not None
         }
@@ -96,7 +99,7 @@ class QuotaController:
     async def _extended(
         self, quota: ResourceQuota, counted: Mapping[Resource, tuple[Wire, ...]]
     ) -> usage.ExtendedNames | None:
-        """What must be known to count claims as extended resources, where the quota limits some."""
+        """Return the lookups needed to count claims as extended resources, or None if the quota limits none."""
         if not self._serves_extended or not any(map(usage.is_extended, quota.spec.hard)):
             return None
         classes = {one.metadata.name: one for one in (await self._client.list(DeviceClass)).items}
@@ -115,13 +118,13 @@ class QuotaController:
 
 
 def _is_followed(resource: Resource) -> bool:
-    """Whether an informer tells what is freed."""
+    """Whether an informer of this resource reports deletions to this controller."""
     is_counted = resource.namespaced and "delete" in resource.verbs and resource.alias_of is None
     return is_counted and resource.custom is None and resource.plural != "events"
 
 
 def _is_overwritten(old: ResourceQuota, new: ResourceQuota) -> bool:
-    """Whether a client wrote the status. Admission only raises usage; what the controller itself wrote is counted once more."""
+    """Whether a client has overwritten the status. Admission only raises usage, so other changes cause a recount."""
     if new.status == old.status:
         return False
     used, before = new.status.used, old.status.used
@@ -133,7 +136,7 @@ def _is_overwritten(old: ResourceQuota, new: ResourceQuota) -> bool:
 
 
 def _frees(delta: Delta[Any]) -> bool:
-    """Whether a change can lower what is used: something is gone, or a pod is done."""
+    """Whether a change can lower usage: an object was deleted, or a pod has finished."""
     if delta.new is None:
         return True
     if isinstance(delta.new, Pod):

@@ -1,8 +1,10 @@
-"""Whether the object behind a reservation that is no pod is gone, or was replaced by another of the same name.
+"""Checks whether the object behind a reservation (other than a pod) is gone or was replaced by one with the same
+name.
 
-Nobody watches these objects: a Job, a PodGroup, whatever a claim's author named. They are asked for at most every thirty
-seconds, and only what the server says about this very object counts. A custom kind is found by its definition. A kind
-that cannot be read (not served, not allowed) says nothing, and its reservation waits for its owner.
+These objects are not watched: Jobs, PodGroups, or whatever a claim's author named. Each is requested at most every 30
+seconds, and only the server's answer about this very object counts. A custom kind is found by its definition. If
+a kind
+cannot be read (not served, not allowed), the reservation is kept until its owner removes it.
 """
 
 from __future__ import annotations
@@ -21,13 +23,15 @@ BY_CONSUMER = "claims by consumer"
 
 
 def consumers_named(claim: ResourceClaim) -> list[str]:
-    """The uids in a claim's reservations, and the names of groups; the function of the index `BY_CONSUMER`."""
+    """Return the uids in a claim's reservations, and NAMESPACE/NAME of groups; the function of the index
+    `BY_CONSUMER`.
+    """
     references, namespace = claim.status.reservedFor, claim.metadata.namespace
     return [r.uid for r in references] + [f"{namespace}/{r.name}" for r in references if is_group(r)]
 
 
 class References:
-    """Looks behind references; remembers for a while that an object was there."""
+    """Checks whether referenced objects exist, with a cache of objects that existed recently."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -37,7 +41,9 @@ class References:
     async def is_gone(
         self, namespace: str, reference: ResourceClaimConsumerReference, *, suspicious: bool = False
     ) -> bool:
-        """Whether the object does not exist any more. `suspicious` asks even if it was there a moment ago."""
+        """Whether the referenced object no longer exists. With `suspicious`, the server is asked even if the
+        cache is fresh.
+        """
         now = self._clock.monotonic()
         if not suspicious and now - self._seen.get(reference.uid, -CHECK_SECONDS) < CHECK_SECONDS:
             return False
@@ -51,7 +57,7 @@ class References:
         return False
 
     async def _resource(self, reference: ResourceClaimConsumerReference) -> Resource | None:
-        """The resource that is meant, if its objects can be read and live in namespaces, as consumers do."""
+        """Return the namespaced, readable resource that a reference means, or None."""
         resource = BY_NAME.get((reference.apiGroup, reference.resource)) or await self._custom(reference)
         return resource if resource is not None and resource.namespaced and "get" in resource.verbs else None
 
@@ -66,7 +72,7 @@ class References:
         try:
             found = await self._client.get(type_of(resource), reference.name, namespace)
         except NotFound as error:
-            # Without a name in the answer the whole resource is missing, which says nothing about the object.
+            # If the answer has no name, the whole resource is missing, which says nothing about the object.
             return bool(error.details.get("name"))
         except ApiError:
             return False

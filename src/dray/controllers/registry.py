@@ -1,6 +1,6 @@
-"""Which controllers there are: one line each, by the names of Kubernetes' controller manager.
+"""The list of controllers, under the names of Kubernetes' controller manager.
 
-A controller whose gate is off is not made. Left out: running them (`manager`).
+A controller whose feature gate is off is not created. Left out: running them (`manager`).
 """
 
 from __future__ import annotations
@@ -63,15 +63,19 @@ GATES: dict[str, str] = {
     "resourceclaim": "DynamicResourceAllocation",
     "resourcepoolstatusrequest": "DRAResourcePoolStatus",
 }
-"""The gate that a controller needs, where it needs one."""
+"""The feature gate that a controller needs, for controllers that need one."""
 
 
 class UnknownController(ValueError):
-    """A name that no controller has, or a list that names none."""
+    """The list of controllers contains an unknown name or selects no controller."""
 
 
 def chosen(names: str, gates: FeatureGates) -> list[str]:
-    """The controllers that a list like `*,-namespace` or `garbage-collector,namespace` means, as far as gates allow."""
+    """Return the controllers selected by a list like `*,-namespace` or `garbage-collector,namespace`, as far as
+    gates allow.
+
+    Raises `UnknownController` for an unknown name or an empty selection.
+    """
     wanted: dict[str, bool] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
         bare = name.removeprefix("-")

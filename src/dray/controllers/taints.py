@@ -1,8 +1,11 @@
 """Evicts pods whose devices are tainted NoExecute, by a slice or by a DeviceTaintRule.
 
-Every pod leaves, scheduled or not, whose entry resolves to a claim with such a device (`dray.client.consumers`), unless
-the claim tolerates the taint; other pods of the same group stay. A rule says in its status how far that has come. When a
-pod must leave is decided in `eviction_time`. Left out: keeping new claims off tainted devices, which is the allocator's part.
+A pod must leave, scheduled or not, if one of its entries resolves to a claim with such a device
+(`dray.client.consumers`), unless the claim tolerates the taint; other pods of the same group stay. A rule's
+status shows
+its progress. `eviction_time` decides when a pod must leave. Left out: keeping new claims off tainted devices,
+which the
+allocator does.
 """
 
 from __future__ import annotations
@@ -35,13 +38,13 @@ from dray.controllers.nodes import disruption_target
 WORKERS = 32
 EVENT = "DeviceTaintManagerEviction"
 BY_POOL = "by device pool"
-# A pod that came after the taint may replace one that was evicted, and would be replaced at once itself, and so on.
+# A pod created after the taint may replace an evicted pod; evicted at once, it would be replaced again and again.
 REPLACEMENT_SECONDS = 2.0
-STATUS_SECONDS = 1.0  # how often a rule's status follows its counts
+STATUS_SECONDS = 1.0  # delay between a change of counts and the update of a rule's status
 
 
 class TaintEviction:
-    """Deletes pods that must not use their devices any more."""
+    """Deletes pods whose devices have a NoExecute taint that their claims do not tolerate."""
 
     def __init__(self, context: ControllerContext) -> None:
         informers, sharing = context.informers, podclaims.Sharing.of(context.gates)
@@ -50,8 +53,9 @@ class TaintEviction:
         self._clock = context.clock
         self._consumers = ClaimConsumers(informers, groups=sharing.groups)
         self._evictions = Evictions()
-        self._times: dict[str, tuple[str, int, EvictionTime | None]] = {}  # claim uid → version, epoch, verdict
-        self._epoch = 0  # grows when a taint comes or goes
+        # claim uid → resource version, epoch, eviction time
+        self._times: dict[str, tuple[str, int, EvictionTime | None]] = {}
+        self._epoch = 0  # incremented when a taint is added or removed
         self._tainted_slices: set[str] = set()
         self._evictor = context.controller("device_taint", self._pod, WORKERS)
         self._statuses = context.controller("device_taint_rule", self._rule)
@@ -73,7 +77,7 @@ class TaintEviction:
             group.create_task(self._evictor.run())
             group.create_task(self._statuses.run())
 
-    # -- what makes us look
+    # -- event handlers
 
     def _on_rules(self, deltas: Deltas[DeviceTaintRule]) -> None:
         for old, new in deltas:
@@ -133,16 +137,18 @@ class TaintEviction:
         return bool(self._tainted_slices) or len(self._rules) > 0
 
     def _allocated(self, rule: DeviceTaintRule) -> Iterator[tuple[ResourceClaim, DeviceRequestAllocationResult]]:
-        """The allocated devices that a rule means, with their claims."""
+        """Yield the allocated devices that a rule selects, with their claims."""
         for claim in self._claims.list():
             for result in claim.status.allocation.devices.results if claim.status.allocation else ():
                 if selects(rule, result.driver, result.pool, result.device):
                     yield claim, result
 
-    # -- verdicts
+    # -- eviction times
 
     def _time_of(self, claim: ResourceClaim) -> EvictionTime | None:
-        """When the pods of a claim must leave; remembered, since thousands of pods may ask."""
+        """Return when the pods of a claim must leave, or None. The result is cached, since thousands of pods may
+        share a claim.
+        """
         version, epoch, when = self._times.get(claim.metadata.uid, ("", 0, None))
         if version == claim.metadata.resourceVersion and epoch == self._epoch:
             return when
@@ -163,13 +169,13 @@ class TaintEviction:
                 yield Tainted(rule.spec.taint, rule.metadata.uid)
 
     def _current(self, driver: str, pool: str) -> list[ResourceSlice]:
-        """The slices of a pool's newest generation."""
+        """Return the slices of a pool's newest generation."""
         pieces = self._slices.by_index(BY_POOL, f"{driver}/{pool}")
         newest = max((piece.spec.pool.generation for piece in pieces), default=0)
         return [piece for piece in pieces if piece.spec.pool.generation == newest]
 
     def _eviction_time(self, pod: Pod) -> EvictionTime | None:
-        """When a pod must leave, by all its claims."""
+        """Return when a pod must leave because of any of its claims, or None."""
         eviction: EvictionTime | None = None
         for use in self._consumers.uses(pod):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
@@ -205,15 +211,15 @@ class TaintEviction:
     async def _evict(self, pod: Pod, eviction: EvictionTime) -> None:
         self._recorder.record(pod, EVENT, f"Marking for deletion: {eviction.why}")
         meta = pod.metadata
-        text = "Device Taint manager: deleting due to NoExecute taint"  # the event says which
+        text = "Device Taint manager: deleting due to NoExecute taint"  # the event names the device
         told = disruption_target("DeletionByDeviceTaintManager", text, self._clock.time())
-        with suppress(NotFound, Conflict):  # gone, or another pod of that name by now
+        with suppress(NotFound, Conflict):  # deleted, or replaced by another pod with the same name
             await change_status(self._client, pod, lambda pod: with_conditions(pod.status, told))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
             self._tell_rules(self._evictions.evicted(pod))
 
     def _settle(self, pod: Pod) -> bool:
-        """The pod has nothing to wait for any more; whether it had."""
+        """Remove a pod's pending eviction and update its rules' status. Returns whether an eviction was pending."""
         rules = self._evictions.settle(pod)
         self._tell_rules(rules or ())
         return rules is not None
@@ -241,7 +247,7 @@ class TaintEviction:
         return None
 
     def _would_leave(self, rule: DeviceTaintRule) -> Iterator[Pod]:
-        """The pods that would be evicted if the effect was NoExecute."""
+        """Yield the pods that would be evicted if the rule's effect was NoExecute."""
         taint = replace(rule.spec.taint, effect=NO_EXECUTE)
         claims = {
             c.metadata.uid: c for c, r in self._allocated(rule) if seconds_tolerated(r.tolerations, taint) is not None
@@ -252,7 +258,7 @@ class TaintEviction:
                     yield pod
 
     def _published(self, rule: DeviceTaintRule) -> int:
-        """How many devices that a rule means are in current slices."""
+        """Return the number of devices in current slices that a rule selects."""
         pools = {(piece.spec.driver, piece.spec.pool.name) for piece in self._slices.list()}
         return sum(
             selects(rule, driver, pool, device.name)
@@ -269,6 +275,6 @@ def _pools_of(claim: ResourceClaim) -> set[str]:
 
 
 def _evicting(piece: ResourceSlice | None) -> list[tuple[str, Tainted]]:
-    """The taints in a slice that evict, by device."""
+    """Return the NoExecute taints in a slice, each with its device."""
     devices = piece.spec.devices if piece is not None else ()
     return [(d.name, Tainted(taint)) for d in devices for taint in d.taints if taint.effect == NO_EXECUTE]

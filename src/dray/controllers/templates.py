@@ -1,7 +1,7 @@
-"""Makes the claims that templates stand for: one an entry, for a pod or for a group.
+"""Creates claims from templates: one for each entry of a pod or a group.
 
-The name follows from the owner (`generated`), so there is nothing to remember, and whoever comes second finds the claim
-made. Left out: when to make one, and where its name is recorded (`claims`).
+The name follows from the owner (`generated`), so nothing must be remembered, and a second controller finds the claim
+already created. Left out: when to create a claim, and where its name is recorded (`claims`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BY_OWNER = "claims by owner"
 
 
 class ClaimMaker:
-    """Creates claims from templates."""
+    """Creates claims from ResourceClaimTemplates."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ClaimMaker:
         claims.add_index(BY_OWNER, _owners)
 
     def made(self, owner: Pod | PodGroup, entry: str) -> str:
-        """The name of the claim that was made for an entry, as far as the copies know; empty when there is none."""
+        """Return the name of the claim that exists for an entry according to the informers' copies, or ""."""
         annotation = generated.annotation_for(owner)
         for claim in self._claims.by_index(BY_OWNER, owner.metadata.uid):
             if claim.metadata.annotations.get(annotation) == entry:
@@ -47,7 +47,10 @@ class ClaimMaker:
         return ""
 
     async def ensure(self, owner: Pod | PodGroup, entry: str, template: str) -> str:
-        """The name of the claim of an entry, which exists now; tells the owner what is wrong before it raises."""
+        """Return the name of the claim for an entry, creating the claim if necessary.
+
+        On failure a warning event is recorded for the owner and the error is raised.
+        """
         if made := self.made(owner, entry):
             return made
         name = generated.claim_name(owner, entry)
@@ -76,7 +79,7 @@ class ClaimMaker:
         except AlreadyExists:
             there = await self._client.get(ResourceClaim, name, namespace)
             if not podclaims.is_controlled_by(there, owner.metadata.uid):
-                # Another name would do, but then two controllers could choose differently and make two claims.
+                # Another name would work, but two controllers might choose different names and make two claims.
                 raise Conflict(f'the name "{name}" is taken by a claim of somebody else') from None
         else:
             log.debug("created claim %s/%s for %s", namespace, name, owner.metadata.name)
@@ -92,6 +95,6 @@ def _owners(claim: ResourceClaim) -> list[str]:
 
 def _problem(template: str, error: ApiError) -> str:
     if isinstance(error, NotFound) and error.details.get("name") == template:
-        # Kubernetes says it with the name of the kind, since it asks its own copy and not the server.
+        # Kubernetes names the kind this way, because it asks its own copy and not the server.
         return f'resource claim template "{template}": resourceclaimtemplate.resource.k8s.io "{template}" not found'
     return f"create resource claim: {error.message}"

@@ -1,8 +1,9 @@
-"""What a claim needs right now, decided purely from the claim and from what is known about its consumers.
+"""Decides what a claim needs now, from the claim and from facts about its consumers. Pure.
 
-The facts say what happened to the claim; the table of its life (`dray.api.claim_lifecycle`) says what it becomes by that;
-what is written follows from the two states. A generated claim whose pod is done is deleted once nobody uses it. Consumers
-that a component with a gate off failed to add are added. Left out: finding out the facts (`claim_facts`).
+The facts are turned into an event, and the state table (`dray.api.claim_lifecycle`) gives the claim's next state.
+What
+to write follows from the two states. A generated claim whose pod has ended is deleted once it is unused. Reservations
+that a component with a disabled gate failed to add are added. Left out: finding the facts (`claim_facts`).
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReferenc
 
 
 class ConsumerFacts(NamedTuple):
-    """What is known about the consumers of a claim."""
+    """Facts about the consumers of a claim."""
 
-    gone: Set[str] = frozenset()  # uids of reservations that nobody needs any more
+    gone: Set[str] = frozenset()  # uids of reservations that are no longer needed
     owner_done: bool = False  # the pod that the claim was generated for is gone or will never run again
-    shared: bool = False  # pods may use the claim that it does not list
-    abandoned: bool = False  # nobody is listed any more: the owner of a workload, or a failed binding, gave it back
-    occupied: bool = False  # a pod would be left without reservation while it uses the devices, or is about to
+    shared: bool = False  # pods that the claim does not list may use it
+    # no consumer is listed any more: a workload's owner or a failed binding gave the claim back
+    abandoned: bool = False
+    occupied: bool = False  # a pod uses the devices, or is about to, and would be left without reservation
     missing: tuple[ResourceClaimConsumerReference, ...] = ()  # reservations that should be there
 
 
 class Upkeep(NamedTuple):
-    """What to write, in this order; None where nothing changes."""
+    """Changes to write, in this order. None means no change."""
 
     status: ResourceClaimStatus | None = None
     finalizers: list[str] | None = None
@@ -52,7 +54,7 @@ def upkeep(claim: ResourceClaim, facts: ConsumerFacts) -> Upkeep:
 def _event(
     claim: ResourceClaim, facts: ConsumerFacts, remaining: list[ResourceClaimConsumerReference], *, unused: bool
 ) -> ClaimEvent | None:
-    """What the facts mean for the claim."""
+    """Return the lifecycle event that the facts mean for the claim, or None."""
     if len(remaining) < len(claim.status.reservedFor):
         if remaining or facts.missing:
             return ClaimEvent.RELEASE
@@ -66,7 +68,7 @@ def _event(
 def _reservations(
     claim: ResourceClaim, facts: ConsumerFacts, remaining: list[ResourceClaimConsumerReference]
 ) -> ResourceClaimStatus | None:
-    """The reservations as they should be, where that is a change."""
+    """Return the status with corrected reservations, or None if they are correct."""
     if len(remaining) == len(claim.status.reservedFor) and not facts.missing:
         return None
     return replace(claim.status, reservedFor=(*remaining, *facts.missing))

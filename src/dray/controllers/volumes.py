@@ -1,9 +1,12 @@
-"""PersistentVolumes for claims: bound to one that fits, or made as a directory of this machine for the default class.
+"""Binds PersistentVolumeClaims to PersistentVolumes, and provisions directories of this machine for the default
+class.
 
-The class `hostpath` is made when there is no default class; its volumes are directories below the cluster's own. A claim
-is bound when its volume says so and the claim too, in that order. A volume whose claim is gone is deleted with its
-directory, or kept, as its policy says. Claims and volumes that are in use are not let go. Left out: other provisioners,
-which do their part when they run.
+The class `hostpath` is created if no default class exists; its volumes are directories in the cluster's own
+directory.
+Binding is written to the volume first, then to the claim. A volume whose claim is gone is deleted with its
+directory, or
+kept, as its reclaim policy says. Claims and volumes in use keep their finalizers. Left out: other provisioners, which
+work on their own.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ BY_CLAIM = "claim"
 
 
 def fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Whether a volume that is free is one that the claim asks for."""
+    """Whether a volume satisfies a claim and is not bound to another claim."""
     spec, offered = claim.spec, volume.spec
     if is_deleting(volume) or (offered.storageClassName or "") != (spec.storageClassName or ""):
         return False
@@ -63,7 +66,7 @@ def _is_of(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:
 
 
 def smallest(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> PersistentVolume | None:
-    """The volume that wastes least; one that names the claim goes before all others."""
+    """Return the smallest fitting volume, or None. A volume that already names the claim is preferred."""
     fitting = [volume for volume in volumes if fits(claim, volume)]
     return min(
         fitting,
@@ -84,7 +87,7 @@ def claim_reference(claim: PersistentVolumeClaim) -> Tree:
 
 
 def volume_tree(claim: PersistentVolumeClaim, class_: StorageClass, root: str) -> Tree:
-    """A new volume for a claim: a directory of its own."""
+    """Return the PersistentVolume to create for a claim: a directory of its own below `root`."""
     name = f"pvc-{claim.metadata.uid}"
     return {
         "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
@@ -101,7 +104,7 @@ def volume_tree(claim: PersistentVolumeClaim, class_: StorageClass, root: str) -
 
 
 class VolumeController:
-    """Binds claims, makes and deletes volumes, lets go of what nobody uses."""
+    """Binds claims, provisions and deletes volumes, and removes finalizers of unused claims and volumes."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client_for("persistent-volume-binder")
@@ -130,7 +133,7 @@ class VolumeController:
         with suppress(AlreadyExists):
             await self._client.create(StorageClass, {"metadata": metadata, "provisioner": PROVISIONER})
 
-    # What makes us look
+    # Event handlers
 
     def _on_claims(self, deltas: Deltas[PersistentVolumeClaim]) -> None:
         for delta in deltas:
@@ -152,7 +155,7 @@ class VolumeController:
                 self._look("claim", key_of(claim))
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
-        """A pod that ends may be the last one to use a claim."""
+        """Queue the claims of pods that have ended, because a deleted claim may now be unused."""
         for old, new in deltas:
             if old is not None and (new is None or is_finished(new)):
                 for key in _claims_of(old):
@@ -227,7 +230,7 @@ class VolumeController:
             self._recorder.record(claim, "ProvisioningSucceeded", text)
 
     async def _release_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Let a deleted claim go once no pod uses it."""
+        """Remove the finalizer of a deleted claim once no pod uses the claim."""
         meta = claim.metadata
         users = self._pods.by_index(BY_CLAIM, f"{meta.namespace}/{meta.name}")
         if CLAIM_FINALIZER not in meta.finalizers or any(not is_finished(pod) for pod in users):
@@ -256,7 +259,7 @@ class VolumeController:
             await self._reclaim(volume)
 
     async def _reclaim(self, volume: PersistentVolume) -> None:
-        """Its claim is gone."""
+        """Release a volume whose claim is gone; delete the volume and its directory if its reclaim policy is Delete."""
         if volume.status.phase != "Released":
             await self._volume_phase(volume, "Released")
         is_ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER

@@ -1,4 +1,4 @@
-"""Answers ResourcePoolStatusRequests: how much of a driver's pools is in use (KEP-5677).
+"""Answers ResourcePoolStatusRequests: how many devices of a driver's pools are in use (KEP-5677).
 
-`computation` counts and is pure, `controller` answers.
+`computation` counts and is pure; `controller` writes the answers.
 """

@@ -1,10 +1,12 @@
-"""How many devices of a pool are allocated, unavailable and available: pure counting over slices and claims.
+"""Counts the allocated, unavailable and available devices of a pool from slices and claims. Pure.
 
-Each published device counts exactly once, so the numbers of a pool always add up: a device that a claim holds is
-allocated, whatever else is true of it; another one is unavailable if it is tainted or if its pool cannot be used; the
-rest is available. A partition for which too little is left of its counters is unavailable. Admin access holds no device,
-and neither does an allocation of a device that is no longer published. Left out: where taints come from (callers merge
-DeviceTaintRules), what a device is (`dray.api.availability`), and what is left of partitions and shares (`summaries`).
+Each published device counts exactly once, so the numbers of a pool always add up. A device that a claim holds is
+allocated. Any other device is unavailable if it is tainted, if its pool cannot be used, or if too little is left
+of the
+counters that it needs. The rest is available. Admin access holds no device, and neither does an allocation of a
+device
+that is no longer published. Left out: where taints come from (callers merge DeviceTaintRules), the state of a device
+(`dray.api.availability`), and what is left of partitions and shares (`summaries`).
 """
 
 from __future__ import annotations
@@ -20,27 +22,27 @@ from dray.api.reasons.wording import pool_problem
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.controllers.poolstatus.summaries import Summaries, summarize
 
-MOST_PROBLEMS = 10  # that a status lists for all pools together, as the API has it
+MOST_PROBLEMS = 10  # limit of the API for the problems of all pools together
 DEFAULT_LIMIT = 100
-LONGEST_PROBLEM = 256  # bytes, as the API has it
+LONGEST_PROBLEM = 256  # bytes, the limit of the API
 
 ClaimsOf = Callable[[str, str], Iterable[ResourceClaim]]
-"""The claims that hold devices of a driver's pool; others may be among them."""
+"""Returns the claims that hold devices of a driver's pool, possibly among others."""
 
 
 class PoolCount(NamedTuple):
-    """What is known of one pool. `available` is what remains."""
+    """Numbers of devices of one pool, and the pool's problem if it has one."""
 
     driver: str
     name: str
-    node: str | None  # where all slices are of one node
+    node: str | None  # the node, if all slices belong to one node
     generation: int
     slices: int
     total: int
     allocated: int
     unavailable: int
     problem: str | None
-    is_incomplete: bool = False  # slices are missing, so the counts say nothing
+    is_incomplete: bool = False  # slices are missing, so the counts are meaningless
     summaries: Summaries = Summaries()
 
     @property
@@ -49,9 +51,9 @@ class PoolCount(NamedTuple):
 
 
 class PoolStatusAnswer(NamedTuple):
-    """The answer to a request: the first pools by name, how many there are in all, and what is wrong with pools.
+    """Answer to a request: the first pools by name, the number of all matching pools, and problems of pools.
 
-    A pool that is not among the first is not counted, but that it cannot be used is told.
+    Pools beyond the limit are not counted, but their problems are listed.
     """
 
     pools: tuple[PoolCount, ...]
@@ -66,9 +68,9 @@ def answer(
     limit: int = DEFAULT_LIMIT,
     partition_type: str | None = None,
 ) -> PoolStatusAnswer:
-    """Count the pools that these slices make up, or only the one of a name.
+    """Count the pools that these slices form, or only the pool named `pool`, at most `limit` pools.
 
-    `partition_type` is the attribute that tells partitions apart in pools that do not say.
+    `partition_type` is the attribute for partition types in pools whose slices name none.
     """
     pools = by_pool(one for one in slices if pool is None or one.spec.pool.name == pool)
     names = sorted(pools)
@@ -79,7 +81,7 @@ def answer(
 
 
 def _problems_beyond(pools: Iterable[Sequence[ResourceSlice]], most: int) -> list[str]:
-    """What keeps pools from being used that are not counted; none where there is no room for it."""
+    """Return up to `most` problems of pools that are not counted."""
     wrong = (
         _about(current[0].spec.pool.name, _told(problem))
         for current in map(newest, pools)
@@ -95,7 +97,7 @@ def _about(pool: str, problem: str) -> str:
 def count(
     slices: Sequence[ResourceSlice], claims: Iterable[ResourceClaim], partition_type: str | None = None
 ) -> PoolCount:
-    """Count one pool. There is at least one slice, and all are of that pool."""
+    """Count one pool. `slices` must not be empty and must all be of that pool."""
     first = slices[0].spec
     return count_use(
         PoolUse(PublishedPool.of(PoolName(first.driver, first.pool.name), slices), DeviceHolders(claims)),
@@ -104,7 +106,7 @@ def count(
 
 
 def count_use(use: PoolUse, partition_type: str | None = None) -> PoolCount:
-    """Count the devices of a pool that is published."""
+    """Count the devices of a published pool."""
     pool, problem = use.pool, use.pool.problem
     shares = (share for name in use.held for _, share in use.shares(name))
     summaries = Summaries() if problem else summarize(pool.slices, use.held, shares, partition_type)
@@ -131,17 +133,17 @@ def _told(problem: PoolProblem) -> str:
 
 
 def shortened(text: str) -> str:
-    """At most as many bytes as the API takes; says where something was cut off."""
+    """Return the text cut to the number of bytes that the API allows, with "..." at the end if it was cut."""
     if len(text.encode()) <= LONGEST_PROBLEM:
         return text
     return text.encode()[: LONGEST_PROBLEM - 3].decode(errors="ignore") + "..."
 
 
-# What is written
+# Status trees
 
 
 def complete_status(found: PoolStatusAnswer, now: str) -> dict[str, Any]:
-    """The status of a request that could be answered."""
+    """Return the status of a request that was answered."""
     shown = f"{len(found.pools)} pools" if len(found.pools) != 1 else "1 pool"
     message = f"Processed {shown}" if len(found.pools) == found.matching else f"Processed {shown} of {found.matching}"
     return {
@@ -154,7 +156,7 @@ def complete_status(found: PoolStatusAnswer, now: str) -> dict[str, Any]:
 
 
 def failed_status(cause: Exception, now: str) -> dict[str, Any]:
-    """The status of a request whose computation raised."""
+    """Return the status of a request whose computation raised an exception."""
     message = shortened(f"{type(cause).__name__}: {cause}")
     return {
         "observationTime": now,
@@ -169,7 +171,7 @@ def _pool_tree(pool: PoolCount) -> dict[str, Any]:
         "poolName": pool.name,
         "generation": pool.generation,
     }
-    if not pool.is_incomplete:  # as in Kubernetes: what is published so far must not be taken for the pool
+    if not pool.is_incomplete:  # as in Kubernetes: counts of an incomplete pool would be misleading
         tree |= {
             "resourceSliceCount": pool.slices,
             "totalDevices": pool.total,

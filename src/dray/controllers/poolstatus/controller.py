@@ -1,9 +1,12 @@
-"""Answers each ResourcePoolStatusRequest once, and deletes those whose time is up.
+"""Answers each ResourcePoolStatusRequest once, and deletes expired requests.
 
-A request that has an observation time is done. Another one is counted from the shared copies of slices, taint rules and
-claims, never before all are complete. While a pool that it asks about lacks slices, it is looked at again with growing
-delays, for a few seconds, since drivers publish slices one by one; then it is answered as it is. Its status is written on condition that nobody wrote it meanwhile; what fails
-is tried again with growing delays. The controller has a client and a pace of its own. Left out: counting (`computation`).
+A request with an observation time is done. Other requests are answered from the informers' copies of slices,
+taint rules
+and claims, once all have synced. If a requested pool lacks slices, it is checked again with growing delays for a few
+seconds, since drivers publish slices one by one; then it is answered as it is. The status is written only if
+nobody else
+changed the request; failed writes are retried with growing delays. The controller has its own client and rate limit.
+Left out: counting (`computation`).
 """
 
 from __future__ import annotations
@@ -34,11 +37,11 @@ from dray.controllers.poolstatus.metrics import DURATION, ERRORS, PROCESSED
 log = logging.getLogger(__name__)
 
 ACCOUNT = "resourcepoolstatusrequest-controller"
-# To count a hundred pools and to write them takes about 5 ms, so a flood of requests costs scheduling in the same process
-# a fortieth of its time; people who look now and then never wait.
+# Counting and writing a hundred pools takes about 5 ms, so a flood of requests costs scheduling in the same process a
+# fortieth of its time. Occasional requests never wait.
 CALLS_PER_SECOND = 5.0
 CALLS_AT_ONCE = 50
-# How long missing slices are waited for, and between the first two looks. `kubectl wait` in the KEP waits for 30 seconds.
+# How long to wait for missing slices, and the first delay. `kubectl wait` in the KEP waits for 30 seconds.
 INCOMPLETE_SECONDS = 8.0
 _FIRST_LOOK_SECONDS = 0.25
 _BY_DRIVER = "slices by driver"
@@ -46,13 +49,14 @@ _BY_POOL = "claims by pool"
 
 
 class PoolStatusController:
-    """Turns requests into answers."""
+    """Computes and writes the status of ResourcePoolStatusRequests, and deletes expired ones."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client_for(ACCOUNT)
         self._own_client = self._client is not context.client
         self._clock = context.clock
-        self._incomplete: dict[str, tuple[str, float]] = {}  # requests that wait for slices: uid and since when
+        # requests that wait for slices, by name: uid and start of waiting
+        self._incomplete: dict[str, tuple[str, float]] = {}
         self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
         self._controller = context.controller("resourcepoolstatusrequest", self._reconcile)
         self._slices = context.informers.informer(ResourceSlice)
@@ -103,13 +107,14 @@ class PoolStatusController:
     # Answering
 
     def _patience(self, request: ResourcePoolStatusRequest) -> float:
-        """Seconds until a request about incomplete pools is looked at again; 0 when it has waited long enough.
+        """Return the seconds until a request about incomplete pools is checked again, or 0 if it has waited long
+        enough.
 
-        The delay is as long as the request has waited already, so it doubles each time.
+        The delay equals the time that the request has waited so far, so it doubles each time.
         """
         now, uid = self._clock.monotonic(), request.metadata.uid
         known, since = self._incomplete.get(request.metadata.name, ("", now))
-        if known != uid:  # the first look, or another request of the same name
+        if known != uid:  # first check, or another request with the same name
             since = now
         self._incomplete[request.metadata.name] = uid, since
         waited = now - since
@@ -120,11 +125,12 @@ class PoolStatusController:
         try:
             await self._write(request, status)
         except NotFound:
-            return  # whoever asked did not wait
+            return  # the request was deleted meanwhile
         except Conflict:
-            raise  # the copy was behind; it will be read again
+            raise  # the informer's copy was behind; the request is read again
         except Invalid as error:
-            # Somebody else wrote a status without an observation time. It stands, and trying again would not help.
+            # Somebody else wrote a status without an observation time. It cannot be replaced, and a retry would not
+            # help.
             ERRORS.inc()
             log.warning("request %s cannot be answered: %s", request.metadata.name, error)
             return
@@ -135,12 +141,12 @@ class PoolStatusController:
         DURATION.observe(time.perf_counter() - started)
 
     async def _turn(self) -> None:
-        """Wait as long as keeps a flood of requests from taking more than its share of the process and the server."""
+        """Wait until the rate limit allows another request to be handled."""
         if (delay := self._pace.delay(self._clock.monotonic())) > 0:
             await self._clock.sleep(delay)
 
     def _status(self, request: ResourcePoolStatusRequest) -> tuple[Tree, bool]:
-        """The answer to a request, and whether a pool in it lacks slices."""
+        """Return the status that answers a request, and whether a pool in it lacks slices."""
         spec, now = request.spec, timestamp(self._clock.time())
         try:
             found = answer(
@@ -150,14 +156,16 @@ class PoolStatusController:
                 spec.limit or DEFAULT_LIMIT,
                 spec.defaultPartitionTypeAttribute if self._partition_types else None,
             )
-        except Exception as error:  # whatever it is, whoever asked must learn of it
+        except Exception as error:  # any failure must be reported to the client
             ERRORS.inc()
             log.exception("request %s: the computation failed", request.metadata.name)
             return failed_status(error, now), False
         return complete_status(found, now), any(pool.is_incomplete for pool in found.pools)
 
     def _slices_of(self, driver: str) -> list[ResourceSlice]:
-        """The slices of a driver, with the taints that rules add; without types of partitions where their gate is off."""
+        """Return a driver's slices with the taints of DeviceTaintRules, and without partition types if their gate
+        is off.
+        """
         rules = self._rules.list() if self._rules is not None else []
         slices = [with_rules(one, rules) for one in self._slices.by_index(_BY_DRIVER, driver)]
         return slices if self._partition_types else [_without_types(one) for one in slices]
@@ -174,7 +182,7 @@ class PoolStatusController:
         try:
             await self._client.delete(ResourcePoolStatusRequest, request.metadata.name, uid=request.metadata.uid)
         except (NotFound, Conflict):
-            return  # gone, or another one of the same name
+            return  # deleted, or replaced by another request with the same name
 
 
 def _is_answered(request: ResourcePoolStatusRequest) -> bool:
@@ -188,7 +196,7 @@ def _without_types(slice_: ResourceSlice) -> ResourceSlice:
 
 
 def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | None:
-    """How long an answered request stays; None for ever. Counted from its last condition, good or bad."""
+    """Return how long an answered request is kept, counted from its latest condition, or None for ever."""
     ttl, status = request.spec.ttlSecondsAfterComplete, request.status
     if ttl is None or status is None:
         return None
@@ -198,5 +206,5 @@ def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | Non
 
 
 def _pools_held(claim: ResourceClaim) -> set[str]:
-    """The pools of which a claim holds devices."""
+    """Return the pools (DRIVER/POOL) of which a claim holds devices."""
     return {f"{device.driver}/{device.pool}" for device in taken_by_claim(claim).touched}

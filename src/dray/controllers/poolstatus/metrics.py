@@ -1,4 +1,4 @@
-"""The figures of pool status, under the names of KEP-5677 and, the same ones again, under those of v1.37."""
+"""Metrics of pool status requests, under the names of KEP-5677 and again under those of Kubernetes v1.37."""
 
 from __future__ import annotations
 

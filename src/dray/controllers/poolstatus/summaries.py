@@ -1,8 +1,10 @@
-"""What is left of partitions and of shares in a pool, type by type and capacity by capacity.
+"""Summarizes what is left of partitions and shares in a pool, by partition type and by capacity.
 
-Partitions are counted by the attribute that the slice, or else whoever asks, says tells them apart. How many of a type
-can still be had is counted for each type by itself: those that are not in use and fit, one after the other, into the
-counters that are left. Pure. Left out: how many devices there are (`computation`).
+Partitions are grouped by the attribute that the slice, or else the request, names. The number of allocatable
+partitions
+is computed for each type on its own: the unused partitions of this type that fit, one after the other, into the
+counters
+that are left. Pure. Left out: the number of devices (`computation`).
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from dray.api.pools import CountersLeft
 from dray.api.quantity import ZERO, Quantity
 from dray.api.types.resource import Device, ResourceSlice
 
-MOST_ENTRIES = 32  # that a summary lists, as the API has it
+MOST_ENTRIES = 32  # limit of the API for entries of a summary
 
 
 class Summaries(NamedTuple):
-    """The summaries as they are written; absent where there is nothing to say. `problems` begin with a word for programs."""
+    """Partition and shareable summaries for a pool's status. Each of `problems` begins with a machine-readable word."""
 
     partitions: tuple[dict[str, Any], ...] = ()
     shareable: dict[str, Any] | None = None
@@ -27,15 +29,15 @@ class Summaries(NamedTuple):
 
 
 class _Unsummarized(Exception):
-    """Why there is no summary; begins with a word for programs."""
+    """A summary cannot be made. The text gives the reason and begins with a machine-readable word."""
 
 
 def summarize(
     slices: Sequence[ResourceSlice], used: Collection[str], shares: Iterable[Share], default: str | None
 ) -> Summaries:
-    """Summarize a pool of which these devices are in use, whole or in part; `default` tells partitions apart.
+    """Summarize a pool in which the devices `used` are in use. `default` names the attribute for partition types.
 
-    A summary that cannot be told in full is left out, and `problems` says why.
+    A summary that would be incomplete is left out, and `problems` says why.
     """
     partitions: tuple[dict[str, Any], ...] = ()
     shareable: dict[str, Any] | None = None
@@ -72,7 +74,9 @@ def _partitions(
 
 
 def _by_type(slices: Sequence[ResourceSlice], default: str | None) -> dict[tuple[str, str], list[Device]]:
-    """The partitions by the attribute that tells them apart and its value."""
+    """Return the pool's partitions by attribute name and value of their type. Raises `_Unsummarized` if one lacks
+    a type.
+    """
     if any(one.spec.partitionTypeAttribute for one in slices):
         default = None
     groups: dict[tuple[str, str], list[Device]] = {}
@@ -96,7 +100,9 @@ def _type(device: Device, attribute: str, driver: str) -> str:
 
 
 def _cost(device: Device) -> tuple[Quantity, ...]:
-    """What a partition takes, wherever it takes it: partitions of one type stand on different devices and places."""
+    """Return the sorted amounts of counters that a partition consumes. Counter names differ between partitions of
+    one type.
+    """
     amounts = (Quantity.parse(c.value) for drawn in device.consumesCounters for c in drawn.counters.values())
     return tuple(sorted(amounts))
 

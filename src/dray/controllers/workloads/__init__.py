@@ -1,4 +1,5 @@
-"""Controllers of what makes pods: Deployment, ReplicaSet, ReplicationController, DaemonSet, StatefulSet, Job, CronJob.
+"""Controllers that create pods: Deployment, ReplicaSet, ReplicationController, DaemonSet, StatefulSet, Job, CronJob.
 
-Each is a small module that reads copies and writes, beside pure modules that decide; `docs/workloads.md` has the map.
+Each controller is a small module that reads informers' copies and writes. Pure modules beside it decide;
+`docs/workloads.md` has the map.
 """

@@ -1,8 +1,11 @@
-"""Whose a dependent is: found by its controller, adopted by selector when it has none, released when it fits no more.
+"""Ownership of dependents: found by their controller, adopted by selector if they have none, released if it
+matches no more.
 
-As in Kubernetes a controller of one kind asks for what it controls and for the orphans of its namespace; an owner that
-is being deleted takes nothing on, and asks the server before it does, since the copy may not know yet. Left out: what
-is done with the dependents.
+As in Kubernetes, a controller looks at the objects that it controls and at the orphans of its namespace. An owner
+that is
+being deleted adopts nothing; before an adoption the server is asked whether it is, since the copy may lag behind.
+Left
+out: what is done with the dependents.
 """
 
 from __future__ import annotations
@@ -36,16 +39,16 @@ def _controller_values(obj: Object) -> list[str]:
 
 
 def _orphans(namespace: str) -> str:
-    return f"orphans of {namespace}"  # no uid has spaces
+    return f"orphans of {namespace}"  # a uid never contains spaces
 
 
 def index_by_controller(informer: Informer[T]) -> None:
-    """Let an informer answer `controlled` and `orphans`."""
+    """Add the index to an informer that `controlled` and `orphans` need."""
     informer.add_index(BY_CONTROLLER, _controller_values)
 
 
 def controlled(informer: Informer[T], owner: Object) -> Sequence[T]:
-    """What the owner controls, whether or not its selector still matches."""
+    """Return the objects that the owner controls, whether or not its selector still matches them."""
     return informer.by_index(BY_CONTROLLER, owner.metadata.uid)
 
 
@@ -54,7 +57,7 @@ def orphans(informer: Informer[T], namespace: str) -> Sequence[T]:
 
 
 class Claim(NamedTuple, Generic[T]):
-    """What an owner should do about the objects that could be its own."""
+    """The dependents that an owner keeps, adopts and releases."""
 
     own: list[T]
     adopt: list[T]
@@ -62,7 +65,7 @@ class Claim(NamedTuple, Generic[T]):
 
 
 def sort_out(owner: Object, selector: LabelRequirements, own: Iterable[T], without_owner: Iterable[T]) -> Claim[T]:
-    """Compare what the owner controls, and what nobody does, with its selector."""
+    """Compare the objects that the owner controls, and those without controller, with the owner's selector."""
     kept: list[T] = []
     release: list[T] = []
     ending = is_deleting(owner)
@@ -77,7 +80,7 @@ def sort_out(owner: Object, selector: LabelRequirements, own: Iterable[T], witho
 
 
 class Adoption(Generic[T]):
-    """Finds the dependents of one type in a copy, and writes adoptions and releases."""
+    """Finds the dependents of one type and writes adoptions and releases."""
 
     def __init__(
         self,
@@ -94,11 +97,13 @@ class Adoption(Generic[T]):
         self._informer = informer
         self._writes = writes
         self._adoptable = adoptable
-        self._finalizer = finalizer  # that dependents carry while they are to be counted
+        self._finalizer = finalizer  # finalizer of dependents that still have to be counted, or ""
         index_by_controller(informer)
 
     async def claim(self, owner: Object, selector: LabelRequirements) -> list[T]:
-        """The dependents of `owner`, adopted ones included."""
+        """Return the dependents of `owner`, including those adopted now. Dependents that no longer match are
+        released.
+        """
         own, strays = controlled(self._informer, owner), orphans(self._informer, owner.metadata.namespace)
         found: Claim[T] = await in_thread_if_large(
             len(own) + len(strays), sort_out, owner, selector, own, filter(self._adoptable, strays)
@@ -136,6 +141,6 @@ class Adoption(Generic[T]):
                 self._type, obj.metadata.name, patch, obj.metadata.namespace, kind=PatchKind.STRATEGIC
             )
         except (NotFound, Conflict, Invalid):
-            return None  # it is gone, or another owner was faster: its uid or its controller has changed
+            return None  # the object is gone, or another owner was faster: uid or controller differ
         self._writes.wrote(owner, patched)
         return patched

@@ -1,4 +1,4 @@
-"""Whether a Job is decided, and if not, which pods it needs now. Pure."""
+"""Decides whether a Job has ended, and if not, which pods it needs now. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from dray.controllers.workloads.pods import deletion_order, is_terminating
 
 FAILURE_TARGET = "FailureTarget"
 SUCCESS = "SuccessCriteriaMet"
-# The pause after a failure, doubling with each one in a row. Kubernetes' figures.
+# The pause after a failure, which doubles with each further failure. Kubernetes' figures.
 _FIRST_PAUSE_SECONDS = 10.0
 _LAST_PAUSE_SECONDS = 600.0
 
 
 class JobEnd(NamedTuple):
-    """How a job ends, before its last pods are gone: the condition that announces the final one."""
+    """The end of a Job whose last pods may still run: type, reason and message of the condition that announces it."""
 
     type: str
     reason: str
@@ -41,7 +41,7 @@ class JobEnd(NamedTuple):
 
 
 def verdict(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEnd | None:
-    """The end of the job, if it is decided; once announced it does not change."""
+    """Return the end of the Job, or None if it goes on. An end that was announced does not change."""
     for condition in job.status.conditions:
         if condition.type in (FAILURE_TARGET, SUCCESS) and condition.status == "True":
             return JobEnd(condition.type, condition.reason, condition.message)
@@ -68,7 +68,9 @@ def _failure(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEn
 
 
 def _restarted_too_often(job: Job, active: Sequence[Pod], limit: int) -> bool:
-    """Pods that start again in place do not fail; their restarts count instead."""
+    """Whether restarts in running pods reach the backoff limit. Pods with restartPolicy OnFailure restart instead
+    of failing.
+    """
     if job.spec.template.spec.restartPolicy != "OnFailure":
         return False
     statuses = (s for pod in active for s in (*pod.status.initContainerStatuses, *pod.status.containerStatuses))
@@ -77,7 +79,9 @@ def _restarted_too_often(job: Job, active: Sequence[Pod], limit: int) -> bool:
 
 
 def until_deadline(job: Job, now: float) -> float | None:
-    """Seconds that the job may still take; None without a limit, or before it has started."""
+    """Return the seconds until activeDeadlineSeconds, or None without a deadline, before the start, or while
+    suspended.
+    """
     seconds, started = job.spec.activeDeadlineSeconds, job.status.startTime
     if seconds is None or started is None or job.spec.suspend:
         return None
@@ -102,14 +106,14 @@ def _success(job: Job, count: Tally, active: Sequence[Pod]) -> JobEnd | None:
 
 
 class Need(NamedTuple):
-    """Pods to delete and to create: an index each, None where pods have none."""
+    """Pods to delete and pods to create. A pod to create is given by its index, or None for Jobs without indexes."""
 
     delete: Sequence[Pod] = ()
     create: Sequence[int | None] = ()
 
 
 def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now: float) -> Need:
-    """What brings the number of active pods to what it should be."""
+    """Return the pods to delete and to create so that the right number of pods is active."""
     if job.spec.suspend:
         return Need(delete=active)
     wanted = _wanted(job, count, active)
@@ -123,7 +127,7 @@ def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now
     kept = kept[too_many:]
     ending = [pod for pod in pods if is_terminating(pod)] if job.spec.podReplacementPolicy == "Failed" else []
     missing = max(0, wanted - len(kept) - len(ending))
-    if job.spec.backoffLimitPerIndex is None:  # else some may have to wait, and others not
+    if job.spec.backoffLimitPerIndex is None:  # otherwise pauses apply to each index on its own
         missing = min(BURST, missing)
     if not is_indexed(job):
         return Need(surplus, [None] * missing)
@@ -134,14 +138,16 @@ def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now
 
 def _wanted(job: Job, count: Tally, active: Sequence[Pod]) -> int:
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    if job.spec.completions is None:  # a work queue: after the first success the others finish what they have
+    if job.spec.completions is None:  # a work queue: after the first success no new pods are created
         return min(len(active), parallelism) if count.all_succeeded else parallelism
     done = count.all_succeeded + len(count.failed_indexes)
     return max(0, min(job.spec.completions - done, parallelism))
 
 
 def _misplaced(job: Job, active: Sequence[Pod]) -> list[Pod]:
-    """Pods without a valid index, and all but the best of those that share one; the best comes last in `active`."""
+    """Return the pods without a valid index and the duplicates of an index. The last pod in `active` with an
+    index is kept.
+    """
     seen: set[int] = set()
     found: list[Pod] = []
     for pod in reversed(active):
@@ -154,7 +160,7 @@ def _misplaced(job: Job, active: Sequence[Pod]) -> list[Pod]:
 
 
 def pause(job: Job, pods: Sequence[Pod], now: float) -> float:
-    """Seconds to wait before failed pods are replaced, longer with each failure since the last success."""
+    """Return the seconds until failed pods may be replaced. The pause grows with each failure since the last success."""
     last_success = max((ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
     failures = [ended for pod in pods if has_failed(job, pod) and (ended := ended_at(pod)) > last_success]
     if not failures:
@@ -164,7 +170,7 @@ def pause(job: Job, pods: Sequence[Pod], now: float) -> float:
 
 
 def by_index(pods: Sequence[Pod]) -> dict[int | None, list[Pod]]:
-    """The pods of each index."""
+    """Return the pods of each index."""
     found: dict[int | None, list[Pod]] = {}
     for pod in pods:
         found.setdefault(index_of(pod), []).append(pod)
@@ -172,5 +178,5 @@ def by_index(pods: Sequence[Pod]) -> dict[int | None, list[Pod]]:
 
 
 def index_failures(job: Job, pods: Sequence[Pod]) -> int:
-    """How often the index of these pods has failed so far."""
+    """Return how often the index of these pods has failed so far."""
     return max((failures_before(pod) + 1 for pod in pods if has_failed(job, pod)), default=0)

@@ -1,8 +1,11 @@
-"""Counting the pods of a Job that ended, each exactly once, whatever is restarted in between. Pure.
+"""Counts the ended pods of a Job, each exactly once, even across restarts. Pure.
 
-A pod carries a finalizer until it is counted. Its uid is first written to the status (`uncountedTerminatedPods`), then
-the finalizer goes, and once that is seen the uid becomes one more of the count; so a crash between any two of these
-loses nothing and counts nothing twice. Indexed jobs write completed indexes at once: a set cannot count twice.
+A pod carries a finalizer until it is counted. Its uid is first written to the status (`uncountedTerminatedPods`),
+then
+the finalizer is removed, and once that is observed the uid is replaced by one more in the count. A crash between
+any two
+of these steps loses no pod and counts none twice. Indexed Jobs write completed indexes at once, because a set cannot
+count an index twice.
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ from dray.controllers.workloads.jobpods import (
     is_tracked,
 )
 
-# How many pods are counted in one step: uids are long, and a status must stay of a bearable size.
+# Limit of pods counted in one step: uids are long, and a status must not become too large.
 _AT_ONCE = 500
 
 
 class Tally(NamedTuple):
-    """What the status should say, and which pods need their finalizer no longer once it does."""
+    """Counts for the Job's status, and the pods that lose their finalizer once the status is written."""
 
     succeeded: int
     failed: int
@@ -36,7 +39,7 @@ class Tally(NamedTuple):
     completed: frozenset[int]
     failed_indexes: frozenset[int]
     release: Sequence[Pod]
-    failed_by_policy: str  # why the job as a whole must fail; empty if it need not
+    failed_by_policy: str  # why a pod failure policy fails the whole Job, or ""
 
     @property
     def all_succeeded(self) -> int:
@@ -52,7 +55,7 @@ class Tally(NamedTuple):
 
 
 def tally(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Go on counting from what the status says; `pods` are all that the job controls."""
+    """Continue counting from the Job's status. `pods` are all pods that the Job controls."""
     tracked = {pod.metadata.uid: pod for pod in pods if is_tracked(pod)}
     status, before = job.status, job.status.uncountedTerminatedPods or UncountedTerminatedPods()
     succeeded = [uid for uid in before.succeeded if uid in tracked]
@@ -95,11 +98,13 @@ def _gone(uids: Sequence[str], tracked: dict[str, Pod]) -> int:
 
 
 def _valid(job: Job, found: set[int | None] | frozenset[int]) -> set[int]:
-    """The indexes that the job has: it may have shrunk, and pods may come from elsewhere."""
+    """Return the indexes that are below the Job's completions; the Job may have shrunk, and pods may come from
+    elsewhere.
+    """
     return {index for index in found if index is not None and index < (job.spec.completions or 0)}
 
 
 def _exhausted(job: Job, pod: Pod) -> bool:
-    """Whether its index has failed as often as it may."""
+    """Whether a failed pod's index has now failed as often as backoffLimitPerIndex allows."""
     limit = job.spec.backoffLimitPerIndex
     return limit is not None and failures_before(pod) >= limit

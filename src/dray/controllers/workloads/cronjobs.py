@@ -1,8 +1,8 @@
-"""CronJobs: a Job at every moment that a schedule names.
+"""CronJobs: creates a Job at every time that a schedule names.
 
-Only the last of the moments that were missed is made up for, if it is not too late and jobs may run beside each other.
-Finished jobs are kept as many as the CronJob wants to remember. Nothing is kept in memory: what was scheduled last is
-in the status.
+Of the missed times only the latest is made up for, if the starting deadline and the concurrency policy allow.
+Finished
+Jobs are kept up to the history limits. Nothing is kept in memory, because the status holds the last scheduled time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from dray.controllers.workloads.pods import creation_time, is_deleting
 from dray.controllers.workloads.status import write_status
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-MOST_MISSED = 100  # more moments than these in one go mean that a clock is wrong
+MOST_MISSED = 100  # more missed times than this indicate a wrong clock
 
 
 class Moments(NamedTuple):
-    """The last moment that is due, how many there were since the last job, and the next one."""
+    """The latest scheduled time that is due, the number of times since the last Job, and the next scheduled time."""
 
     due: datetime | None
     missed: int
@@ -42,7 +42,7 @@ class Moments(NamedTuple):
 
 
 def moments(cron_job: CronJob, now: float) -> Moments:
-    """Which moments of the schedule lie between the last job and now."""
+    """Return the scheduled times between the last Job and now."""
     schedule = cron.parse(cron_job.spec.schedule)
     zone = ZoneInfo(cron_job.spec.timeZone) if cron_job.spec.timeZone else UTC
     last = cron_job.status.lastScheduleTime
@@ -57,7 +57,7 @@ def moments(cron_job: CronJob, now: float) -> Moments:
 
 
 def _after(schedule: cron.Schedule, start: datetime, now: float) -> Iterator[datetime]:
-    """The moments up to now; where there are very many, the last ones."""
+    """Yield the scheduled times up to now. Of those more than a year ago only the first is included."""
     moment = schedule.after(start)
     if moment is not None and schedule.every == 0 and now - moment.timestamp() > 366 * 86400:
         yield moment
@@ -87,13 +87,13 @@ def job_tree(cron_job: CronJob, moment: datetime) -> Tree:
 
 
 def finished(job: Job) -> str:
-    """How a job ended: Complete, Failed, or not at all."""
+    """Return how a Job ended: "Complete", "Failed", or "" if it has not ended."""
     end = finish(job)
     return end.type if end is not None else ""
 
 
 def surplus(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
-    """The finished jobs that are one too many, the oldest of each kind."""
+    """Return the finished Jobs beyond the history limits, the oldest of each kind."""
     found: list[Job] = []
     limits = {"Complete": cron_job.spec.successfulJobsHistoryLimit, "Failed": cron_job.spec.failedJobsHistoryLimit}
     for state, limit in limits.items():
@@ -126,7 +126,9 @@ class CronJobController:
         return wait
 
     def _noted(self, cron_job: CronJob, jobs: Sequence[Job]) -> CronJobStatus:
-        """The status with what runs now, and when a job last succeeded; an event for each that has ended."""
+        """Return the status with the active Jobs and the last success. Records an event for each Job that ended
+        or disappeared.
+        """
         known = {job.metadata.uid: job for job in jobs}
         for reference in cron_job.status.active:
             job = known.get(reference.uid)

@@ -1,7 +1,8 @@
-"""Which node has which daemon pod, which should have one, and what to do about the difference. Pure.
+"""Decides which nodes should have a pod of a DaemonSet, and which pods to create and delete. Pure.
 
-A pod belongs to the node that it runs on, or, until it is scheduled, to the one that its affinity names. Left out:
-pods on nodes that are gone, which are the garbage collector's, except those that never got there.
+A pod belongs to the node that it runs on, or, until it is scheduled, to the node that its affinity names. Left
+out: pods
+on deleted nodes, which garbage collection handles, except those that were never scheduled.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dray.controllers.workloads.rollout import share
 REVISION_HASH = "controller-revision-hash"
 ON_DELETE = "OnDelete"
 _NODE_FIELD = "metadata.name"
-# What daemons put up with: they are there to repair, watch or announce such nodes.
+# Taints that daemon pods always tolerate, because they repair, watch or announce such nodes.
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -34,19 +35,19 @@ _TOLERATED_ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSched
 
 
 class Fit(NamedTuple):
-    """Whether a node should get a pod of a daemon set, and whether one that is there may stay."""
+    """Whether a node should get a pod of a DaemonSet, and whether an existing pod may stay."""
 
     run: bool
     stay: bool
 
 
 class DaemonView(NamedTuple):
-    """A daemon set and what there is of it at one moment."""
+    """A DaemonSet with its nodes and pods at one moment."""
 
     daemon_set: DaemonSet
     current: str  # the hash of its template
     fits: Mapping[str, Fit]  # by node
-    pods: Mapping[str, Sequence[Pod]]  # by node, on each those first that have come furthest and are oldest
+    pods: Mapping[str, Sequence[Pod]]  # by node; on each node the scheduled and oldest pods first
     now: float
 
     @property
@@ -61,7 +62,7 @@ class DaemonView(NamedTuple):
 
 
 class DaemonPlan(NamedTuple):
-    """The nodes that need a pod, the pods that go, and those that have ended and go when it is time."""
+    """Nodes that need a pod, pods to delete, and ended pods to delete after their pause."""
 
     create: Sequence[str] = ()
     delete: Sequence[Pod] = ()
@@ -76,7 +77,7 @@ def view(daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], now:
 
 
 def fit(spec: PodSpec, node: Node) -> Fit:
-    """Whether a template's pod may be on a node: its name, its labels, its taints."""
+    """Return whether a template's pod may run on a node, by the node's name, labels and taints."""
     labels, name = node.metadata.labels, node.metadata.name
     if spec.nodeName and spec.nodeName != name:
         return Fit(False, False)
@@ -92,13 +93,13 @@ def fit(spec: PodSpec, node: Node) -> Fit:
 
 
 def daemon_tree(daemon_set: DaemonSet, current: str, node: str) -> Tree:
-    """The pod for one node."""
+    """Return the pod to create for one node."""
     tree = pod_tree(daemon_set, daemon_set.spec.template)
     tree["metadata"]["labels"] = {**tree["metadata"].get("labels", {}), REVISION_HASH: current}
     spec = tree["spec"]
     here = {"matchFields": [{"key": _NODE_FIELD, "operator": "In", "values": [node]}]}
     affinity = spec.setdefault("affinity", {})
-    # The other terms are dropped: that they hold was found out before.
+    # The other terms are dropped, because `fit` has already checked them.
     required = {"nodeSelectorTerms": [here]}
     affinity.setdefault("nodeAffinity", {})["requiredDuringSchedulingIgnoredDuringExecution"] = required
     added = [
@@ -111,7 +112,7 @@ def daemon_tree(daemon_set: DaemonSet, current: str, node: str) -> Tree:
 
 
 def node_of(pod: Pod) -> str:
-    """The node that a daemon pod is for."""
+    """Return the name of the node that a daemon pod is meant for."""
     required = None if pod.spec.nodeName else _required(pod.spec)
     for term in required.nodeSelectorTerms if required is not None else ():
         for requirement in term.matchFields:
@@ -121,7 +122,7 @@ def node_of(pod: Pod) -> str:
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """The pods for each node; those that have ended and only wait for a finalizer leave their place to others."""
+    """Return the pods by node. Ended pods that only wait for a finalizer are left out, so that they can be replaced."""
     found: dict[str, list[Pod]] = {}
     pods = [pod for pod in pods if not (is_finished(pod) and is_deleting(pod))]
     for pod in sorted(pods, key=lambda pod: (not pod.spec.nodeName, creation_time(pod), pod.metadata.name)):
@@ -130,7 +131,7 @@ def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 
 def plan(seen: DaemonView) -> DaemonPlan:
-    """What to do next: everybody in their place first, then the update rolls on."""
+    """Return the next step: first correct the placement, then continue the rolling update."""
     first = _placement(seen)
     if first.create or first.delete:
         return first
@@ -138,7 +139,7 @@ def plan(seen: DaemonView) -> DaemonPlan:
 
 
 def _placement(seen: DaemonView) -> DaemonPlan:
-    """One pod on each node that should have one, none elsewhere."""
+    """Return the changes that put one pod on each node that should have one, and none elsewhere."""
     delete: list[Pod] = []
     ended: list[Pod] = []
     for node, there in seen.pods.items():
@@ -154,7 +155,9 @@ def _placement(seen: DaemonView) -> DaemonPlan:
 
 
 def _surplus(seen: DaemonView, running: Sequence[Pod]) -> Sequence[Pod]:
-    """All but the first on a node; during a surge the first old and the first new one, until the new one is up."""
+    """Return all running pods of a node but the first. During a surge, one old and one new pod stay until the new
+    is available.
+    """
     if len(running) < 2 or not _surge(seen.daemon_set, 1):
         return running[1:]
     new = [pod for pod in running if seen.is_current(pod)]
@@ -164,7 +167,7 @@ def _surplus(seen: DaemonView, running: Sequence[Pod]) -> Sequence[Pod]:
 
 
 def _update(seen: DaemonView) -> DaemonPlan:
-    """The next step of a rolling update; nothing under OnDelete."""
+    """Return the next step of a rolling update, or an empty plan with OnDelete."""
     if seen.daemon_set.spec.updateStrategy.type == ON_DELETE:
         return DaemonPlan()
     desired = seen.desired
@@ -175,7 +178,9 @@ def _update(seen: DaemonView) -> DaemonPlan:
 
 
 def _replace_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], bearable: int) -> DaemonPlan:
-    """Delete old pods: those that do not work at once, the others as far as availability allows."""
+    """Return old pods to delete: unavailable ones at once, available ones as far as maxUnavailable (`bearable`)
+    allows.
+    """
     broken: list[Pod] = []
     working: list[Pod] = []
     missing = 0
@@ -189,7 +194,9 @@ def _replace_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], bearable
 
 
 def _surge_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], surge: int) -> DaemonPlan:
-    """Put new pods beside old ones: where the old does not work at once, elsewhere as many as the surge allows."""
+    """Return nodes that get a new pod beside the old one: at once if the old is unavailable, else as the surge
+    allows.
+    """
     urgent: list[str] = []
     others: list[str] = []
     surging = 0
@@ -203,7 +210,7 @@ def _surge_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], surge: int
 
 
 def status_of(seen: DaemonView) -> DaemonSetStatus:
-    """What the status says; of several pods on a node the first counts."""
+    """Return the status of the DaemonSet. Of several pods on a node the first one counts."""
     desired, before = seen.desired, seen.daemon_set.status
     here = [seen.pods[node][0] for node in desired if node in seen.pods]
     ready = [pod for pod in here if is_ready(pod)]

@@ -1,7 +1,7 @@
-"""DaemonSets: one pod on each node that fits.
+"""DaemonSets: runs one pod on each matching node.
 
-Reads copies, creates and deletes pods, writes revisions and the status; which and where is decided in `daemons`. The hash
-of the template tells old pods from new ones.
+Reads informers' copies, creates and deletes pods, writes revisions and the status; `daemons` decides which pods and
+where. The hash of the template distinguishes old pods from new ones.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from dray.controllers.workloads.podcontrol import PodControl, namespace_ends
 from dray.controllers.workloads.pods import is_deleting, next_available
 from dray.controllers.workloads.status import write_status
 
-# A pod that ends on its node is replaced at once the first time, then after growing intervals. Kubernetes' figures.
+# An ended pod is replaced at once the first time, then after growing pauses. Kubernetes' figures.
 _FIRST_PAUSE_SECONDS = 1.0
 _LAST_PAUSE_SECONDS = 900.0
 
 
 class _Pauses:
-    """When a pod that ended may next be replaced, by daemon set and node."""
+    """When an ended pod may be replaced, by DaemonSet and node."""
 
     def __init__(self) -> None:
-        self._until: dict[tuple[str, str], tuple[float, float]] = {}  # the moment, and the pause before it
+        self._until: dict[tuple[str, str], tuple[float, float]] = {}  # end of the pause, and its length
 
     def remaining(self, key: tuple[str, str], now: float) -> float:
         return max(0.0, self._until.get(key, (0.0, 0.0))[0] - now)
 
     def begin(self, key: tuple[str, str], now: float) -> None:
-        """Something ended: the next pause is twice the last, unless that is long over."""
+        """Begin a pause after a pod ended: twice the last pause, unless that was long ago."""
         self._until = {k: v for k, v in self._until.items() if now < v[0] + 2 * _LAST_PAUSE_SECONDS}
         _, last = self._until.get(key, (0.0, 0.0))
         pause = min(last * 2 or _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS)
@@ -63,7 +63,9 @@ class DaemonSetController:
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
-        """Nodes report every few seconds; only what placement looks at matters."""
+        """Queue all DaemonSets if a node changed in a way that matters for placement; other changes come every
+        few seconds.
+        """
         if any(old is None or new is None or _placement(old) != _placement(new) for old, new in deltas):
             for daemon_set in self._loop.owners.list():
                 self._loop.queue.add(key_of(daemon_set))
@@ -92,7 +94,9 @@ class DaemonSetController:
         return min((wait for wait in (pause, ready) if wait is not None), default=None)
 
     async def _carry_out(self, seen: DaemonView, plan: DaemonPlan) -> tuple[ApiError | None, float | None]:
-        """Create and delete; returns the first failure, and when the next pod that ended may be replaced."""
+        """Create and delete pods. Returns the first error (or None) and the seconds until the next ended pod may
+        be replaced.
+        """
         going = {pod.metadata.uid for pod in plan.delete}
         ended = [pod for pod in plan.ended if pod.metadata.uid not in going]
         due, pause = self._due(seen.daemon_set, ended, seen.now)
@@ -103,7 +107,7 @@ class DaemonSetController:
         return created.error or deleted.error, pause
 
     def _due(self, daemon_set: DaemonSet, ended: Sequence[Pod], now: float) -> tuple[list[Pod], float | None]:
-        """Those of the ended pods that may be replaced now, and the seconds until the next one may."""
+        """Return the ended pods that may be replaced now, and the seconds until the next one may, or None."""
         due: list[Pod] = []
         waits: list[float] = []
         for pod in ended:

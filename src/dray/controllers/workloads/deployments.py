@@ -1,7 +1,7 @@
-"""Deployments: a ReplicaSet for each state of the template, the newest growing while the others shrink.
+"""Deployments: keeps one ReplicaSet for each version of the template; the newest grows while the others shrink.
 
-Reads copies, creates and resizes ReplicaSets, writes the status; the sizes are decided in `rollout`, which set is which
-in `revisions`, and what the status says in `progress`.
+Reads informers' copies, creates and resizes ReplicaSets, writes the status. `rollout` decides the sizes, `revisions`
+which ReplicaSet belongs to which template, and `progress` the status.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CREATE_ERROR = "ReplicaSetCreateError"
 
 
 class _Found(NamedTuple):
-    """The sets, and what the deployment should say about the newest of them."""
+    """The ReplicaSets, and the conditions for the Deployment's status."""
 
     sets: Sets
     conditions: Conditions
@@ -70,7 +70,7 @@ class DeploymentController:
             status = await self._roll(deployment, sets, now)
         return progress.until_deadline(deployment, status, now)
 
-    # -- the three ways to go on
+    # -- the three ways to proceed
 
     async def _scale(self, deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
         conditions = progress.pause_conditions(deployment, deployment.status.conditions, now)
@@ -100,7 +100,7 @@ class DeploymentController:
         return await self._finish(deployment, sets, conditions, now)
 
     def _has_pods(self, replica_set: ReplicaSet) -> bool:
-        """Whether something of it still runs, be it on its way out."""
+        """Whether the ReplicaSet still has running pods, including terminating ones."""
         if replica_set.status.replicas:
             return True
         return any(not is_finished(pod) for pod in controlled(self._pods, replica_set))
@@ -111,7 +111,7 @@ class DeploymentController:
             await self._clean_up(deployment, sets)
         return await self._write(deployment, status, sets)
 
-    # -- the set of the current template
+    # -- the ReplicaSet of the current template
 
     async def _with_new(self, deployment: Deployment, sets: Sets) -> _Found:
         conditions = progress.pause_conditions(deployment, deployment.status.conditions, self._clock.time())
@@ -120,7 +120,7 @@ class DeploymentController:
         return await self._create_new(deployment, sets, conditions)
 
     async def _keep_new(self, deployment: Deployment, sets: Sets, new: ReplicaSet, conditions: Conditions) -> _Found:
-        """Bring the set of the current template up to date with the deployment's annotations and readiness rule."""
+        """Update the annotations and minReadySeconds of the current template's ReplicaSet from the Deployment."""
         revision = revisions.next_revision(sets.old)
         annotations = revisions.inherited_annotations(deployment, new, revision)
         changed = {k: v for k, v in annotations.items() if new.metadata.annotations.get(k) != v}
@@ -155,7 +155,10 @@ class DeploymentController:
         return _Found(Sets(new, sets.old), conditions)
 
     async def _existing(self, deployment: Deployment, name: str) -> ReplicaSet:
-        """The name is taken: by the very set that is wanted, or by another, and then the next hash is tried."""
+        """Return the ReplicaSet with this name if it is the Deployment's and has the current template.
+
+        Otherwise count a name collision, so that another hash is tried, and raise `Conflict`.
+        """
         there = await self._client.get(ReplicaSet, name, deployment.metadata.namespace)
         owner = controller_of(there.metadata)
         ours = owner is not None and owner.uid == deployment.metadata.uid
@@ -183,7 +186,7 @@ class DeploymentController:
     # -- writing
 
     async def _resize(self, deployment: Deployment, sets: Sets, steps: Iterable[Resize]) -> Sets:
-        """Give sets their sizes; returns the sets as they are then."""
+        """Resize ReplicaSets. Returns the ReplicaSets as they are afterwards."""
         expected = revisions.size_annotations(wanted(deployment), rollout.max_replicas(deployment))
         written: dict[str, ReplicaSet] = {}
         for one, replicas in steps:
@@ -203,7 +206,7 @@ class DeploymentController:
         self._loop.recorder.record(deployment, "ScalingReplicaSet", text)
 
     async def _patch(self, deployment: Deployment, replica_set: ReplicaSet, patch: Tree) -> ReplicaSet:
-        """Change a set; its status may have changed meanwhile, but it must be the same object."""
+        """Patch a ReplicaSet by name and uid. Its status may have changed meanwhile."""
         meta = replica_set.metadata
         patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid}
         patched = await self._client.patch(ReplicaSet, meta.name, patch, meta.namespace)
@@ -219,7 +222,7 @@ class DeploymentController:
             self._loop.writes.deleted(deployment, one)
 
     async def _write(self, deployment: Deployment, status: DeploymentStatus, sets: Sets) -> DeploymentStatus:
-        """Write the status, and which revision the deployment is at."""
+        """Write the status and the annotation with the Deployment's current revision. Returns the status."""
         annotations: Tree = {}
         if sets.new is not None:
             revision = sets.new.metadata.annotations.get(REVISION)

@@ -1,4 +1,4 @@
-"""What a Job's podFailurePolicy says about a pod that failed: the first rule that matches decides. Pure."""
+"""Evaluates a Job's podFailurePolicy for a failed pod: the first matching rule decides. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ COUNT = "Count"
 
 
 class FailureJudgement(NamedTuple):
-    """What follows from a failure, and why."""
+    """The action that follows from a pod failure, and why."""
 
     action: str
     why: str = ""
 
 
 def judge(job: Job, pod: Pod) -> FailureJudgement:
-    """The action for a pod that failed; without a policy, and without a rule that matches, it counts."""
+    """Return the action for a failed pod. Without a policy or a matching rule the failure counts."""
     rules = job.spec.podFailurePolicy.rules if job.spec.podFailurePolicy is not None else ()
     for number, rule in enumerate(rules):
         found = _matched(rule, pod)
@@ -31,7 +31,7 @@ def judge(job: Job, pod: Pod) -> FailureJudgement:
 
 
 def _matched(rule: PodFailurePolicyRule, pod: Pod) -> str:
-    """What about the pod matches a rule; empty when nothing does."""
+    """Return a text saying why the pod matches a rule, or "" if it does not."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.onExitCodes is not None:
         for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):

@@ -1,7 +1,8 @@
-"""The states of a template that a set remembers: ControllerRevisions, which `kubectl rollout history` and `undo` read.
+"""History of a StatefulSet's or DaemonSet's template as ControllerRevisions, for `kubectl rollout history` and
+`undo`.
 
-A revision holds the template as a patch. A template that was there before gets its old revision back with a new number;
-what is older than the history limit and has no pods is deleted. Hashes and names are those that Kubernetes gives. The
+A revision holds the template as a patch. A template that existed before gets its old revision back with a new number.
+Revisions beyond the history limit that no pod uses are deleted. Hashes and names are those that Kubernetes gives. The
 first part is pure. Left out: which pods follow which revision.
 """
 
@@ -30,14 +31,14 @@ Owner = StatefulSet | DaemonSet
 
 
 class TemplateRevisions(NamedTuple):
-    """The revision that stands for a template now, and those before it, oldest first."""
+    """The revision of the current template, and all earlier revisions, oldest first."""
 
     current: ControllerRevision
     older: Sequence[ControllerRevision]
 
 
 def revision_data(template: PodTemplateSpec) -> Tree:
-    """A template as the patch that brings it back."""
+    """Return a template in the form of a patch that restores it."""
     return {"spec": {"template": {**tree_of(template), "$patch": "replace"}}}
 
 
@@ -47,12 +48,12 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec:
 
 
 def revision_hash(data: Tree, collisions: int) -> str:
-    """Hash of the data and the count of collisions."""
+    """Return the hash of a revision's data and the count of name collisions."""
     return spelled_hash(msgspec.json.encode(data) + (str(collisions).encode() if collisions else b""))
 
 
 def spelled_hash(text: bytes) -> str:
-    """FNV-1 of bytes, spelt in letters that make no words."""
+    """Return the FNV-1 hash of bytes, spelt in letters that form no words."""
     value = _FNV_OFFSET
     for byte in text:
         value = value * _FNV_PRIME % 2**32 ^ byte
@@ -60,13 +61,13 @@ def spelled_hash(text: bytes) -> str:
 
 
 def surplus(older: Sequence[ControllerRevision], live: Collection[str], limit: int) -> list[ControllerRevision]:
-    """The revisions that are one too many: the oldest of those without pods."""
+    """Return the revisions beyond the limit: the oldest of those that no pod uses (`live` are the names in use)."""
     unused = [revision for revision in older if revision.metadata.name not in live]
     return unused[: max(0, len(unused) - limit)]
 
 
 class RevisionHistory:
-    """Reads and writes the revisions of sets."""
+    """Reads and writes the ControllerRevisions of StatefulSets and DaemonSets."""
 
     def __init__(self, client: Client, informer: Informer[ControllerRevision], writes: OwnWrites) -> None:
         self._client = client
@@ -75,11 +76,15 @@ class RevisionHistory:
         index_by_controller(informer)
 
     def known(self, owner: Owner) -> list[ControllerRevision]:
-        """All revisions of a set, oldest first."""
+        """Return all revisions of a set, oldest first."""
         return sorted(controlled(self._informer, owner), key=lambda one: (one.revision, one.metadata.name))
 
     async def record(self, owner: Owner, hash_: str = "") -> TemplateRevisions:
-        """Make sure that there is a revision for the set's template; `hash_` if its pods already carry one."""
+        """Ensure that a revision exists for the set's template. `hash_` is the hash that its pods already carry,
+        or "".
+
+        Returns the template's revision and all others.
+        """
         known = self.known(owner)
         data = revision_data(owner.spec.template)
         newest = known[-1].revision if known else 0
@@ -127,7 +132,7 @@ class RevisionHistory:
         return changed
 
     async def trim(self, owner: Owner, older: Sequence[ControllerRevision], live: Collection[str]) -> None:
-        """Delete what is older than the set wants to remember."""
+        """Delete revisions beyond the set's history limit that no pod uses."""
         limit: Any = owner.spec.revisionHistoryLimit
         for revision in surplus(older, live, 10 if limit is None else limit):
             meta = revision.metadata

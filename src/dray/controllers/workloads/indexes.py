@@ -1,4 +1,4 @@
-"""Sets of completion indexes as a Job's status writes them: `0-2,5,7-9`. Pure."""
+"""Sets of completion indexes in the form of a Job's status: `0-2,5,7-9`. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 
 class Runs:
-    """The indexes that a text means, however many those are; parts that make no sense mean none."""
+    """Set of indexes parsed from text, stored as ranges, so its size does not matter. Invalid parts are ignored."""
 
     def __init__(self, text: str) -> None:
-        ends: dict[int, int] = {}  # where a run begins, and where the next index is that it does not have
+        ends: dict[int, int] = {}  # first index of a run → first index after the run
         for part in text.split(","):
             first, _, last = part.strip().partition("-")
             if first.isdecimal() and (not last or last.isdecimal()):
@@ -34,13 +34,13 @@ class Runs:
 
 
 def parse(text: str) -> frozenset[int]:
-    """The indexes that a text means, for texts that this program has written."""
+    """Return the indexes in a text that this program has written."""
     runs = Runs(text)
     return frozenset(index for start, end in zip(runs._starts, runs._ends, strict=True) for index in range(start, end))
 
 
 def written(indexes: Iterable[int]) -> str:
-    """Runs of two are written as `0,1`, longer ones as `0-2`."""
+    """Return indexes as text: a run of two as `0,1`, a longer run as `0-2`."""
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and runs[-1][1] == index - 1:

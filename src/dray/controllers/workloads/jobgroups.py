@@ -1,9 +1,11 @@
-"""The Workload and the PodGroup of a Job (gate WorkloadWithJob).
+"""The Workload and the PodGroup of a Job (feature gate WorkloadWithJob).
 
-A Job that nobody else controls gets both when it is new, and its pods are members of the group. The Job's
-`spec.scheduling` is the template of the group; without it the group has the basic policy, which places pods one by one.
-A Job with a controller that names a template in an annotation gets a PodGroup from the Workload of that controller. Jobs
-that had begun before the gate was turned on stay as they are. Left out: deleting both, which garbage collection does.
+A new Job without a controller gets both, and its pods become members of the group. The Job's `spec.scheduling` is the
+template of the group; without it the group has the basic policy, which schedules pods one by one. A Job with a
+controller
+that names a template in an annotation gets a PodGroup from its controller's Workload. Jobs that had begun before
+the gate
+was enabled stay as they are. Left out: deleting both, which garbage collection does.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ G = TypeVar("G", Workload, PodGroup)
 
 
 class JobGroups:
-    """Makes Workloads and PodGroups for Jobs, and keeps the size of their gangs up to date."""
+    """Creates Workloads and PodGroups for Jobs, and keeps the size of their gangs up to date."""
 
     def __init__(self, context: ControllerContext, loop: WorkloadLoop[Job]) -> None:
         self._loop, self._client = loop, loop.client
@@ -44,12 +46,12 @@ class JobGroups:
         loop.follow(PodGroup)
 
     async def group_of(self, job: Job, pods: Sequence[Pod]) -> str:
-        """The name of the PodGroup for new pods of a job, which is made if the job is new; empty if there is none.
+        """Return the name of the PodGroup for new pods of a Job, or "". Creates the PodGroup if the Job is new.
 
-        Raises ApiError if one should exist and cannot be made yet; pods wait for it.
+        Raises ApiError if the group should exist but cannot be created yet; the pods wait for it.
         """
         if job.spec.template.spec.schedulingGroup is not None:
-            return ""  # the author of the job has a group for it
+            return ""  # the Job's author has assigned a group
         is_new = _is_new(job, pods)
         parent = controller_of(job.metadata)
         if parent is not None:
@@ -68,7 +70,7 @@ class JobGroups:
         return group.metadata.name
 
     def _own(self, type_: type[G], job: Job) -> G | None:
-        """What the job controls; None if that is nothing, or more than one, which somebody else must have made."""
+        """Return the only object of this type that the Job controls, or None if there is none or more than one."""
         informer: Any = self._workloads if type_ is Workload else self._groups
         found: Sequence[G] = controlled(informer, job)
         return found[0] if len(found) == 1 else None
@@ -93,7 +95,9 @@ class JobGroups:
         return made
 
     async def _delegated(self, job: Job, parent: OwnerReference, *, is_new: bool) -> str:
-        """The group of a job whose controller has a Workload and leaves the PodGroup to this job."""
+        """Return the PodGroup name of a Job whose controller owns the Workload, or "". Creates the PodGroup if
+        the Job is new.
+        """
         wanted = job.metadata.annotations.get(TEMPLATE_ANNOTATION)
         if wanted is None:
             return ""
@@ -119,7 +123,7 @@ class JobGroups:
         return None
 
     async def _resize(self, job: Job, workload: Workload, group: PodGroup) -> None:
-        """Write the size of a gang to Workload and PodGroup if it was changed in the job."""
+        """Write a changed gang size of the Job to its Workload and PodGroup."""
         gang = _policy(job).get("gang")
         if gang is None:
             return
@@ -140,7 +144,7 @@ class JobGroups:
 
 
 def workload_tree(job: Job) -> Tree:
-    """The Workload of a job: one template of a group for all of its pods."""
+    """Return the Workload of a Job, with one group template for all of its pods."""
     meta = job.metadata
     return {
         "metadata": {
@@ -156,7 +160,9 @@ def workload_tree(job: Job) -> Tree:
 
 
 def group_tree(job: Job, workload: Workload, delegated: str = "") -> Tree:
-    """The PodGroup of a job from the only template of its own Workload, or from a template of its controller's."""
+    """Return the PodGroup of a Job, made from its own Workload's only template or from the template named
+    `delegated`.
+    """
     templates = workload.spec.podGroupTemplates or ()
     template = next(one for one in templates if delegated in ("", one.name))
     owners = [controller_reference(job)]
@@ -185,7 +191,9 @@ def _group_spec(job: Job, workload: Workload, template: PodGroupTemplate, *, is_
 
 
 def _template(job: Job) -> Tree:
-    """The template for the pods of a job. Its priority is that of the pods, since a group and its pods may not differ."""
+    """Return the group template for a Job's pods, with their priority class, since a group and its pods must not
+    differ.
+    """
     suffix = "-pgt-0"
     named = job.metadata.name[: _TEMPLATE_LIMIT - len(suffix)].rstrip("-.").replace(".", "-")
     said = tree_of(job.spec.scheduling) if job.spec.scheduling is not None else {}
@@ -196,7 +204,9 @@ def _template(job: Job) -> Tree:
 
 
 def _policy(job: Job) -> Tree:
-    """How the pods of a job are placed: one by one, or at least so many at once; all if the job gives no number."""
+    """Return the scheduling policy of a Job's pods: one by one, or a gang of at least minCount (default:
+    parallelism).
+    """
     said = job.spec.scheduling.schedulingPolicy if job.spec.scheduling is not None else None
     if said is None or said.gang is None:
         return {"basic": {}}
@@ -204,7 +214,7 @@ def _policy(job: Job) -> Tree:
 
 
 def _is_new(job: Job, pods: Sequence[Pod]) -> bool:
-    """Whether a job has never had pods and was never suspended, as far as anybody can tell."""
+    """Whether a Job shows no sign of having had pods or having been suspended."""
     status = job.status
     has_begun = pods or status.startTime is not None or status.succeeded or status.failed
     return not has_begun and not any(one.type == SUSPENDED for one in status.conditions)

@@ -1,4 +1,4 @@
-"""The pods of a Job: how they are made, which index they have, when and how they ended. Pure."""
+"""The pods of a Job: how they are created, which index they have, when and how they ended. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_indexed(job: Job) -> bool:
 
 
 def is_tracked(pod: Pod) -> bool:
-    """Whether somebody still has to count it."""
+    """Whether the pod still has to be counted."""
     return TRACKING in pod.metadata.finalizers
 
 
@@ -30,7 +30,7 @@ def index_of(pod: Pod) -> int | None:
 
 
 def failures_before(pod: Pod) -> int:
-    """How often its index had failed when the pod was made."""
+    """Return how often the pod's index had failed when the pod was created."""
     text = pod.metadata.annotations.get(INDEX_FAILURES, "0")
     return int(text) if text.isdigit() else 0
 
@@ -40,7 +40,10 @@ def has_succeeded(pod: Pod) -> bool:
 
 
 def has_failed(job: Job, pod: Pod) -> bool:
-    """Failed, or deleted before it could end: at once where it is replaced at once, else when its node is done."""
+    """Whether a pod failed or was deleted before it ended.
+
+    A deleted pod counts as failed at once if the Job replaces it at once, otherwise when its node is done with it.
+    """
     if pod.status.phase == "Failed":
         return True
     if not is_deleting(pod) or has_succeeded(pod):
@@ -50,7 +53,9 @@ def has_failed(job: Job, pod: Pod) -> bool:
 
 
 def ended_at(pod: Pod) -> float:
-    """When its last container ended, or, where nobody says so, when it stopped being ready or was deleted."""
+    """Return when the pod's last container ended, or if unknown, when the pod became unready or was deleted; 0 if
+    unknown.
+    """
     ends = [
         status.state.terminated.finishedAt
         for status in pod.status.containerStatuses
@@ -62,7 +67,11 @@ def ended_at(pod: Pod) -> float:
 
 
 def job_pod(job: Job, index: int | None, failures: int, group: str = "") -> Tree:
-    """A pod of the job, in a PodGroup if one is named; its index is in every place where programs look for it."""
+    """Return a pod of the Job with its index (None: no index) in annotation, label, hostname and environment
+    variable.
+
+    `failures` is the previous number of failures of the index, and `group` the pod's PodGroup if not empty.
+    """
     tree = pod_tree(job, job.spec.template)
     metadata, spec = tree["metadata"], tree["spec"]
     if group:

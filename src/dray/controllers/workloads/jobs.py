@@ -1,7 +1,7 @@
-"""Jobs: pods that run until enough of them have succeeded, or too many have failed.
+"""Jobs: runs pods until enough of them have succeeded or too many have failed.
 
-Reads copies, creates and deletes pods, takes finalizers off pods that are counted, writes the status, and deletes jobs
-whose time is up; the decisions are in `counting`, `completion` and `jobstatus`. Left out: jobs that name another manager.
+Reads informers' copies, creates and deletes pods, removes finalizers of counted pods, writes the status, and deletes
+expired Jobs; the decisions are in `counting`, `completion` and `jobstatus`. Left out: Jobs with another manager.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MANAGER = "kubernetes.io/job-controller"
 
 
 class _Managed(NamedTuple):
-    """What came of bringing the number of pods right: pods made, when to look again, what went wrong."""
+    """Result of creating and deleting pods: number of created pods, seconds until the next check, and an error."""
 
     created: int = 0
     again: float | None = None
@@ -69,7 +69,7 @@ class JobController:
             group.create_task(self._loop.run())
             group.create_task(self._orphans.run())
 
-    # -- pods whose job is gone
+    # -- pods whose Job is gone
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
         for _, new in deltas:
@@ -89,7 +89,7 @@ class JobController:
         return owner.kind == "Job" and (job is None or job.metadata.uid != owner.uid)
 
     async def _free(self, item: Key | str) -> None:
-        """Let a pod go that nobody will count, or, by the uid of a job that is gone, look at all its pods."""
+        """Remove the finalizer of an orphaned pod (given by key), or queue all pods of a deleted Job (given by uid)."""
         if isinstance(item, str):
             async for some in in_turns(self._pods.by_index(BY_CONTROLLER, item)):
                 for pod in some:
@@ -98,7 +98,7 @@ class JobController:
             await self._free_pod(item)
 
     async def _free_pod(self, key: Key) -> None:
-        """The server is asked whether the job is gone, since a pod may be known before its job is."""
+        """Remove a pod's finalizer if its Job is gone. The server is asked, since a pod may be seen before its Job."""
         pod = self._pods.get(*key)
         if pod is None or not is_tracked(pod) or not self._is_orphan(pod):
             return
@@ -158,19 +158,19 @@ class JobController:
         return _Managed(outcome.done, again, outcome.error)
 
     async def _end(self, job: Job, active: Sequence[Pod], end: JobEnd) -> _Managed:
-        """Stop what still runs; in a job that fails these pods count as failed."""
+        """Delete the pods that still run at the Job's end. In a failed Job these pods count as failed."""
         if end.success:
             return _Managed(error=await self._discard(job, active))
         return _Managed(error=(await self._control.delete(job, active)).error)
 
     async def _discard(self, job: Job, pods: Sequence[Pod]) -> ApiError | None:
-        """Delete pods that count as nothing."""
+        """Delete pods without counting them. Returns the first error, or None."""
         pods = pods[:BURST]
         await self._strip_all(job, pods)
         return (await self._control.delete(job, pods)).error
 
     async def _strip_all(self, job: Job, pods: Iterable[Pod]) -> None:
-        """Take the finalizer off the first `BURST` tracked pods; the rest follows when the copy shows these."""
+        """Remove the finalizer of the first `BURST` tracked pods; the rest follows once the informer shows these."""
 
         async def strip(pod: Pod) -> None:
             if (stripped := await self._strip(pod)) is not None:
@@ -184,10 +184,10 @@ class JobController:
         try:
             return await self._client.patch(Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC)
         except (NotFound, Conflict):
-            return None  # it is gone, or another pod has its name
+            return None  # the pod is gone, or another pod has its name
 
     def _announce(self, job: Job, status: JobStatus) -> None:
-        """Tell of conditions that were not there before."""
+        """Record events for conditions that are new in the status."""
         before = {(condition.type, condition.status) for condition in job.status.conditions}
         for condition in status.conditions:
             if (condition.type, condition.status) in before:
@@ -205,11 +205,11 @@ class _Decision(NamedTuple):
     tally: Tally
     active: list[Pod]
     end: JobEnd | None
-    wanted: Need  # nothing once the job has ended
+    wanted: Need  # empty once the Job has ended
 
 
 def _decide(job: Job, pods: Sequence[Pod], now: float) -> _Decision:
-    """Count the pods of a job and decide whether it has ended, or which pods it needs."""
+    """Count the pods of a Job and decide whether it has ended, and if not, which pods it needs."""
     count = tally(job, pods)
     active = [pod for pod in pods if is_active(pod)]
     end = verdict(job, count, active, now)
@@ -219,7 +219,10 @@ def _decide(job: Job, pods: Sequence[Pod], now: float) -> _Decision:
 def _due(
     job: Job, wanted: Sequence[int | None], pods: Sequence[Pod], now: float
 ) -> tuple[Sequence[int | None], float | None]:
-    """Which of the wanted pods may be made now, and when to look again; failures delay their own index, or all."""
+    """Return the wanted pods that may be created now, and the seconds until the next check, or None.
+
+    Failures delay pods of their own index if there is a limit per index, otherwise all pods.
+    """
     if not wanted:
         return (), None
     if job.spec.backoffLimitPerIndex is None:

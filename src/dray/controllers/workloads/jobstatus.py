@@ -1,4 +1,4 @@
-"""What a Job's status says: counts, times, and the conditions from suspended to complete. Pure."""
+"""Computes a Job's status: counts, times, and the conditions from suspended to complete. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Conditions = tuple[JobCondition, ...]
 
 
 def finish(job: Job) -> JobCondition | None:
-    """The condition that says that the job is over, well or not; its pods have stopped by then."""
+    """Return the condition Complete or Failed if the Job has finished, otherwise None. Its pods have stopped by then."""
     return next((c for c in job.status.conditions if c.type in (COMPLETE, FAILED) and c.status == "True"), None)
 
 
 def until_expired(job: Job, now: float) -> float | None:
-    """Seconds that a finished job is kept; None if it is kept for good."""
+    """Return the seconds for which a finished Job is still kept, or None if it is kept for ever."""
     end = finish(job)
     if end is None or end.lastTransitionTime is None or job.spec.ttlSecondsAfterFinished is None:
         return None
@@ -36,7 +36,10 @@ def until_expired(job: Job, now: float) -> float | None:
 def status_of(
     job: Job, count: Tally, pods: Sequence[Pod], active: Sequence[Pod], created: int, end: JobEnd | None, now: float
 ) -> JobStatus:
-    """`created` pods were made just now and are not among the others; `end` is how the job ends, if that is decided."""
+    """Return the status of a Job. `end` is the Job's end if it is decided.
+
+    `created` pods were created just now and are not in `pods`.
+    """
     before = job.status
     conditions = _suspension(job, before.conditions, now)
     terminating = sum(map(is_terminating, pods))
@@ -75,7 +78,7 @@ def _suspension(job: Job, conditions: Conditions, now: float) -> Conditions:
 
 
 def _with(conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str) -> Conditions:
-    """Set a condition; one that says the same already stays as it is."""
+    """Return the conditions with one set; if it already has this status, the conditions are unchanged."""
     for condition in conditions:
         if condition.type == type_ and condition.status == status:
             return conditions

@@ -1,7 +1,10 @@
-"""What the workload controllers have in common: owners, dependents that lead back to them, events, and the queue.
+"""Common part of the workload controllers: owners, dependents that lead back to their owners, events, and the queue.
 
-An owner is looked at when it changes, when something that it controls changes, and when an orphan turns up that its
-selector matches; never before the copies show what was last written for it (`writes`). Left out: what is then done.
+An owner is reconciled when the owner changes, when an object that it controls changes, and when an orphan appears
+that
+its selector matches; but never before the informers show the controller's last writes for it (`writes`). Left
+out: the
+reconciliation.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from dray.controllers.workloads.writes import OwnWrites
 
 WORKERS = 8
 BY_NAMESPACE = "namespace"
-# An owner is looked at again so long after a change of its dependents, for each of them: 30,000 pods that change one
-# after the other would otherwise be counted for each change. Owners with few dependents do not wait.
+# Delay between a change of a dependent and the reconciliation, for each dependent of the owner. Without it, 30,000
+# pods that change one after the other would be counted for each change. Owners with few dependents do not wait.
 _PAUSE_SECONDS = 20e-6
 _FEW = 200
 
@@ -30,7 +33,7 @@ Reconcile = Callable[[T], Awaitable[float | None]]
 
 
 class WorkloadLoop(Generic[T]):
-    """Runs `reconcile` for the objects of one type that own others; writes are made as the controller's account."""
+    """Runs `reconcile` for owners of one type. Writes are made as the controller's service account."""
 
     def __init__(
         self, context: ControllerContext, type_: type[T], name: str, reconcile: Reconcile[T], *, account: str = ""
@@ -54,7 +57,7 @@ class WorkloadLoop(Generic[T]):
         return self._controller.queue
 
     def follow(self, type_: type[Any]) -> None:
-        """Look at an owner when a dependent of this type comes, changes or goes."""
+        """Reconcile an owner when a dependent of this type is created, changed or deleted."""
         informer = self._context.informers.informer(type_)
         index_by_controller(informer)
         self._dependents.append(informer)
@@ -90,8 +93,8 @@ class WorkloadLoop(Generic[T]):
     def _would_adopt(self, meta: ObjectMeta) -> Iterator[T]:
         if controller_of(meta) is None and meta.deletionTimestamp is None:
             for owner in self.owners.by_index(BY_NAMESPACE, meta.namespace):
-                spec: Any = owner.spec  # type: ignore[attr-defined]  # every kind that owns has a spec
-                selector = getattr(spec, "selector", None)  # CronJobs have none, and adopt nothing
+                spec: Any = owner.spec  # type: ignore[attr-defined]  # every kind that owns objects has a spec
+                selector = getattr(spec, "selector", None)  # CronJobs have no selector and adopt nothing
                 if selector is not None and label_selector(selector).matches(meta.labels):
                     yield owner
 
@@ -110,5 +113,5 @@ class WorkloadLoop(Generic[T]):
 
 
 def _attachment(dependent: Any) -> tuple[Any, ...]:
-    """What adoption depends on."""
+    """Return the facts of a dependent on which its adoption depends."""
     return dependent.metadata.labels, dependent.metadata.ownerReferences

@@ -1,8 +1,10 @@
-"""Creates and deletes pods for their owners: in growing batches, with an event for each, remembered until the copy shows it.
+"""Creates and deletes pods for their owners, in growing batches and with an event for each pod.
 
-A batch is twice the size of the one before as long as all goes well, so an owner whose pods are refused costs one
-request and not a thousand. Each request waits for its share of the event loop (`dray.background.turns`), so other requests go
-first. Left out: how many pods there should be.
+Each batch is twice as large as the one before as long as all requests succeed, so an owner whose pods are refused
+costs
+one request and not a thousand. Each write is remembered until the informer shows it (`writes`), and waits for its
+turn
+in the event loop (`dray.background.turns`), so that other requests go first. Left out: the number of pods.
 """
 
 from __future__ import annotations
@@ -17,21 +19,21 @@ from dray.background.turns import WRITE, take
 from dray.client import Client, EventRecorder, Object, Tree
 from dray.controllers.workloads.writes import OwnWrites
 
-# So many in one sync and no more: an owner with a great wish lets the others have their turn. Kubernetes' figure.
+# Limit of writes in one sync, so that owners of many pods do not block others. Kubernetes' figure.
 BURST = 500
 
 W = TypeVar("W")
 
 
 class PodWrites(NamedTuple):
-    """How many pods were created or deleted, and the first failure."""
+    """Number of pods that were created or deleted, and the first error."""
 
     done: int
     error: ApiError | None = None
 
 
 async def in_batches(items: Sequence[W], write: Callable[[W], Awaitable[ApiError | None]]) -> PodWrites:
-    """Write the first `BURST` items in batches of 1, 2, 4 and so on; a batch with a failure is the last."""
+    """Write the first `BURST` items in batches of 1, 2, 4 and so on. A batch with an error is the last."""
     items, done, size = items[:BURST], 0, 1
 
     async def when_there_is_room(item: W) -> ApiError | None:
@@ -48,7 +50,7 @@ async def in_batches(items: Sequence[W], write: Callable[[W], Awaitable[ApiError
 
 
 class PodControl:
-    """Writes pods on behalf of their owners."""
+    """Creates and deletes pods on behalf of their owners."""
 
     def __init__(self, client: Client, recorder: EventRecorder, writes: OwnWrites) -> None:
         self._client = client
@@ -56,7 +58,7 @@ class PodControl:
         self._writes = writes
 
     async def create(self, owner: Object, wanted: Sequence[W], make: Callable[[W], Tree]) -> PodWrites:
-        """Create a pod for each of the first `BURST` wishes until one is refused; `make` turns a wish into a pod."""
+        """Create a pod for each of the first `BURST` items until one is refused; `make` returns the pod for an item."""
         return await in_batches(wanted, lambda wish: self._create(owner, make(wish)))
 
     async def delete(self, owner: Object, pods: Sequence[Pod]) -> PodWrites:
@@ -89,7 +91,7 @@ class PodControl:
 
 
 def namespace_ends(error: ApiError | None) -> bool:
-    """Whether a refusal only says that the namespace is on its way out: nothing to report and nothing to repeat."""
+    """Whether a request was refused only because the namespace is being deleted, so no report or retry is needed."""
     if not isinstance(error, Forbidden):
         return False
     return any(cause.get("reason") == "NamespaceTerminating" for cause in error.details.get("causes") or ())

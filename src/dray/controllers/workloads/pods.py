@@ -1,6 +1,6 @@
-"""What the workload controllers know about pods: whether one counts, is ready or available, and who goes first.
+"""Facts about pods for workload controllers: whether a pod is active, ready or available, and which to delete first.
 
-Pure; time is passed in. Left out: making and deleting pods (`podcontrol`) and whose they are (`adoption`).
+Pure; the time is a parameter. Left out: creating and deleting pods (`podcontrol`) and their owners (`adoption`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dray.api.wire import Tree, tree_of
 from dray.controllers.ownership import controller_reference
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-# The one of two pods that has come less far goes first.
+# Of two pods, the one in the earlier phase is deleted first.
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -26,17 +26,17 @@ def is_deleting(obj: Object) -> bool:
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether a pod counts as one of those that were asked for."""
+    """Whether a pod has neither finished nor been deleted, so that it counts as a replica."""
     return not is_finished(pod) and not is_deleting(pod)
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Whether a pod was told to go and still runs."""
+    """Whether a pod was deleted but has not finished yet."""
     return not is_finished(pod) and is_deleting(pod)
 
 
 def ready_since(pod: Pod) -> float | None:
-    """Since when a pod is ready; None when it is not."""
+    """Return the time since which a pod is ready, or None if it is not ready."""
     for condition in pod.status.conditions:
         if condition.type == "Ready":
             if condition.status != "True":
@@ -50,7 +50,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def until_available(pod: Pod, min_ready_seconds: int, now: float) -> float | None:
-    """Seconds until the pod has been ready for long enough; 0 when it has, None when it is not ready."""
+    """Return the seconds until the pod has been ready for `min_ready_seconds`: 0 if it has, None if it is not ready."""
     if not min_ready_seconds:
         return 0.0 if is_ready(pod) else None
     since = ready_since(pod)
@@ -62,16 +62,17 @@ def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
 
 
 def next_available(pods: Iterable[Pod], min_ready_seconds: int, now: float) -> float | None:
-    """Seconds until the next of the ready pods becomes available; None when there is nothing to wait for."""
+    """Return the seconds until the next ready pod becomes available, or None if all are or none is ready."""
     waits = (until_available(pod, min_ready_seconds, now) for pod in pods)
     return min((wait for wait in waits if wait), default=None)
 
 
 def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
-    """The pods, those first that are missed least: without node, pending, not ready, cheap, crowded, young.
+    """Return the pods in the order of deletion: unscheduled, pending, unready, cheap, crowded and young pods first.
 
-    `related` are the active pods of the same application; of two pods the one whose node has more of them goes first.
-    Ages are compared by magnitude only, so that a scale-down does not always hit the newest node.
+    `related` are the active pods of the same application; a pod on a node with more of them is deleted earlier.
+    Ages are
+    compared by magnitude only, so that a scale-down does not always hit the newest node.
     """
     crowd: dict[str, int] = {}
     for pod in related:
@@ -100,7 +101,9 @@ def creation_time(obj: Object) -> float:
 
 
 def pod_tree(owner: Object, template: PodTemplateSpec) -> Tree:
-    """The pod that a template describes, named after its owner and controlled by it."""
+    """Return the pod that a template describes, controlled by the owner and with a generated name based on the
+    owner's.
+    """
     meta = template.metadata
     metadata: Tree = {
         "generateName": f"{owner.metadata.name}-",

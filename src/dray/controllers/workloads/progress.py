@@ -1,4 +1,4 @@
-"""What a Deployment's status says: counts, and whether it is available and getting on. Pure."""
+"""Computes a Deployment's status: counts, availability and progress. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find(conditions: Conditions, type_: str) -> DeploymentCondition | None:
 def with_condition(
     conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str, *, renew: bool = False
 ) -> Conditions:
-    """Set a condition; one that says the same already keeps its times unless it is to be renewed."""
+    """Return the conditions with one set. With equal status and reason nothing changes, unless `renew`."""
     current = find(conditions, type_)
     if current is not None and not renew and (current.status, current.reason) == (status, reason):
         return conditions
@@ -55,7 +55,7 @@ def without(conditions: Conditions, type_: str) -> Conditions:
 
 
 def pause_conditions(deployment: Deployment, conditions: Conditions, now: float) -> Conditions:
-    """Say that a rollout was paused or resumed; one that was given up stays so."""
+    """Return the conditions updated for a paused or resumed rollout. A rollout that timed out stays timed out."""
     current = find(conditions, PROGRESSING)
     if not has_deadline(deployment) or (current is not None and current.reason == TIMED_OUT):
         return conditions
@@ -68,7 +68,7 @@ def pause_conditions(deployment: Deployment, conditions: Conditions, now: float)
 
 
 def counted(deployment: Deployment, sets: Sets, conditions: Conditions, now: float) -> DeploymentStatus:
-    """The counts of the sets, and whether enough pods are available."""
+    """Return the status with the counts of all ReplicaSets and the condition Available."""
     everything = sets.all
     replicas = sum(one.status.replicas for one in everything)
     available = sum(one.status.availableReplicas for one in everything)
@@ -90,7 +90,7 @@ def counted(deployment: Deployment, sets: Sets, conditions: Conditions, now: flo
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether everything that was asked for runs, and nothing else."""
+    """Whether all wanted pods run with the current template and are available, and no other pods exist."""
     goal = wanted(deployment)
     return (
         status.updatedReplicas == goal
@@ -101,20 +101,20 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 
 def rollout_status(deployment: Deployment, sets: Sets, conditions: Conditions, now: float) -> DeploymentStatus:
-    """The whole status while a rollout is on, or done."""
+    """Return the complete status of a Deployment during or after a rollout."""
     status = counted(deployment, sets, conditions, now)
     conditions = _progress(deployment, sets, status, now)
     return replace(status, conditions=_failures(conditions, sets, now))
 
 
 def until_deadline(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
-    """Seconds until a rollout that stands still counts as failed; None when there is nothing to wait for."""
+    """Return the seconds until a stalled rollout counts as failed, or None if no deadline applies."""
     condition = find(status.conditions, PROGRESSING)
     if not has_deadline(deployment) or deployment.spec.paused or condition is None:
         return None
     if condition.reason in (NEW_SET_AVAILABLE, TIMED_OUT):
         return None
-    # A second more than needed: times are written in whole seconds.
+    # One second is added, because times are written in whole seconds.
     return max(0.0, _deadline(deployment, condition) - now) + 1.0
 
 
@@ -159,7 +159,7 @@ def _has_moved(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 
 
 def _failures(conditions: Conditions, sets: Sets, now: float) -> Conditions:
-    """Pass on why a set cannot make its pods, the new one's reason first."""
+    """Return the conditions with the ReplicaFailure condition of a ReplicaSet, of the new one first."""
     candidates: Sequence[ReplicaSet] = [sets.new, *sets.old] if sets.new is not None else sets.old
     for one in candidates:
         for failure in one.status.conditions:

@@ -1,4 +1,4 @@
-"""How many pods a ReplicaSet or ReplicationController has, and what its status says about them. Pure."""
+"""Counts the pods of a ReplicaSet or ReplicationController and computes its status. Pure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ Status = ReplicaSetStatus | ReplicationControllerStatus
 
 
 def missing(owner: Owner, active: Sequence[Pod]) -> int:
-    """How many pods are to be created; negative: how many are too many."""
+    """Return how many pods must be created, or if negative, how many must be deleted."""
     return (owner.spec.replicas or 0) - len(active)
 
 
 def status_of(owner: Owner, pods: Sequence[Pod], error: ApiError | None, now: float) -> Status:
-    """`pods` are all that it controls; `error` is why the last attempt to create or delete one failed."""
+    """Return the status of the owner. `pods` are all that it controls; `error` is why the last create or delete
+    failed.
+    """
     active = [pod for pod in pods if is_active(pod)]
     wanted = owner.spec.template.metadata.labels.items()
     failure = _failure(missing(owner, active), error, now) if error else None
@@ -48,7 +50,7 @@ def status_of(owner: Owner, pods: Sequence[Pod], error: ApiError | None, now: fl
 
 
 def _kept(conditions: tuple[C, ...], failure: dict[str, str] | None, type_: type[C]) -> tuple[C, ...]:
-    """The conditions with a failure, or without: one that is there says since when, and why it began."""
+    """Return the conditions with or without the failure. An existing failure keeps its time and message."""
     if failure is None:
         return tuple(condition for condition in conditions if condition.type != FAILURE)
     if any(condition.type == FAILURE for condition in conditions):

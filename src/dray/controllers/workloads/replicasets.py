@@ -1,6 +1,6 @@
-"""ReplicaSets and ReplicationControllers: as many pods of one template as were asked for.
+"""ReplicaSets and ReplicationControllers: keeps the wanted number of pods of one template.
 
-Reads copies, creates and deletes pods, writes the status; how many and which is decided in `replicas` and `pods`.
+Reads informers' copies, creates and deletes pods, writes the status; `replicas` and `pods` decide how many and which.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Replicator(Generic[O]):
         return PodWrites(0)
 
     async def _related(self, replica_set: O) -> list[Pod]:
-        """The active pods of all sets of the same owner."""
+        """Return the active pods of all sets of the same owner."""
         owner = controller_of(replica_set.metadata)
         sets = [replica_set] if owner is None else self._sets.by_index(BY_CONTROLLER, owner.uid)
         pods = [pod for one in sets for pod in controlled(self._pods, one)]
@@ -78,7 +78,7 @@ class ReplicaSetController(_Replicator[ReplicaSet]):
 
 
 class ReplicationManager(_Replicator[ReplicationController]):
-    """Of ReplicationControllers, under the names that it has in Kubernetes."""
+    """Controller of ReplicationControllers, under its Kubernetes name."""
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, ReplicationController, "replicationcontroller", account="replication-controller")

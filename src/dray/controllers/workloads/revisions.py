@@ -1,7 +1,8 @@
-"""Which ReplicaSet stands for which state of a Deployment's template: hashes, names, revision numbers, annotations.
+"""Assigns ReplicaSets to versions of a Deployment's template: hashes, names, revision numbers, annotations.
 
-The hash is dray's own (a digest of the template), so names differ from those that Kubernetes would give; what a
-ReplicaSet stands for is always decided by comparing templates. Pure.
+The hash is dray's own (a digest of the template), so names differ from those that Kubernetes would give. Which
+template a
+ReplicaSet belongs to is always decided by comparing templates. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
-# Annotations of a Deployment that say nothing about its ReplicaSets.
+# Annotations of a Deployment that its ReplicaSets do not take over.
 _NOT_INHERITED = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
@@ -40,7 +41,7 @@ _HASH_LENGTH = 10
 
 
 class Sets(NamedTuple):
-    """The ReplicaSets of a Deployment: that of the current template, if there is one, and the others, oldest first."""
+    """The ReplicaSets of a Deployment: that of the current template or None, and the others, oldest first."""
 
     new: ReplicaSet | None
     old: Sequence[ReplicaSet]
@@ -51,7 +52,7 @@ class Sets(NamedTuple):
 
 
 def template_hash(template: PodTemplateSpec, collisions: int) -> str:
-    """Always the same for the same template; another one after a collision of names."""
+    """Return a hash of the template and the count of name collisions."""
     text = msgspec.json.encode(template, order="sorted") + (str(collisions).encode() if collisions else b"")
     return "".join(
         GENERATED_ALPHABET[byte % len(GENERATED_ALPHABET)] for byte in hashlib.sha256(text).digest()[:_HASH_LENGTH]
@@ -59,7 +60,7 @@ def template_hash(template: PodTemplateSpec, collisions: int) -> str:
 
 
 def same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """Whether two templates make the same pods, but for the hash label."""
+    """Whether two templates are equal except for the hash label."""
     return _without_hash(one) == _without_hash(other)
 
 
@@ -69,7 +70,7 @@ def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
 
 
 def sort_sets(deployment: Deployment, sets: Iterable[ReplicaSet]) -> Sets:
-    """Find the set of the current template; should there be several, the oldest is it."""
+    """Find the ReplicaSet of the current template; if there are several, the oldest is used."""
     ordered = sorted(sets, key=lambda one: (creation_time(one), one.metadata.name))
     new = next((one for one in ordered if same_template(one.spec.template, deployment.spec.template)), None)
     return Sets(new, [one for one in ordered if one is not new])
@@ -84,9 +85,9 @@ def next_revision(old: Iterable[ReplicaSet]) -> int:
 
 
 def inherited_annotations(deployment: Deployment, new: ReplicaSet | None, revision: int) -> dict[str, str]:
-    """The annotations that the set of the current template takes over, and its revision.
+    """Return the annotations that the current template's ReplicaSet takes from the Deployment, and its revision.
 
-    A set that comes back (a rollback) moves to the newest revision and keeps its former ones as history.
+    A ReplicaSet that is used again (a rollback) gets the newest revision and keeps its former ones as history.
     """
     annotations = {k: v for k, v in deployment.metadata.annotations.items() if k not in _NOT_INHERITED}
     current = revision_of(new) if new is not None else 0
@@ -98,7 +99,7 @@ def inherited_annotations(deployment: Deployment, new: ReplicaSet | None, revisi
 
 
 def size_annotations(desired: int, maximum: int) -> dict[str, str]:
-    """What a set must know of the deployment's size, for proportional scaling later."""
+    """Return the annotations that record the Deployment's size, for later proportional scaling."""
     return {DESIRED_REPLICAS: str(desired), MAX_REPLICAS: str(maximum)}
 
 
@@ -116,7 +117,7 @@ def current_hash(deployment: Deployment) -> str:
 
 
 def set_tree(deployment: Deployment, replicas: int, annotations: dict[str, str]) -> Tree:
-    """The ReplicaSet of the current template, as it is created."""
+    """Return the ReplicaSet to create for the current template."""
     spec, hash_label = deployment.spec, {HASH_LABEL: current_hash(deployment)}
     template = tree_of(_without_hash(spec.template))
     labels = {**spec.template.metadata.labels, **hash_label}
@@ -143,7 +144,7 @@ def set_tree(deployment: Deployment, replicas: int, annotations: dict[str, str])
 
 
 def superfluous(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """Old sets beyond the history that is to be kept: the lowest revisions, if they are idle."""
+    """Return the old, idle ReplicaSets beyond the history limit, those with the lowest revisions."""
     limit = deployment.spec.revisionHistoryLimit
     alive = [one for one in old if one.metadata.deletionTimestamp is None]
     if limit is None or len(alive) <= limit:

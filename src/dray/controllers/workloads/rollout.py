@@ -1,7 +1,8 @@
-"""How large each ReplicaSet of a Deployment should be next: rolling update, recreation, proportional scaling.
+"""Computes the next size of each ReplicaSet of a Deployment: rolling update, recreation, proportional scaling.
 
-The rules are Kubernetes'. One step at a time: the new set grows as far as the surge allows, or old ones shrink as far as
-availability allows, never both, and the next step waits for the status of the last. Pure.
+The rules are Kubernetes'. Each step either grows the new ReplicaSet as far as the surge allows, or shrinks old
+ones as
+far as availability allows, never both. The next step waits for the status of the last. Pure.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ RECREATE = "Recreate"
 
 
 class Resize(NamedTuple):
-    """A set and the size that it should have."""
+    """A ReplicaSet and its next size."""
 
     replica_set: ReplicaSet
     replicas: int
 
 
 def share(value: int | str | None, whole: int, *, up: bool) -> int:
-    """What an absolute number or a percentage means of `whole`."""
+    """Return an absolute number, or a percentage of `whole` rounded up or down; 0 for None."""
     if isinstance(value, str):
         exact = int(value.removesuffix("%")) * whole / 100
         return math.ceil(exact) if up else math.floor(exact)
@@ -37,7 +38,7 @@ def wanted(deployment: Deployment) -> int:
 
 
 def max_surge(deployment: Deployment) -> int:
-    """How many pods there may be beyond those wanted."""
+    """Return how many pods may exist beyond the wanted number."""
     update = deployment.spec.strategy.rollingUpdate
     if deployment.spec.strategy.type == RECREATE or update is None:
         return 0
@@ -45,13 +46,13 @@ def max_surge(deployment: Deployment) -> int:
 
 
 def max_unavailable(deployment: Deployment) -> int:
-    """How many of the wanted pods may be missing while an update rolls."""
+    """Return how many of the wanted pods may be unavailable during a rolling update."""
     update, count = deployment.spec.strategy.rollingUpdate, wanted(deployment)
     if deployment.spec.strategy.type == RECREATE or update is None or not count:
         return 0
     missing = share(update.maxUnavailable, count, up=False)
     if not missing and not max_surge(deployment):
-        missing = 1  # or nothing could ever move
+        missing = 1  # otherwise nothing could ever change
     return min(missing, count)
 
 
@@ -64,7 +65,7 @@ def size(replica_set: ReplicaSet) -> int:
 
 
 def available(replica_set: ReplicaSet) -> int:
-    """The pods that are available and stay: a set that was just shrunk still counts those that it is about to lose."""
+    """Return the number of available pods that stay; a set that was just shrunk still counts those that it will lose."""
     return min(replica_set.status.availableReplicas, size(replica_set))
 
 
@@ -77,7 +78,7 @@ def active(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
 
 
 def new_size(deployment: Deployment, current: int, others: int) -> int:
-    """The size of the new set, which has `current` pods while the old ones have `others`."""
+    """Return the next size of the new ReplicaSet, which has `current` pods while the old ones have `others`."""
     goal = wanted(deployment)
     if current >= goal or deployment.spec.strategy.type == RECREATE:
         return goal
@@ -93,7 +94,7 @@ def rolling_step(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaS
 
 
 def _shrink_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Resize]:
-    """Pods that do not work go first: they are no loss. Then those whose loss availability can bear."""
+    """Return smaller sizes for old ReplicaSets: unavailable pods first, then as many available ones as allowed."""
     least = wanted(deployment) - max_unavailable(deployment)
     waiting = size(new) - available(new)
     bearable = size(new) + total(old) - least - waiting
@@ -115,14 +116,14 @@ def _shrink_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSe
 
 
 def is_scaled(deployment: Deployment, sets: Sets) -> bool:
-    """Whether the deployment was given another size since its sets were last given theirs."""
+    """Whether the Deployment's size changed since its ReplicaSets were last resized."""
     return any(annotated(one, DESIRED_REPLICAS) not in (None, wanted(deployment)) for one in active(sets.all))
 
 
 def scaling_step(deployment: Deployment, sets: Sets) -> list[Resize]:
-    """Follow a change of size without rolling on: every set in proportion to what it has.
+    """Return new sizes after a change of the Deployment's size, in proportion to the current sizes.
 
-    Sets that keep their size are named too: they learn what the deployment's size is now.
+    ReplicaSets that keep their size are included, because their annotations must record the Deployment's new size.
     """
     running, goal = active(sets.all), wanted(deployment)
     if len(running) <= 1:
@@ -131,7 +132,7 @@ def scaling_step(deployment: Deployment, sets: Sets) -> list[Resize]:
     if sets.new is not None and _is_saturated(deployment, sets.new):
         return [Resize(one, 0) for one in active(sets.old)]
     if deployment.spec.strategy.type == RECREATE:
-        return [Resize(one, size(one)) for one in running]  # noted, and left to the recreation
+        return [Resize(one, size(one)) for one in running]  # only recorded; the recreation does the rest
     return _in_proportion(deployment, running)
 
 
@@ -150,12 +151,12 @@ def _in_proportion(deployment: Deployment, running: Sequence[ReplicaSet]) -> lis
         part = _part(deployment, one, to_add, added)
         sizes.append(size(one) + part)
         added += part
-    sizes[0] = max(0, sizes[0] + to_add - added)  # what rounding leaves goes to the largest
+    sizes[0] = max(0, sizes[0] + to_add - added)  # the rounding error goes to the largest set
     return [Resize(one, replicas) for one, replicas in zip(ordered, sizes, strict=True)]
 
 
 def _part(deployment: Deployment, one: ReplicaSet, to_add: int, added: int) -> int:
-    """The share of one set in a change of `to_add` pods, of which `added` are given out."""
+    """Return one ReplicaSet's share in a change by `to_add` pods, of which `added` are already assigned."""
     if to_add == added:
         return 0
     if not wanted(deployment):

@@ -1,8 +1,10 @@
-"""What a StatefulSet wants: pods with a number each, made in order, replaced from the highest down.
+"""Decides the next step of a StatefulSet: numbered pods, created in order, replaced from the highest number down.
 
-Pure: from the set, its pods and revisions to what should be made and deleted now, and the status. With OrderedReady one
-step is taken at a time, and none while a pod before it is not available; with Parallel all at once. A pod below the
-partition follows the revision that is current, the others the one to come.
+Pure: takes the set, its pods and revisions; returns the pods to create and delete now, and the status. With
+OrderedReady
+one step is taken at a time, and none while an earlier pod is unavailable; with Parallel all steps at once. Pods
+below the
+partition follow the current revision, the others the update revision.
 """
 
 from __future__ import annotations
@@ -28,21 +30,21 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 class Revisions(NamedTuple):
-    """The revision that pods followed until now, and the one that they should follow; often the same."""
+    """The current revision and the update revision of a StatefulSet; often the same."""
 
     current: ControllerRevision
     update: ControllerRevision
 
 
 class StatefulPlan(NamedTuple):
-    """What to do now."""
+    """Pods to create, by number and revision, and pods to delete."""
 
     create: Sequence[tuple[int, ControllerRevision]] = ()
     delete: Sequence[Pod] = ()
 
 
 class StatefulView(NamedTuple):
-    """A set and what there is of it."""
+    """A StatefulSet with its pods and revisions at one moment."""
 
     stateful_set: StatefulSet
     pods: Mapping[int, Pod]
@@ -71,18 +73,18 @@ class StatefulView(NamedTuple):
 
 
 def ordinal_of(stateful_set: StatefulSet, pod: Pod) -> int | None:
-    """The number of a pod, if it is called like one of the set's."""
+    """Return the number in a pod's name, or None if the name is not one of the set's."""
     match = re.fullmatch(rf"{re.escape(stateful_set.metadata.name)}-(0|[1-9]\d*)", pod.metadata.name)
     return int(match[1]) if match else None
 
 
 def numbered(stateful_set: StatefulSet, pods: Sequence[Pod]) -> dict[int, Pod]:
-    """The pods that have a number, by that number."""
+    """Return the pods whose names have a number, by that number."""
     return {number: pod for pod in pods if (number := ordinal_of(stateful_set, pod)) is not None}
 
 
 def plan(view: StatefulView) -> StatefulPlan:
-    """The next step."""
+    """Return the next step: grow, then shrink, then continue the rolling update."""
     in_order = view.stateful_set.spec.podManagementPolicy != "Parallel"
     grown = _grow(view, in_order)
     if grown is not None:
@@ -92,7 +94,7 @@ def plan(view: StatefulView) -> StatefulPlan:
 
 
 def _grow(view: StatefulView, in_order: bool) -> StatefulPlan | None:
-    """Make what is missing and replace what has ended; None when all that is wanted is there, and well."""
+    """Return missing pods to create and ended ones to replace; None if all wanted pods exist and are healthy."""
     create: list[tuple[int, ControllerRevision]] = []
     delete: list[Pod] = []
     for ordinal in view.wanted:
@@ -113,7 +115,7 @@ def _grow(view: StatefulView, in_order: bool) -> StatefulPlan | None:
 
 
 def _is_stuck(view: StatefulView, ordinal: int, pod: Pod) -> bool:
-    """Whether a pod that is not well follows an old revision: a new one may mend it."""
+    """Whether an unhealthy pod has an old revision, so that replacing it may help."""
     return not is_deleting(pod) and revision_of(pod) != view.revision_for(ordinal).metadata.name
 
 
@@ -130,7 +132,7 @@ def _shrink(view: StatefulView, in_order: bool) -> StatefulPlan | None:
 
 
 def _roll(view: StatefulView) -> StatefulPlan:
-    """Replace pods of another revision, from the highest down, as long as few enough are not available."""
+    """Return pods of another revision to replace, from the highest number down, as far as maxUnavailable allows."""
     if view.stateful_set.spec.updateStrategy.type != "RollingUpdate":
         return StatefulPlan()
     there = [ordinal for ordinal in sorted(view.pods, reverse=True) if ordinal in view.wanted]
@@ -142,7 +144,7 @@ def _roll(view: StatefulView) -> StatefulPlan:
         if revision_of(pod) == view.revision_for(ordinal).metadata.name or is_deleting(pod):
             continue
         if not view.healthy(pod):
-            going.append(pod)  # it is missed by nobody
+            going.append(pod)  # the pod is not available anyway
         elif room > 0:
             going.append(pod)
             room -= 1
@@ -169,7 +171,7 @@ def revision_of(pod: Pod) -> str:
 def identified_pod(
     stateful_set: StatefulSet, ordinal: int, revision: ControllerRevision, template: PodTemplateSpec
 ) -> Tree:
-    """The pod of a number, as one revision describes it."""
+    """Return the pod with this number, as a revision's template describes it."""
     name = f"{stateful_set.metadata.name}-{ordinal}"
     tree = pod_tree(stateful_set, template)
     metadata, spec = tree["metadata"], tree["spec"]
@@ -197,7 +199,7 @@ def claim_name(stateful_set: StatefulSet, template: PersistentVolumeClaim, ordin
 
 
 def claim_trees(stateful_set: StatefulSet, ordinal: int) -> list[Tree]:
-    """The claims for volumes that the pod of a number needs."""
+    """Return the PersistentVolumeClaims that the pod with this number needs."""
     selector = stateful_set.spec.selector
     trees = []
     for template in _templates(stateful_set):
@@ -219,7 +221,7 @@ def _retention(stateful_set: StatefulSet, occasion: str) -> str:
 
 
 def surplus_claims(view: StatefulView) -> list[str]:
-    """The claims of numbers that are no longer wanted and whose pods are gone, where the set gives them back."""
+    """Return the names of PVCs of removed ordinals without pods, if the retention policy whenScaled is Delete."""
     if _retention(view.stateful_set, "whenScaled") != "Delete":
         return []
     gone = range(view.wanted.stop, view.wanted.stop + _LOOK_AHEAD)
@@ -231,7 +233,7 @@ def surplus_claims(view: StatefulView) -> list[str]:
     ]
 
 
-_LOOK_AHEAD = 100  # numbers above the wanted ones that are looked through for claims
+_LOOK_AHEAD = 100  # ordinals above the wanted ones whose claims are looked up
 
 
 # Status

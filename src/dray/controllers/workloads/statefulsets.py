@@ -1,7 +1,8 @@
-"""StatefulSets: pods with a name, a number and volumes of their own.
+"""StatefulSets: pods with fixed names, numbers and volumes of their own.
 
-Reads copies, creates claims and pods, deletes pods, writes revisions and the status; what comes next is decided in
-`stateful`. Left out: whoever provides the volumes.
+Reads informers' copies, creates claims and pods, deletes pods, writes revisions and the status; `stateful`
+decides the
+next step. Left out: providing the volumes.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class StatefulSetController:
 
 
 def _revisions(stateful_set: StatefulSet, wanted: TemplateRevisions) -> Revisions:
-    """The revision that the status calls current, as long as it is remembered."""
+    """Return the current and the update revision. If the status names none that exists, both are the latest."""
     name = stateful_set.status.currentRevision
     current = next((one for one in wanted.older if one.metadata.name == name), wanted.current)
     return Revisions(current, wanted.current)

@@ -1,6 +1,6 @@
-"""Writing the status of a workload: only on the state that it was computed from, and only where it differs.
+"""Writes the status of a workload only if it differs and the object is unchanged since the status was computed.
 
-Left out: what the status says.
+Left out: the contents of a status.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from dray.controllers.workloads.writes import OwnWrites
 async def write_status(
     client: Client, writes: OwnWrites, obj: Any, status: Wire, annotations: Tree | None = None
 ) -> bool:
-    """Make the status of `obj` the given one, after its annotations; returns whether anything was written.
+    """Write annotations and status of `obj` if they differ. Returns whether anything was written.
 
-    Raises Conflict when somebody else has written the object since it was read.
+    Raises Conflict if somebody else has changed the object since it was read.
     """
     if status == obj.status and not annotations:
         return False
-    if annotations:  # through the status, since annotations of a deployment count as a change of what it wants
+    # through the status subresource, since a changed annotation of a Deployment would otherwise raise its generation
+    if annotations:
         meta = obj.metadata
         said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "annotations": annotations}
         obj = await client.patch(type(obj), meta.name, {"metadata": said}, meta.namespace, subresource="status")

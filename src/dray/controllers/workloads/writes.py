@@ -1,8 +1,9 @@
-"""No controller acts on a copy that does not show its own last writes yet.
+"""Keeps controllers from acting on informers' copies that do not show their own last writes yet.
 
-A key is handled by one worker at a time, so it is enough to wait, before a key is handled again, until the copies show
-what was written for it. That replaces counts of expected events: nothing is created twice because a watch is slow, and
-nothing is forgotten when one is lost, since a new list shows the writes too. Left out: writes of other processes.
+Each key is handled by one worker at a time. Before a key is handled again, the worker waits until the copies show
+everything that was written for that key. This replaces counts of expected events: nothing is created twice because a
+watch is slow, and nothing is lost with an event, since a new list shows the writes too. Left out: writes of other
+processes.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from dray.api.errors import Timeout
 from dray.client import Deltas, Informer, Key, Object, key_of
 from dray.client.interface import T
 
-# A watch that is this late is broken; the key is tried again with backoff, and waits again.
+# A watch that is this late is broken. The key is retried with a backoff and waits again.
 PATIENCE_SECONDS = 5.0
 
 _Shown = Callable[[], bool]
 
 
 class OwnWrites:
-    """What one controller wrote for each owner and its copies have not shown so far."""
+    """The writes of one controller, by owner, that the informers' copies do not show yet."""
 
     def __init__(self, *, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
@@ -31,12 +32,12 @@ class OwnWrites:
         self._waiting: set[asyncio.Event] = set()
 
     def follow(self, type_: type[T], informer: Informer[T]) -> None:
-        """Objects of this type are written, and this is their copy."""
+        """Register the informer whose copies show writes of this type."""
         self._informers[type_] = informer
         informer.add_handler(self._changed)
 
     def wrote(self, owner: Object, obj: Object) -> None:
-        """`obj` was created or changed on behalf of `owner`."""
+        """Note that `obj` was created or changed on behalf of `owner`."""
         informer, meta = self._informers[type(obj)], obj.metadata
         version = int(meta.resourceVersion)
 
@@ -44,13 +45,13 @@ class OwnWrites:
             found = informer.get(meta.namespace, meta.name)
             if found is not None and found.metadata.uid == meta.uid:
                 return int(found.metadata.resourceVersion) >= version
-            # Not there: not yet, or no longer.
+            # The object is missing: not yet created, or already deleted.
             return int(informer.resource_version or 0) >= version
 
         self._expect(owner, shown)
 
     def deleted(self, owner: Object, obj: Object) -> None:
-        """`obj` was deleted, at once or with grace."""
+        """Note that `obj` was deleted on behalf of `owner`, at once or with a grace period."""
         informer, meta = self._informers[type(obj)], obj.metadata
 
         def shown() -> bool:
@@ -60,7 +61,9 @@ class OwnWrites:
         self._expect(owner, shown)
 
     async def shown(self, key: Key) -> None:
-        """Wait until the copies show everything that was written for the owner with this key; raises Timeout."""
+        """Wait until the copies show everything written for the owner with this key. Raises Timeout if that takes
+        too long.
+        """
         if not self._outstanding(key):
             return
         woken = asyncio.Event()
