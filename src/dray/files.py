@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 MOST_BYTES = 16 << 20  # of keys, certificates, tokens, configurations and notes
 _CHUNK = 1 << 20
@@ -54,6 +54,40 @@ def read_regular(path: str | Path, most: int = MOST_BYTES) -> bytes:
 def read_text(path: str | Path, most: int = MOST_BYTES) -> str:
     """The text of a regular file. Raises OSError and UnicodeDecodeError."""
     return read_regular(path, most).decode()
+
+
+class YamlError(ValueError):
+    """A text that is not YAML. The message is one line: where the mistake is, and what was expected."""
+
+
+def yaml_documents(text: str | bytes) -> list[Any]:
+    """Parse the documents of a YAML text. Raises YamlError."""
+    import yaml  # takes a while to import
+
+    try:
+        return list(yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        why = ", ".join(filter(None, (error.context, error.problem)))
+        raise YamlError(f"not valid YAML: {where}{why}") from error
+    except yaml.YAMLError as error:
+        raise YamlError(f"not valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise YamlError("not valid YAML: nested too deeply") from error
+
+
+def yaml_document(text: str | bytes) -> Any:
+    """Parse a YAML text of one document; an empty text gives None. Raises YamlError."""
+    found = yaml_documents(text)
+    if len(found) > 1:
+        raise YamlError(f"expected one YAML document, found {len(found)}")
+    return found[0] if found else None
+
+
+def reason(error: Exception) -> str:
+    """Return why a file cannot be used, without its name and the error number."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def too_large(path: str | Path, most: int) -> OSError:

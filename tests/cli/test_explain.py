@@ -102,7 +102,7 @@ def test_watching_ends_when_a_pod_stays_away(
 def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "node", "x"]) == 2
     assert "expected pod NAME, claim NAME, request NAME or podgroup NAME" in capsys.readouterr().err
-    assert main(["explain", "pod", "x", "--kubeconfig", "/nowhere"]) == 1
+    assert main(["explain", "pod", "x", "--kubeconfig", "/nowhere"]) == 2
     assert "/nowhere" in capsys.readouterr().err
 
 

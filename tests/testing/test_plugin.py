@@ -115,3 +115,23 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         directory = cluster.directory
     assert not directory.exists()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_unknown_option_fails_its_own_test_only(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("pytest_plugins = ['dray.testing.plugin']")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.dray(nodez=1)
+        def test_a_wrong_option(dray_cluster):
+            pass
+
+        @pytest.mark.dray(nodes=1)
+        def test_a_good_option(dray_cluster):
+            assert [node["metadata"]["name"] for node in dray_cluster.list("nodes")] == ["node-0"]
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines("*nodez*")

@@ -23,6 +23,8 @@ from dray.api.times import timestamp
 from dray.files import read_regular, read_text
 
 DEFAULT_DIR = Path(".dray")
+DEMO = "dray-demo-"
+"""Prefix of the names of directories of invented clusters, which `dray dashboard --demo` shows."""
 _RECORD = "cluster.json"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _END_SECONDS = 30.0
@@ -111,12 +113,12 @@ class ClusterDirectory:
 
 
 def clusters() -> list[ClusterDirectory]:
-    """The clusters of this user that still have a directory, by name."""
+    """Return the clusters of this user that still have a directory, sorted by name; without invented ones."""
     found = {}
     with suppress(OSError):
         for link in (_home() / ".list").iterdir():
             cluster = ClusterDirectory(Path(read_text(link)))
-            if cluster.exists:
+            if cluster.exists and not cluster.directory.name.startswith(DEMO):
                 found[cluster.directory] = cluster
     return sorted(found.values(), key=lambda cluster: cluster.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.files import read_regular
+from dray.files import YamlError, read_regular, yaml_document
 
 if TYPE_CHECKING:
     from dray.core.configuration import Configuration
@@ -17,9 +17,7 @@ def read_configuration(path: Path | None) -> Configuration:
 
     if path is None:
         return Configuration()
-    import yaml
-
     try:
-        return read(yaml.safe_load(read_regular(path)))
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"not YAML: {error}") from error
+        return read(yaml_document(read_regular(path)))
+    except YamlError as error:
+        raise ConfigurationError(str(error)) from error

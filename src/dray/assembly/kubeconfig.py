@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dray.api.wire import Tree
-from dray.files import read_text
+from dray.files import YamlError, read_text, yaml_document
 
 if TYPE_CHECKING:
     from dray.apiserver.security.certificates import Keys
@@ -83,12 +83,10 @@ def of_user() -> Path:
 
 
 def _read(path: Path) -> Tree:
-    import yaml
-
     try:
-        config = yaml.safe_load(read_text(path)) if path.exists() else None
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from error
+        config = yaml_document(read_text(path)) if path.exists() else None
+    except YamlError as error:
+        raise ValueError(f"{path}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     config = {"apiVersion": "v1", "kind": "Config"} if config is None else config

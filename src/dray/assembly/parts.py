@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dray.assembly import dashboard
 from dray.assembly.configuration import read_configuration
 from dray.assembly.options import ClusterOptions, ServerStartError
-from dray.files import read_text
+from dray.files import read_text, reason
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network
@@ -79,12 +79,14 @@ def plan_of(options: ClusterOptions) -> ClusterPlan:
     try:
         configuration = read_configuration(options.scheduler_config)
     except (ConfigurationError, OSError) as error:
-        raise ServerStartError(f"--scheduler-config {options.scheduler_config}: {error}") from error
+        raise ServerStartError(f"--scheduler-config {options.scheduler_config}: {reason(error)}") from error
     try:
         range_, addresses = pod_range(options.simulated_pod_cidr), pod_addresses(options.pod_addresses)
         profiled, groups = _profiled(options), _groups(options)
         images = image_settings(options.images, options.registry)
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise ServerStartError(f"{error.filename}: {reason(error)}") from error
+    except ValueError as error:
         raise ServerStartError(str(error)) from error
     return ClusterPlan(options, profiled, adopted, groups, images, range_, addresses, configuration)
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dray.assembly.options import ClusterOptions, ServerStartError
-from dray.files import read_text
+from dray.files import read_text, reason, yaml_document
 
 FILE = "up.yaml"
 INCIDENTAL = frozenset({"dir", "host", "port", "keys_from", "shutdown_delay"})
@@ -26,14 +26,12 @@ _HEADER = "# What `dray up` was started with. `dray up` without options starts t
 
 def read(path: Path) -> dict[str, Any]:
     """The options in a file, by field of ClusterOptions. Raises ServerStartError."""
-    import yaml
-
     try:
-        tree = yaml.safe_load(read_text(path))
+        tree = yaml_document(read_text(path))
         return _options(tree if tree is not None else {})
     except (OSError, UnicodeDecodeError) as error:
-        raise ServerStartError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    except (yaml.YAMLError, ValueError) as error:
+        raise ServerStartError(f"{path}: {reason(error)}") from error
+    except ValueError as error:
         raise ServerStartError(f"{path}: {error}") from error
 
 

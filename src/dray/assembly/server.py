@@ -197,10 +197,11 @@ def _allow_connections() -> None:
 
 
 def _check_idle(directory: Path) -> None:
-    record = clusters.ClusterDirectory(directory).record()
-    if record is not None:
+    cluster = clusters.ClusterDirectory(directory)
+    if (record := cluster.record()) is not None:
         raise ServerStartError(
-            f"the cluster in {directory} runs already, process {record.pid} at {record.url}; see `dray down`"
+            f"the cluster in {directory} is already running (PID {record.pid}, {record.url}); "
+            f"stop it with `dray down{cluster.option}`"
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dray.api.gates import FeatureGates
 from dray.assembly.access import ClientAccess
+from dray.assembly.clusters import DEMO
 from dray.assembly.demo import GATES, PROFILE, keep_busy
 from dray.assembly.options import ClusterOptions
 from dray.web.access import SessionIdentity
@@ -67,7 +68,7 @@ async def demonstration() -> AsyncIterator[Shown]:
     from dray.assembly.server import serve_until
     from dray.client import InProcess
 
-    with tempfile.TemporaryDirectory(prefix="dray-demo-") as directory:
+    with tempfile.TemporaryDirectory(prefix=DEMO) as directory:
         options = ClusterOptions(dir=Path(directory), store="memory", port=0, profile=PROFILE, feature_gates=GATES)
         started: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
         ending = asyncio.Event()

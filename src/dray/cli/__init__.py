@@ -19,6 +19,7 @@ import msgspec
 
 from dray import __version__
 from dray.cli._examples import epilog
+from dray.files import YamlError
 
 T = TypeVar("T", bound=msgspec.Struct)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -62,7 +63,8 @@ def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
     parser = _CommandParser(
         prog=prog,
         description="A complete implementation of Kubernetes Dynamic Resource Allocation (DRA), in Python.",
-        epilog=f"`{prog} COMMAND --help` describes a command and its options.",
+        epilog=f"`{prog} COMMAND --help` describes a command and its options. Exit status: 0 for success, 1 for failure, 2 for a "
+        "command line or a file that cannot be used.",
     )
     parser.add_argument("--version", action="version", version=f"dray {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -117,16 +119,28 @@ class InputError(ValueError):
 
 
 def fail(command: str, why: object, status: int = 1) -> int:
-    """Say why a command did not do what it was asked to; returns the exit status."""
-    print(f"dray {command}: {why}", file=sys.stderr)
-    return status
+    """Print why a command failed. Returns the exit status: 2 for input that cannot be used, else `status`."""
+    text = problem(why) if isinstance(why, Exception) else why
+    print(f"dray {command}: {text}", file=sys.stderr)
+    return 2 if isinstance(why, BaseException) and _is_unusable_input(why) else status
 
 
 def problem(error: Exception) -> str:
-    """What went wrong, for a person: of a file its name and why it cannot be used, without the number of the error."""
+    """Return the message of an error. For a file: its name and the reason, without the error number."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+def _is_unusable_input(error: BaseException | None) -> bool:
+    """Whether an error comes from a file that cannot be read or from text that cannot be parsed."""
+    while error is not None:
+        if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)):
+            return True
+        if isinstance(error, (UnicodeDecodeError, YamlError, msgspec.MsgspecError)):
+            return True
+        error = error.__cause__
+    return False
 
 
 def options_of(kind: type[T], args: argparse.Namespace) -> T:

@@ -45,6 +45,20 @@ def connect(args: argparse.Namespace, *, briefly: bool = True) -> Http:
     return Http(config)
 
 
+async def namespace_problem(client: Http, namespace: str) -> str:
+    """Return that a namespace does not exist; empty if it exists, or if the user may not read it."""
+    from dray.api.errors import ApiError, NotFound
+    from dray.api.types.core import Namespace
+
+    try:
+        await client.get(Namespace, namespace)
+    except NotFound:
+        return f"namespace {namespace} does not exist"
+    except ApiError:
+        pass
+    return ""
+
+
 async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects:
     """Read everything that a recording holds, and objects of more types. Raises ConfigError and ApiError."""
     from dray.inspect.reading import read

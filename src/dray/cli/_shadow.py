@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import fail, problem
+from dray.cli import fail
 from dray.cli._component import run_part
 from dray.cli._output import data
 
@@ -90,7 +90,7 @@ def run_shadow(args: argparse.Namespace, configuration: Configuration) -> int:
         for report in reports:
             _tell(args, report)
     except OSError as error:
-        return fail("scheduler", problem(error))
+        return fail("scheduler", error)
     return status
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dray.cli import Subparsers, fail, problem
+from dray.cli import Subparsers, fail
 from dray.cli._output import data
 
 
@@ -57,7 +57,7 @@ def run_test(args: argparse.Namespace) -> int:
         else:
             report = ask_program(args.command, cases(without), args.timeout)
     except (ProgramError, OSError) as error:
-        return fail("allocator test", problem(error), 2)
+        return fail("allocator test", error, 2)
     print(data(report, "json") if args.output == "json" else "\n".join(report.lines()))
     return 0 if report.passed(exact=args.exact) else 1
 
@@ -72,5 +72,5 @@ def run_cases(args: argparse.Namespace) -> int:
             path.write_bytes(b"".join(line + b"\n" for line in lines(name)))
             print(path)
     except OSError as error:
-        return fail("allocator cases", problem(error), 2)
+        return fail("allocator cases", error, 2)
     return 0

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     except GroupError as error:
         return fail(f"autoscale {args.action}", f"{args.groups}: {error}", 2)
     except (ApiError, ConfigError, DemandError, GateError, ManifestError, OSError) as error:
-        return fail(f"autoscale {args.action}", problem(error), 2)
+        return fail(f"autoscale {args.action}", error, 2)
 
 
 def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:

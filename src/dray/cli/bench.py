@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     for name in ("nodes", "devices", "pods"):
         if getattr(args, name) < 1:
-            return fail("bench", f"--{name}: expected a number from 1, got {getattr(args, name)}")
+            return fail("bench", f"--{name}: expected a number from 1, got {getattr(args, name)}", 2)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_scheduling(args.nodes, args.devices, args.pods))
     return 0

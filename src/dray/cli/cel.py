@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dray.cli import InputError, Subparsers, fail
+from dray.files import YamlError, yaml_document
 
 if TYPE_CHECKING:
     from dray.cel import DeviceView
@@ -77,15 +78,13 @@ def _expression(expression: str, device: DeviceView | None) -> int:
 
 def _device(path: str | None, driver: str) -> DeviceView | None:
     """The device of a file, or one that only has a driver; None without either."""
-    import yaml
-
     from dray.cel.cases import read_device
 
     if path is None:
         return read_device({"driver": driver}, "--driver") if driver else None
     text = sys.stdin.read() if path == "-" else Path(path).read_text()
     try:
-        tree = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        tree = yaml_document(text)
+    except YamlError as error:
         raise InputError(f"{path}: {error}") from error
     return read_device(tree | {"driver": driver} if driver and isinstance(tree, dict) else tree, path)

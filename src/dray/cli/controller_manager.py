@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import Subparsers, fail
+from dray.cli import Subparsers, fail, problem
 from dray.cli._component import add_options, lease_of, run_part
 from dray.files import read_text
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     except UnknownController as error:
         return fail("controller-manager", error)
     except (OSError, UnicodeDecodeError) as error:
-        return fail("controller-manager", f"--root-ca-file {args.root_ca_file}: {error}")
+        return fail("controller-manager", f"--root-ca-file: {problem(error)}", 2)
 
     async def work(client: Http, gates: FeatureGates, readiness: Readiness) -> None:
         from dray.client.http import Http

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dray.cli import Subparsers, fail, problem
+from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect
 from dray.cli._component import add_verbosity, set_up_logging
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(args))
     except (ApiError, ConfigError, ManifestError, ServerStartError, OSError) as error:
-        return fail("dashboard", problem(error))
+        return fail("dashboard", error)
     return 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.assembly.component import on_signals, reached
-from dray.cli import fail, problem
+from dray.cli import fail
 from dray.cli._component import add_verbosity, set_up_logging
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def run_example(args: argparse.Namespace) -> int:
     try:
         asyncio.run(_example(args))
     except (ConfigError, SocketError, OSError) as error:
-        return fail("driver example", problem(error))
+        return fail("driver example", error)
     return 0
 
 
@@ -268,7 +268,7 @@ def run_test(args: argparse.Namespace) -> int:
         running = len(args.target) == 1 and socket.is_socket()
         report = asyncio.run(_test_running(args, socket) if running else _test(args))
     except (ConfigError, OSError) as error:
-        return fail("driver test", problem(error), 2)
+        return fail("driver test", error, 2)
     print(report.json() if args.output == "json" else report.text())
     return 0 if report.passed else 1
 

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
             target.write_bytes(source.read_bytes())
             print(target)
     except OSError as error:
-        return fail("example", f"{error.filename or directory}: {error.strerror or error}")
+        return fail("example", error)
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dray.assembly.collector import without_collections
 from dray.cli import Subparsers, fail
-from dray.cli._cluster import add_options, connect
+from dray.cli._cluster import add_options, connect, namespace_problem
 from dray.cli._output import data
 
 if TYPE_CHECKING:
@@ -158,11 +158,16 @@ async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: s
 async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
     from dray.inspect.reading import NAMESPACES, REQUESTS, fetch
     from dray.inspect.snapshot import WORKLOADS
-    from dray.questions import Allowance, explain
+    from dray.questions import Allowance, NotThere, explain
 
     namespace = args.namespace or client.config.namespace
     snapshot = await fetch(client, namespace, REQUESTS if kind == "request" else (*NAMESPACES, *WORKLOADS))
-    return explain(snapshot, kind, name, namespace, Allowance.within(args.timeout))
+    try:
+        return explain(snapshot, kind, name, namespace, Allowance.within(args.timeout))
+    except NotThere:
+        if problem := await namespace_problem(client, namespace):
+            raise NotThere(problem) from None
+        raise
 
 
 def _show(found: WaitExplanation, output: str) -> None:

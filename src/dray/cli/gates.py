@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dray.api.gates import GATES, FeatureGates, Gate, GateError
-from dray.cli import Subparsers
+from dray.cli import Subparsers, fail
 from dray.cli._output import columns
 
 
@@ -21,8 +21,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         gates = FeatureGates.parse(args.feature_gates)
     except GateError as error:
-        print(f"dray gates: {error}")
-        return 2
+        return fail("gates", error, 2)
     for line in lines(gates):
         print(line)
     return 0

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import Subparsers, fail, problem
+from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect, read_all
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             return fail("record", f"{_NOTHING_TO_READ}: you may not list {', '.join(made.unread)}")
         Path(args.output).write_bytes(to_bytes(made, compressed=args.output.endswith(".gz")))
     except (ApiError, ConfigError, ManifestError, OSError) as error:
-        return fail("record", problem(error))
+        return fail("record", error)
     _tell(args, made, objects)
     return 0
 

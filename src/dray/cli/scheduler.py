@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dray.cli import Subparsers, _shadow, fail
 from dray.cli._component import add_options, lease_of, run_part
+from dray.files import reason
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         configuration = read_configuration(args.config)
     except (ConfigurationError, OSError) as error:
-        return fail("scheduler", f"{args.config}: {error}")
+        return fail("scheduler", f"{args.config}: {reason(error)}", 2)
     for warning in configuration.warnings:
         print(f"dray scheduler: {args.config}: {warning}", file=sys.stderr)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dray.assembly.collector import without_collections
 from dray.cli import Subparsers, fail
-from dray.cli._cluster import add_options, connect
+from dray.cli._cluster import add_options, connect, namespace_problem
 from dray.cli._output import data
 from dray.cli._top_tables import SORT_KEYS, picture, sorted_rows
 
@@ -110,6 +110,8 @@ def _console() -> Console:
 async def _once(args: argparse.Namespace) -> None:
     async with connect(args) as client:
         rows, _ = await rows_of(client, args)
+        if not rows and args.namespace and (problem := await namespace_problem(client, args.namespace)):
+            raise NotShown(problem)
     if args.output in ("json", "yaml"):
         print(data(rows, args.output))
     elif rows:

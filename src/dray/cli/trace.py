@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import Subparsers, fail, problem
+from dray.cli import Subparsers, fail
 
 if TYPE_CHECKING:
     from dray.api.wire import Tree
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         file.write(events_of(pods))
         file.close()
     except (OSError, ProfileError, TraceError) as error:
-        return fail("trace", problem(error), 2)
+        return fail("trace", error, 2)
     count = sum(tree["kind"] == "Node" for tree in made.objects)
     print(f"{args.output}: {len(pods)} pods, {count} nodes")
     return 0

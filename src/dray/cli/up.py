@@ -99,7 +99,9 @@ def run(args: argparse.Namespace) -> int:
     set_up_logging(args.v)
     try:
         args.as_before = _complete(args)
-    except (ServerStartError, ClusterError) as error:
+    except ServerStartError as error:
+        return fail("up", error, 2)
+    except ClusterError as error:
         return fail("up", error)
     return run_server("up", args, ClusterOptions, plan_of)
 

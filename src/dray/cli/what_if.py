@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dray.assembly.collector import without_collections
-from dray.cli import GATES_HELP, Subparsers, _defragment, fail, problem
+from dray.cli import GATES_HELP, Subparsers, _defragment, fail
 from dray.cli._cluster import add_options, read_all
 from dray.cli._output import data
 
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
                 return 0 if all(one.fits for one in moves) else 1
             found = _answered(args, gates)
     except problems as error:
-        return fail("what-if", problem(error), 2)
+        return fail("what-if", error, 2)
     print(_shown(found, args.output))
     return 0 if found.fits else 1
 

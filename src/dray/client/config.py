@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from dray.api.wire import Tree
 from dray.client.credentials import Credentials, Fixed, TokenFile, TokenPlugin
-from dray.files import read_regular
+from dray.files import YamlError, read_regular, reason, yaml_document
 
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT_KUBECONFIG = "~/.kube/config"
@@ -77,7 +77,7 @@ def from_kubeconfig(path: str, context: str = "") -> Config:
     paths = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     present = [p for p in paths if p.exists()]
     if not present:
-        raise ConfigError(f"kubeconfig {path}: no such file")
+        raise ConfigError(f"kubeconfig {path}: no such file") from FileNotFoundError(path)
     files = [_Kubeconfig(p) for p in present]
     current = context or next((f.current_context for f in files if f.current_context), "")
     if not current:
@@ -105,13 +105,11 @@ class _Kubeconfig:
     """One file, checked just enough to blame it by name."""
 
     def __init__(self, path: Path) -> None:
-        import yaml  # only kubeconfigs need it here, and it takes a while to import
-
         self.path = path
         try:
-            tree = yaml.load(read_regular(path), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigError(f"kubeconfig {path}: {error}") from error
+            tree = yaml_document(read_regular(path))
+        except (OSError, YamlError) as error:
+            raise ConfigError(f"kubeconfig {path}: {reason(error)}") from error
         if not isinstance(tree, dict):
             raise ConfigError(f"kubeconfig {path}: expected a mapping at the top")
         self.tree: Tree = tree

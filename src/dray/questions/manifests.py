@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.wire import Tree, Wire
+from dray.files import YamlError, yaml_documents
 from dray.inspect.snapshot import Snapshot
 from dray.recordings.history import history_from_bytes
 
@@ -16,9 +15,9 @@ from dray.recordings.history import history_from_bytes
 def objects_in(text: str, gates: FeatureGates | None = None) -> list[Wire]:
     """The objects of a manifest, those of a List one by one. Raises ManifestError."""
     try:
-        documents = [one for one in yaml.safe_load_all(text) if one is not None]
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ManifestError(f"no YAML: {error}") from error
+        documents = [one for one in yaml_documents(text) if one is not None]
+    except YamlError as error:
+        raise ManifestError(str(error)) from error
     return [object_of(tree, gates or FeatureGates()) for document in documents for tree in _listed(document)]
 
 

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.wire import Tree, Wire
-from dray.files import read_regular
+from dray.files import YamlError, read_regular, yaml_documents
 from dray.recordings.history import history_from_bytes
 from dray.recordings.recording import RecordingError
 
@@ -121,10 +120,10 @@ def _loaded(source: str, content: bytes) -> Iterator[Any]:
         yield msgspec.json.decode(content)
         return
     try:
-        yield from yaml.safe_load_all(content.decode())
+        yield from yaml_documents(content.decode())
     except UnicodeDecodeError as error:
         raise ManifestError(f"{source}: expected a recording, JSON or YAML: {error}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except YamlError as error:
         raise ManifestError(f"{source}: {error}") from error
 
 

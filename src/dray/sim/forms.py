@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 from msgspec import inspect
+
+from dray.files import YamlError, yaml_document
 
 T = TypeVar("T")
 _WORDS = {
@@ -32,9 +33,9 @@ class FormError(ValueError):
 def read(content: str, type_: type[T]) -> T:
     """What a YAML file says. Raises FormError."""
     try:
-        tree: Any = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise FormError(f"this is no YAML: {error}") from error
+        tree: Any = yaml_document(content)
+    except YamlError as error:
+        raise FormError(str(error)) from error
     try:
         return msgspec.convert(tree, type_)
     except msgspec.ValidationError as error:

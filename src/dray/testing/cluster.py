@@ -20,6 +20,7 @@ from dray.assembly import ClusterOptions, ServerStartError
 from dray.assembly.clusters import ClusterDirectory
 from dray.assembly.parts import plan_of
 from dray.assembly.server import StartedServer, serve_until
+from dray.files import yaml_documents
 
 if TYPE_CHECKING:
     from dray.client import Client
@@ -199,7 +200,7 @@ def _trees(manifests: str | Path | Tree) -> list[Tree]:
     else:
         is_file = isinstance(manifests, Path) or "\n" not in manifests
         text = Path(manifests).read_text() if is_file else str(manifests)
-        documents = [document for document in yaml.safe_load_all(text) if document]
+        documents = [document for document in yaml_documents(text) if document]
     return [one for document in documents for one in (document.get("items") or [document])]
 
 
