@@ -1,8 +1,9 @@
-"""Reading files that somebody else may have put there: keys, tokens, configurations, images, notes of an earlier run.
+"""Reads files that somebody else may have created: keys, tokens, configurations, images, records of an earlier run.
 
-A FIFO in the place of a key keeps its reader waiting for ever, a device has no end, and neither can be interrupted in a
-thread. So only regular files are opened, without waiting, and only so much is read. What is wrong is told as an OSError
-that names the file and the reason. Left out: what commands read once for their user, who may well give them a pipe.
+A FIFO in the place of a key would block its reader for ever, a device has no end, and a thread that reads them
+cannot be
+interrupted. So only regular files are opened, without blocking, and only up to a size limit. Every problem raises an
+OSError that names the file and the reason. Left out: files that a command reads for its user, which may be pipes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-MOST_BYTES = 16 << 20  # of keys, certificates, tokens, configurations and notes
+MOST_BYTES = 16 << 20  # for keys, certificates, tokens, configurations and records
 _CHUNK = 1 << 20
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -25,7 +26,7 @@ _KINDS = {
 
 
 def open_regular(path: str | Path, most: int = MOST_BYTES) -> BinaryIO:
-    """Open a regular file of so many bytes at most; links are followed. Raises OSError."""
+    """Open a regular file of at most `most` bytes; links are followed. Raises OSError for other or larger files."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
         found = os.fstat(descriptor)
@@ -41,10 +42,12 @@ def open_regular(path: str | Path, most: int = MOST_BYTES) -> BinaryIO:
 
 
 def read_regular(path: str | Path, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file, so many at most, also if it grows meanwhile. Raises OSError."""
+    """Return the bytes of a regular file. Raises OSError for other files or more than `most` bytes, also if the
+    file grows.
+    """
     data = bytearray()
     with open_regular(path, most) as stream:
-        while chunk := stream.read(_CHUNK):  # `read(most)` would make room for all that there may be
+        while chunk := stream.read(_CHUNK):  # `read(most)` would allocate the maximum
             data += chunk
             if len(data) > most:
                 raise too_large(path, most)
@@ -52,7 +55,7 @@ def read_regular(path: str | Path, most: int = MOST_BYTES) -> bytes:
 
 
 def read_text(path: str | Path, most: int = MOST_BYTES) -> str:
-    """The text of a regular file. Raises OSError and UnicodeDecodeError."""
+    """Return the text of a regular file. Raises OSError and UnicodeDecodeError."""
     return read_regular(path, most).decode()
 
 

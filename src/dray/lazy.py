@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first asked for, since a short command needs few of them."""
+"""Packages that import their modules when a name is first used, because a short command needs few of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 
 
 def lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: imports the module, by its name below the package or in full, that has a name."""
+    """Return a `__getattr__` for a package that imports the module which has the requested name.
+
+    `homes` maps a module, by its name in the package or its full name, to the names in it. Raises AttributeError
+    for others.
+    """
     modules = {name: module for module, names in homes.items() for name in names}
 
     def __getattr__(name: str) -> Any:

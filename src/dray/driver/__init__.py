@@ -1,4 +1,4 @@
-"""What the author of a DRA driver imports: see docs/driver.md.
+"""The API for authors of DRA drivers: see docs/driver.md.
 
 ```python
 class MyDriver:

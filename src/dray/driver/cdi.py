@@ -1,8 +1,9 @@
-"""Writes CDI specs: what a container runtime changes in a container that uses a device.
+"""Writes CDI specs, which tell a container runtime how to change a container that uses a device.
 
-One file a claim, with one CDI device for each prepared device; files appear and vanish as a whole. The version is the
-lowest that knows what the spec uses, so that older runtimes read it. Left out: the rules of specs (`dray.api.cdi`),
-reading all specs of a node and merging edits, which runtimes do.
+Each claim has one file with one CDI device for each prepared device; files are written and removed as a whole. The
+spec's version is the lowest that has all features that the spec uses, so that older runtimes can read it. Left
+out: the
+rules of specs (`dray.api.cdi`), and reading specs and merging edits, which runtimes do.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _CLASS_OF_OURS = "claim"
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or directory of the node that a container sees."""
+    """A file or directory of the node that is mounted into containers."""
 
     host_path: str
     container_path: str
@@ -39,11 +40,11 @@ class Mount:
 
 @dataclass(frozen=True)
 class DeviceNode:
-    """A device file that a container sees."""
+    """A device file that containers get."""
 
     path: str
     host_path: str = ""
-    permissions: str = ""  # some of "rwm"
+    permissions: str = ""  # a combination of "r", "w" and "m"
 
     def tree(self) -> Tree:
         fields = {"path": self.path, "hostPath": self.host_path, "permissions": self.permissions}
@@ -52,7 +53,7 @@ class DeviceNode:
 
 @dataclass(frozen=True)
 class Hook:
-    """A program that runs on the node while a container is made."""
+    """A program that runs on the node while a container is created."""
 
     name: str  # one of dray.api.cdi.HOOKS
     path: str
@@ -66,7 +67,7 @@ class Hook:
 
 @dataclass(frozen=True)
 class Edits:
-    """What a container gets together with a device."""
+    """The changes to a container that uses a device: variables, device files, mounts, hooks and groups."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     device_nodes: Sequence[DeviceNode] = ()
@@ -75,7 +76,9 @@ class Edits:
     additional_gids: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        """An author learns of a wrong variable where it is written, not when a container starts."""
+        """Raise `CdiError` for an invalid variable, so that the author sees the error here and not when a
+        container starts.
+        """
         for name, value in self.env.items():
             if not isinstance(name, str) or not name or "=" in name or "\0" in name:
                 raise CdiError(f"env: {name!r} is not the name of a variable: a non-empty text without '='")
@@ -97,16 +100,18 @@ class Edits:
 
 
 class CdiDirectory:
-    """The specs of one driver in a directory that runtimes watch."""
+    """The CDI specs of one driver in a directory that container runtimes watch."""
 
     def __init__(self, directory: Path, driver: str) -> None:
         self._directory = directory
-        # A vendor begins with a letter, which the name of a driver need not.
+        # A CDI vendor must begin with a letter, which a driver's name need not.
         self.kind = f"k8s.{driver}/{_CLASS_OF_OURS}"
         self._prefix = f"k8s.{driver}-{_CLASS_OF_OURS}_"
 
     def write(self, uid: str, devices: Mapping[str, Edits]) -> dict[str, str]:
-        """Write the spec of a claim; the fully qualified id of each device that has edits, by its name."""
+        """Write the CDI spec of a claim. Returns the fully qualified CDI id of each device that has edits, by
+        device name.
+        """
         named = {name: edits for name, edits in devices.items() if edits}
         if not named:
             self.remove(uid)
@@ -123,7 +128,7 @@ class CdiDirectory:
         return self._path(uid).exists()
 
     def claims(self) -> list[str]:
-        """The uids of the claims that have a spec here."""
+        """Return the uids of the claims that have a spec in this directory."""
         names = self._directory.glob(f"{self._prefix}*.json") if self._directory.is_dir() else ()
         return [path.name.removeprefix(self._prefix).removesuffix(".json") for path in names]
 
@@ -132,13 +137,13 @@ class CdiDirectory:
 
 
 def spec_of(kind: str, devices: Mapping[str, Edits]) -> bytes:
-    """The spec of devices by name; raises CdiError when a runtime would refuse it."""
+    """Return the CDI spec of these devices as JSON. Raises `CdiError` if a runtime would refuse the spec."""
     entries = [{"name": name, "containerEdits": edits.tree()} for name, edits in devices.items()]
     return msgspec.json.format(msgspec.json.encode(versioned({"kind": kind, "devices": entries})), indent=2)
 
 
 def versioned(tree: Tree) -> Tree:
-    """A spec with its version; raises CdiError when a runtime would refuse it."""
+    """Return the spec with the lowest possible version. Raises `CdiError` if a runtime would refuse the spec."""
     try:
         spec = msgspec.convert({"cdiVersion": VERSIONS[-1], **tree}, CdiSpec)
     except msgspec.ValidationError as error:
@@ -150,11 +155,11 @@ def versioned(tree: Tree) -> Tree:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Readers see the old file or the new one, whenever the process is killed.
+    """Replace a file, so that readers see the old or the new content, even if the process is killed.
 
-    Nothing is forced to the disk: after a power failure claims are prepared again, and preparing must be quick.
+    Does not force data to disk: after a power failure claims are prepared again, and preparing must be quick.
     """
-    # A leading dot and another suffix keep half-written files from those who read all specs of the directory.
+    # The leading dot and the suffix hide half-written files from readers of the directory.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,7 +1,9 @@
-"""A claim as a driver sees it: its own devices, each with the configuration that applies to it. Pure.
+"""A claim as a driver sees it: the driver's own devices, each with the configuration that applies to it. Pure.
 
-A claim may hold devices of several drivers, and configuration for all of them; here is only what concerns one. Each
-configuration says whether it comes from a class (an administrator wrote it) or from the claim (a user did).
+A claim may hold devices of several drivers and configuration for all of them; this module keeps only what
+concerns one
+driver. Each configuration says whether it comes from a class (written by an administrator) or from the claim (by
+a user).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ FROM_CLASS = "FromClass"
 
 @dataclass(frozen=True)
 class ClaimReference:
-    """Which claim is meant; the uid tells it from another one that had the same name."""
+    """Namespace, name and uid of a claim. The uid tells the claim from an earlier one with the same name."""
 
     namespace: str
     name: str
@@ -29,7 +31,7 @@ class ClaimReference:
 
 @dataclass(frozen=True)
 class DeviceConfig:
-    """Parameters that were written for this driver, and by whom."""
+    """Parameters written for this driver, and whether they come from a class or the claim."""
 
     source: str  # FromClass or FromClaim
     parameters: Any
@@ -41,25 +43,25 @@ class DeviceConfig:
 
 @dataclass(frozen=True)
 class AllocatedDevice:
-    """One device that the scheduler gave to a request of the claim."""
+    """One device that the scheduler has allocated to a request of the claim."""
 
-    request: str  # with its alternative, if it has any: gpu/large
+    request: str  # includes the alternative, if any: gpu/large
     pool: str
     name: str
-    configs: tuple[DeviceConfig, ...] = ()  # those of the class come first; what comes later has precedence
+    configs: tuple[DeviceConfig, ...] = ()  # those of the class come first; later ones take precedence
     admin_access: bool = False
     share_id: str = ""
     consumed_capacity: Mapping[str, str] | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What tells this device from the others of its claim."""
+        """Key that distinguishes this device from the other devices of its claim."""
         return self.request, self.pool, self.name, self.share_id
 
 
 @dataclass(frozen=True)
 class AllocatedClaim:
-    """A claim that is to be prepared, and the driver's devices in it."""
+    """A claim to prepare, and the driver's devices in it."""
 
     reference: ClaimReference
     devices: tuple[AllocatedDevice, ...]
@@ -71,7 +73,7 @@ class AllocatedClaim:
 
 
 def allocated(claim: ResourceClaim, driver: str) -> AllocatedClaim:
-    """The part of an allocated claim that concerns a driver."""
+    """Return the part of an allocated claim that concerns a driver."""
     allocation = claim.status.allocation
     assert allocation is not None, "the caller has checked that the claim is allocated"
     configs = [c for c in allocation.devices.config if c.opaque is not None and c.opaque.driver == driver]
@@ -97,5 +99,7 @@ def _device(result: DeviceRequestAllocationResult, configs: list[DeviceAllocatio
 
 
 def _applies(requests: tuple[str, ...], request: str) -> bool:
-    """No names mean all requests; the name of a request covers its alternatives."""
+    """Whether a configuration for these requests applies to a request. No requests means all; a request covers
+    its alternatives.
+    """
     return not requests or request in requests or request.partition("/")[0] in requests

@@ -1,7 +1,8 @@
-"""What a driver author writes: a class with a name and three coroutines.
+"""The interface that a driver author implements: a class with a name and three coroutines.
 
-The library does the rest: publishing, sockets, registration, reading claims, CDI files, repeated and parallel calls,
-restarts. The contract of each coroutine stands beside it.
+The library does the rest: publishing, sockets, registration, reading claims, CDI files, repeated and parallel
+calls, and
+restarts. The docstring of each coroutine is its contract.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from dray.driver.pools import Pools
 
 
 class PrepareError(Exception):
-    """Why a claim cannot be prepared or unprepared now; users find the text on their pod. It will be tried again."""
+    """A claim cannot be prepared or unprepared now. Users see the text on their pod, and the call is retried."""
 
 
 @dataclass(frozen=True)
 class PreparedDevice:
-    """A device that is ready, and what containers get that use it.
+    """A prepared device, and what containers that use the device get.
 
-    The library writes `edits` as a CDI spec. A driver that has specs of its own names its `cdi_ids` instead; neither is
-    fine too. With `metadata`, containers find a file that describes the device.
+    The library writes `edits` as a CDI spec. A driver with its own specs gives their `cdi_ids` instead; both may
+    be empty.
+    With `metadata`, containers get a file that describes the device.
     """
 
     device: AllocatedDevice
@@ -37,7 +39,7 @@ class PreparedDevice:
 
 @dataclass(frozen=True)
 class DeviceHealth:
-    """How a device is: True healthy, False unhealthy, None unknown."""
+    """Health of a device: True healthy, False unhealthy, None unknown."""
 
     pool: str
     device: str
@@ -51,28 +53,29 @@ class Driver(Protocol):
 
     @property
     def name(self) -> str:
-        """A DNS subdomain that belongs to the vendor, such as gpu.example.com."""
+        """Name of the driver: a DNS subdomain that belongs to the vendor, such as gpu.example.com."""
         ...
 
     async def devices(self) -> Pools:
-        """What there is now, by pool. Called every few seconds and before each prepare, so it should be quick."""
+        """Return the current devices, by pool. Must be quick: called every few seconds and before each prepare."""
         ...
 
     async def prepare(self, claim: AllocatedClaim) -> Iterable[PreparedDevice]:
-        """Get the claim's devices ready; one answer for each, or PrepareError.
+        """Prepare the claim's devices. Returns one `PreparedDevice` for each device, or raises `PrepareError`.
 
-        Called again after an error, a crash or a reboot, so it must not mind what is there already; once it has
-        succeeded, the library answers repeated calls. Never called twice at a time for the same claim.
+        Called again after an error, a crash or a reboot, so existing preparations must not be a problem. Once it
+        has succeeded,
+        the library answers repeated calls. Never called concurrently for the same claim.
         """
         ...
 
     async def unprepare(self, claim: ClaimReference) -> None:
-        """Undo prepare, also a prepare that failed half-way. The claim object may be gone already."""
+        """Undo prepare, including a prepare that failed half-way. The claim object may already be deleted."""
         ...
 
 
 def check_driver(driver: object) -> None:
-    """Raise TypeError that names what a driver lacks, before it is asked for it in the middle of its work."""
+    """Raise TypeError if an object lacks a driver's name or coroutines, naming the missing part."""
     if not isinstance(getattr(driver, "name", None), str):
         raise TypeError(
             f"{type(driver).__name__} is no driver: it needs a name, a DNS subdomain such as gpu.example.com"
@@ -84,8 +87,8 @@ def check_driver(driver: object) -> None:
 
 @runtime_checkable
 class HealthReporter(Protocol):
-    """A driver that also says how its devices are."""
+    """A driver that also reports the health of its devices."""
 
     async def health(self) -> Iterable[DeviceHealth]:
-        """The health of all devices; asked every few seconds."""
+        """Return the health of all devices. Called every few seconds."""
         ...

@@ -1,7 +1,8 @@
-"""Whether a driver works, for probes of its pod: gRPC's own health protocol on a port.
+"""Health endpoint of a driver for probes of its pod: gRPC's health protocol on a port.
 
-A driver works when the node agent has accepted it. Two instances that overlap in a rolling update may listen on the same
-port; whichever is asked answers for itself. Left out: the health of devices (`plugin`).
+A driver is healthy once the node agent has accepted it. Two instances that overlap in a rolling update may listen
+on the
+same port; the instance that gets a probe answers for itself. Left out: the health of devices (`plugin`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 @asynccontextmanager
 async def serving(port: int, works: Callable[[], bool]) -> AsyncIterator[int]:
-    """Answer probes on all addresses; the port that was taken."""
+    """Answer health probes on all addresses while the `with` block runs. Yields the port. `works` returns the health."""
 
     async def check(request: bytes, context: Any) -> bytes:
         return _SERVING if works() else _NOT_SERVING

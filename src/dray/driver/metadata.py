@@ -1,8 +1,8 @@
-"""Device metadata: files in containers that say which devices a claim brought, with their attributes (KEP-5304).
+"""Device metadata: files in containers that describe the devices of a claim and their attributes (KEP-5304).
 
-One file a request: the library writes it beside the driver's sockets, and a CDI spec mounts it where programs look for
-it. A file holds the same content in every version of the format, the newest first, so that a reader takes the first one
-that it knows. Left out: which attributes are worth telling (the driver, or what it published).
+Each request has one file. The library writes the file beside the driver's sockets, and a CDI spec mounts it where
+programs look for it. A file holds the same content in every version of the format, the newest first, so that a reader
+takes the first version that it knows. Left out: which attributes to include (chosen by the driver, or as published).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IN_CONTAINERS = "/var/run/kubernetes.io/dra-device-attributes"
 
 @dataclass(frozen=True)
 class NetworkData:
-    """How a network device appears in the container."""
+    """How a network device appears in the container: interface name and addresses."""
 
     interface_name: str = ""
     ips: Sequence[str] = ()  # in CIDR form
@@ -39,7 +39,7 @@ class NetworkData:
 
 @dataclass(frozen=True)
 class DeviceMetadata:
-    """What containers are told about a device; without `attributes`, those that the driver published."""
+    """What a device's metadata file says. If `attributes` is None, the published attributes are used."""
 
     attributes: Mapping[str, Attribute] | None = None
     network: NetworkData | None = None
@@ -47,7 +47,7 @@ class DeviceMetadata:
 
 @dataclass(frozen=True)
 class ToldDevice:
-    """One device of a metadata file, with its attributes in the API's form."""
+    """One device in a metadata file, with its attributes in the API's form."""
 
     device: AllocatedDevice
     attributes: Tree = field(default_factory=dict)
@@ -78,7 +78,7 @@ class MetadataFiles:
         self._prefix = f"{driver}_metadata_"
 
     def write(self, claim: AllocatedClaim, told: Iterable[ToldDevice]) -> dict[str, str]:
-        """Write the files of a claim; the CDI id of each request that has one, by the request's name."""
+        """Write the metadata files of a claim. Returns the CDI id that mounts each file, by request name."""
         requests: dict[str, list[ToldDevice]] = {}
         for one in told:
             requests.setdefault(one.device.request, []).append(one)

@@ -1,9 +1,11 @@
-"""Which slices to delete, update and create so that a pool is published as it should be. Pure.
+"""Computes which ResourceSlices to delete, update and create so that a pool is published correctly. Pure.
 
-A reader must never take a mixture of old and new slices for a whole pool. So the generation is raised whenever more than
-one write is needed, and every slice of the pool is then written; a change that fits into one write keeps it. Names
-follow from driver, node, pool and position: whoever publishes the same pool, after a restart or as the second instance
-during a rolling update, comes to the same names. Left out: doing it (`publisher`).
+A reader must never take a mixture of old and new slices for a complete pool. So whenever more than one write is
+needed,
+the generation is raised and every slice of the pool is written; a change that fits into one write keeps the
+generation.
+Names follow from driver, node, pool and position, so every publisher of the same pool, after a restart or as a second
+instance in a rolling update, uses the same names. Left out: the writes themselves (`publisher`).
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from dray.api.types.resource import ResourceSlice, ResourceSliceSpec
 from dray.api.wire import Tree
 
 Accepted = Mapping[str, tuple[ResourceSliceSpec, ResourceSliceSpec]]
-"""By name: what was sent, and what the server made of it (it leaves out fields whose feature is off)."""
+"""By name: the spec that was sent, and the spec that the server stored (without fields whose feature is off)."""
 
 _SLICES = BY_TYPE[ResourceSlice]
-_NODE_CHARACTERS = 150  # of a node's name in a slice's; the hash tells apart what is cut off
+_NODE_CHARACTERS = 150  # characters of a node's name in a slice's name; the hash distinguishes longer names
 
 
 @dataclass
 class SlicePlan:
-    """Writes, in the order in which they are to be done: what is gone first, so that nobody allocates it."""
+    """Writes in the order of their execution. Deletions come first, so that removed devices are not allocated."""
 
     delete: list[ResourceSlice] = field(default_factory=list)
     update: list[Tree] = field(default_factory=list)
@@ -41,7 +43,7 @@ class SlicePlan:
 
 @dataclass(frozen=True)
 class Owner:
-    """The node whose end is also the end of its slices."""
+    """The node that owns slices, so that they are deleted together with the node."""
 
     name: str
     uid: str
@@ -51,7 +53,9 @@ class Owner:
 
 
 def slice_name(index: int, driver: str, node: str, pool: str) -> str:
-    """Begins with the position, since the scheduler takes slices in the order of their names."""
+    """Return the name of a pool's slice. It begins with the position, since the scheduler reads slices in order
+    of their names.
+    """
     digest = hashlib.sha256("\0".join((driver, node, pool)).encode()).hexdigest()[:8]
     where = node[:_NODE_CHARACTERS].rstrip("-.") or "network"
     return f"{index:05x}-{driver}-{where}-{digest}"
@@ -64,7 +68,9 @@ def plan(
     owner: Owner | None = None,
     accepted: Accepted | None = None,
 ) -> SlicePlan:
-    """How to get from the slices that are there to those that should be; `specs` is empty when the pool is gone."""
+    """Return the writes that turn the existing slices of a pool into the wanted `specs`, which are empty if the
+    pool is gone.
+    """
     names = [slice_name(i, spec["driver"], node, spec["pool"]["name"]) for i, spec in enumerate(specs)]
     there = {one.metadata.name: one for one in existing}
     generation = max((one.spec.pool.generation for one in existing), default=0)
@@ -87,7 +93,7 @@ def plan(
 
 
 def typed(tree: Tree) -> ResourceSlice:
-    """What the API server makes of a slice; BadRequest says where the driver's devices are not of the API's form."""
+    """Return a slice as a typed object. Raises `BadRequest` if the driver's devices do not have the API's form."""
     copy: Tree = msgspec.json.decode(msgspec.json.encode(tree))
     complaints = decode.check(_SLICES, _SLICES.stored, copy)
     if complaints:
@@ -96,7 +102,7 @@ def typed(tree: Tree) -> ResourceSlice:
 
 
 def _tree(name: str, spec: Tree, generation: int, owner: Owner | None, old: ResourceSlice | None) -> Tree:
-    """The slice to write; an update is conditional on what was seen, and keeps the labels and annotations of others."""
+    """Return the slice to write. An update requires the version that was read, and keeps other components' labels."""
     metadata: Tree = msgspec.to_builtins(old.metadata) if old else {}
     metadata["name"] = name
     if owner:
@@ -115,7 +121,7 @@ def _differs(old: ResourceSlice, tree: Tree, accepted: Accepted) -> bool:
 
 
 def _with_taint_dates(devices: Sequence[Tree], before: ResourceSliceSpec) -> list[Tree]:
-    """The server dates taints; a taint that has not changed keeps its date."""
+    """Return the devices with the time of each taint that has not changed, because the server sets these times."""
     dates = {
         (one.name, taint.key, taint.value, taint.effect): taint.timeAdded
         for one in before.devices

@@ -1,7 +1,7 @@
-"""The gRPC side of a driver: registration, DRA in versions v1 and v1beta1, health.
+"""The gRPC services of a driver: registration, DRA in versions v1 and v1beta1, health.
 
-Both versions of DRA are the same on the wire but for their names, and so are those of the health stream; one
-implementation serves all. Left out: what the calls do (`preparation`).
+The versions of DRA differ only in their names, and so do those of the health stream, so one implementation serves all
+versions. Left out: what the calls do (`preparation`).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ log = logging.getLogger(__name__)
 
 PLUGIN_TYPE = "DRAPlugin"
 _GRACE_SECONDS = 5.0
-# A node agent takes devices for unknown that it has not heard of for 30 seconds.
+# A node agent treats a device's health as unknown after 30 seconds without a report.
 _HEALTH_SECONDS = 10.0
 _HEALTH = {True: health_pb2.HEALTHY, False: health_pb2.UNHEALTHY, None: health_pb2.UNKNOWN}
 
-Context: TypeAlias = Any  # grpc.aio.ServicerContext; grpc has no types
+Context: TypeAlias = Any  # grpc.aio.ServicerContext; grpc has no type hints
 
 
 class DriverPlugin:
-    """The servers of one instance of a driver. DRA is there before the registration that tells of it."""
+    """The gRPC servers of one instance of a driver. The DRA service starts before the registration that announces it."""
 
     def __init__(
         self, driver: Driver, preparation: Preparation, sockets: Sockets, health_seconds: float = _HEALTH_SECONDS
@@ -47,7 +47,7 @@ class DriverPlugin:
         self._registration = SocketServer(
             sockets.registration, lambda server: add_service(server, registration_pb2, self)
         )
-        self.registered: bool | None = None  # what the node agent said last
+        self.registered: bool | None = None  # last answer of the node agent, or None
 
     async def start(self) -> None:
         await self._plugin.start()
@@ -58,7 +58,9 @@ class DriverPlugin:
             raise
 
     async def stop(self) -> None:
-        """Unregister first, so that the node agent asks no more; then finish what was asked."""
+        """Close the registration socket, so that the node agent sends no new calls, then finish running calls and
+        stop.
+        """
         if self._health is not None:
             self._health.close()
         await self._registration.stop(0)
@@ -91,7 +93,7 @@ class DriverPlugin:
 
 
 class _Dra:
-    """NodePrepareResources and NodeUnprepareResources."""
+    """Implementation of NodePrepareResources and NodeUnprepareResources."""
 
     def __init__(self, preparation: Preparation) -> None:
         self._preparation = preparation
@@ -124,7 +126,7 @@ class _Dra:
 
 
 class _Health:
-    """Streams the health of all devices to whoever watches, at intervals."""
+    """Streams the health of all devices to clients at regular intervals."""
 
     def __init__(self, driver: HealthReporter, seconds: float) -> None:
         self._driver = driver

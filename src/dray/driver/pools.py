@@ -1,8 +1,10 @@
-"""What a driver has to offer: pools of devices, in the words of an author, and how they become slices. Pure.
+"""Pools of devices as a driver author describes them, and their conversion to ResourceSlices. Pure.
 
-`device` turns plain Python values into the attributes and capacities of the API. `specs` splits a pool into slices that
-the API server accepts; devices keep the author's order, since the scheduler prefers what comes first. Left out:
-generations and writing (`plan`, `publisher`); names and values are checked by the API server, which says what is wrong.
+`device` turns plain Python values into the API's attributes and capacities. `specs` splits a pool into slices
+that the
+API server accepts; devices keep the author's order, since the scheduler prefers earlier ones. Left out:
+generations and
+writing (`plan`, `publisher`); the API server checks names and values and reports errors.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ import msgspec
 from dray.api.validation.slices import ADVANCED_DEVICES_MAX, COUNTER_SETS_MAX, DEVICES_MAX
 from dray.api.wire import Tree
 
-# An object travels through etcd, which takes 1.5 MiB a request; half of that leaves room for metadata.
+# An object is stored in etcd, which accepts 1.5 MiB per request; half of that leaves room for metadata.
 SLICE_BYTES_MAX = 768 * 1024
 _LISTS = ("bools", "ints", "strings", "versions")
 
 
 class Version(str):
-    """A semantic version as the value of an attribute, which a plain string is not."""
+    """A semantic version as the value of an attribute; a plain string would become a string attribute."""
 
 
 Scalar = bool | int | str | Version
@@ -31,7 +33,7 @@ Attribute = Scalar | Sequence[Scalar]
 
 @dataclass(frozen=True)
 class Pool:
-    """Devices that are reached from the same place: the driver's own node, unless one of the other fields says where.
+    """Devices that are reached from the same place: the driver's own node, unless another field names the place.
 
     A pool with `all_nodes` or `node_selector` is network-attached: nodes can use it, none of them owns it.
     """
@@ -39,7 +41,7 @@ class Pool:
     devices: Sequence[Tree] = ()
     all_nodes: bool = False
     node_selector: Tree | None = None
-    per_device_nodes: bool = False  # each device says its own nodeName, nodeSelector or allNodes
+    per_device_nodes: bool = False  # each device has its own nodeName, nodeSelector or allNodes
     shared_counters: Sequence[Tree] = ()
 
     @property
@@ -47,7 +49,7 @@ class Pool:
         return not (self.all_nodes or self.node_selector is not None or self.per_device_nodes)
 
     def find(self, device: str) -> Tree | None:
-        """The device of this name as it is published."""
+        """Return the device with this name in its published form, or None."""
         return next((known for known in self.devices if known.get("name") == device), None)
 
 
@@ -61,7 +63,7 @@ def device(
     capacity: Mapping[str, str | int | Tree] | None = None,
     **fields: Any,
 ) -> Tree:
-    """A device of a slice; `fields` are further fields of the API's Device, such as `taints=[…]`."""
+    """Return a device in the API's form; `fields` are further fields of the API's Device, such as `taints=[…]`."""
     tree: Tree = {"name": name, **fields}
     if attributes:
         tree["attributes"] = {key: attribute(value) for key, value in attributes.items()}
@@ -73,7 +75,9 @@ def device(
 
 
 def attribute(value: Attribute) -> Tree:
-    """The API's form of a value: its type is the name of the field that holds it."""
+    """Return an attribute value in the API's form, in which the field's name is the type. Raises TypeError for
+    other types.
+    """
     if isinstance(value, str) or not isinstance(value, Sequence):
         return {_type_name(value): _plain(value)}
     values = [*value]
@@ -104,9 +108,9 @@ def _type_name(value: object) -> str:
 
 
 def specs(driver: str, node: str, name: str, pool: Pool) -> list[Tree]:
-    """The specs of a pool's slices, complete but for the generation.
+    """Return the specs of a pool's slices, complete except for the generation.
 
-    A pool without devices still has a slice: it says that the driver is there and has nothing.
+    A pool without devices still has one slice, which shows that the driver runs and has no devices.
     """
     parts = [{"sharedCounters": [*chunk]} for chunk in _counter_chunks(pool)]
     parts += [{"devices": chunk} for chunk in _chunks(pool.devices)]
@@ -133,7 +137,7 @@ def _counter_chunks(pool: Pool) -> Iterator[Sequence[Tree]]:
 
 
 def _chunks(devices: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Fill one slice after the other: with as many devices as it may have, and as many bytes."""
+    """Yield the devices of each slice. Each slice is filled up to the limits of devices and bytes."""
     chunk: list[Tree] = []
     size, advanced = 0, False
     for one in devices:
@@ -150,7 +154,7 @@ def _chunks(devices: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def _is_advanced(one: Tree) -> bool:
-    """Whether a device costs the scheduler more than others, so that fewer fit into a slice."""
+    """Whether a device costs the scheduler more than others, so that fewer of them fit into a slice."""
     attributes: Mapping[str, Tree] = one.get("attributes") or {}
     return bool(one.get("taints") or one.get("consumesCounters")) or any(
         value.get(field) for value in attributes.values() for field in _LISTS

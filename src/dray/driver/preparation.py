@@ -1,7 +1,9 @@
-"""Prepares and unprepares claims for the node agent: what is the same for all drivers around the author's few lines.
+"""Prepares and unprepares claims for the node agent: the common part of all drivers around the author's code.
 
-Each claim is handled by one call at a time, different claims in parallel. A call that its caller gave up goes on, so
-that the next one finds the work done. Errors belong to a claim and never to its neighbours in the same call. Left out:
+Each claim is handled by one call at a time, different claims in parallel. A call whose caller gave up continues,
+so that
+the next call finds the work done. An error belongs to one claim and does not affect others in the same call. Left
+out:
 gRPC (`plugin`).
 """
 
@@ -30,15 +32,15 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _GRACE_SECONDS = 5.0
-_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,127}")  # it becomes part of file names
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,127}")  # part of file names
 
 
 class ClaimNotFound(PrepareError):
-    """The claim does not exist, or one of that name is another one."""
+    """The claim does not exist, or another claim has its name."""
 
 
 class Preparation:
-    """The claims of one driver on one node."""
+    """Prepares and unprepares the claims of one driver on one node."""
 
     def __init__(
         self, driver: Driver, client: Client, prepared: PreparedClaims, cdi: CdiDirectory, metadata: MetadataFiles
@@ -54,22 +56,22 @@ class Preparation:
     async def prepare(
         self, claims: Sequence[ClaimReference]
     ) -> dict[str, tuple[PreparedDeviceRecord, ...] | PrepareError]:
-        """The devices of each claim, or why there are none, by uid."""
+        """Prepare claims. Returns by uid the prepared devices of each claim, or the error."""
         return await self._each(claims, self._prepare)
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> dict[str, PrepareError | None]:
-        """None for each claim that is unprepared now, by uid."""
+        """Unprepare claims. Returns by uid None for success, or the error."""
         return await self._each(claims, self._unprepare)
 
     def clean_specs(self) -> None:
-        """Remove CDI specs of claims that nobody knows; there is always an entry before there is a spec."""
+        """Remove CDI specs of claims without a record. A record is always written before a spec."""
         known = {entry.uid for entry in self._prepared}
         for uid in self._cdi.claims():
             if uid not in known:
                 self._cdi.remove(uid)
 
     async def clean(self) -> None:
-        """Unprepare what is left of claims that ended while no driver ran."""
+        """Unprepare claims that were deleted or deallocated while no driver ran. Retries until all are done."""
         backoff = Backoff(SystemClock())
         pending = [entry.reference for entry in self._prepared]
         while pending:
@@ -78,7 +80,7 @@ class Preparation:
                 await backoff.pause()
 
     async def aclose(self, grace: float = _GRACE_SECONDS) -> None:
-        """Let what is under way end; what takes longer is broken off, and begun again after the restart."""
+        """Wait up to `grace` seconds for running work, then cancel it. Cancelled work is repeated after the restart."""
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=grace)
             for task in late:
@@ -106,7 +108,7 @@ class Preparation:
                 if one.metadata is not None
             ],
         )
-        # The first device of a request brings the file that is about all of them.
+        # The first device of a request carries the metadata file that describes all of the request's devices.
         answers = tuple(
             _answer(one, ids.get(name), told.pop(one.device.request, None))
             for name, one in zip(names, devices, strict=True)
@@ -136,9 +138,10 @@ class Preparation:
         return allocated(claim, self._driver.name)
 
     async def _published(self, claim: AllocatedClaim) -> dict[tuple[str, str], Tree]:
-        """The claim's devices as they are published, by pool and name.
+        """Return the claim's devices in their published form, by pool and name. Raises `PrepareError` if one is
+        missing.
 
-        The scheduler may have seen an older state of the pools; a device that comes back serves the next try.
+        The scheduler may have seen an older state of the pools. A device that returns is found in the next attempt.
         """
         pools = await self._driver.devices()
         found: dict[tuple[str, str], Tree] = {}
@@ -151,7 +154,7 @@ class Preparation:
         return found
 
     async def _clean(self, claim: ClaimReference) -> bool:
-        """Unprepare a claim that is gone; whether it needs no further look."""
+        """Unprepare a claim if it no longer exists or is not allocated. Returns False if another attempt is needed."""
         try:
             found = await self._client.get(ResourceClaim, claim.name, claim.namespace)
             if found.metadata.uid == claim.uid and found.status.allocation is not None:
@@ -173,11 +176,13 @@ class Preparation:
         for task in tasks.values():
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        # Shielded: the caller's deadline ends its waiting, not our work.
+        # Shielded, because the caller's deadline must not cancel the work.
         return {uid: await asyncio.shield(task) for uid, task in tasks.items()}
 
     async def _guarded(self, claim: ClaimReference, work: Callable[[ClaimReference], Awaitable[T]]) -> T | PrepareError:
-        """Do the work for a claim, alone, and turn whatever goes wrong into words."""
+        """Run `work` for a claim while holding the claim's lock. Returns its result, or any failure as a
+        `PrepareError`.
+        """
         if not _UID.fullmatch(claim.uid):
             return PrepareError(f"{claim.uid!r} is not the uid of a claim")
         try:
@@ -195,7 +200,7 @@ class Preparation:
 
 
 def _check_complete(claim: AllocatedClaim, devices: Sequence[PreparedDevice]) -> None:
-    """A driver that forgets a device, or invents one, is told so instead of the container's user."""
+    """Raise `PrepareError` if the driver did not prepare exactly the claim's devices."""
     prepared = {one.device.key for one in devices}
     missing = [one.name for one in claim.devices if one.key not in prepared]
     if missing:

@@ -1,7 +1,7 @@
-"""Remembers which claims are prepared, across restarts of the driver: one small file a claim.
+"""Records which claims are prepared, across restarts of the driver: one small file for each claim.
 
-The entry is there before anything is done for a claim and goes after everything is undone, so nothing that was begun is
-ever forgotten. Two instances that overlap during a rolling update read the same files. Left out: what preparing means.
+The record is written before any work for a claim and removed after everything is undone, so nothing that was begun is
+forgotten. Two instances that overlap in a rolling update read the same files. Left out: preparing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION = 1
 
 
 class PreparedDeviceRecord(msgspec.Struct, frozen=True):
-    """One prepared device, as the node agent is told."""
+    """One prepared device, as reported to the node agent."""
 
     request: str
     pool: str
@@ -33,7 +33,7 @@ class PreparedDeviceRecord(msgspec.Struct, frozen=True):
 
 
 class PreparedClaimRecord(msgspec.Struct, frozen=True):
-    """What is known of one claim; without `answers` its preparation was begun and not finished."""
+    """Record of one claim. Without `answers`, preparing has begun but not finished."""
 
     version: int
     namespace: str
@@ -41,7 +41,7 @@ class PreparedClaimRecord(msgspec.Struct, frozen=True):
     uid: str
     boot: str
     answers: tuple[PreparedDeviceRecord, ...] | None = None
-    own_specs: bool = False  # whether a CDI file of ours belongs to it
+    own_specs: bool = False  # whether this driver wrote a CDI file for the claim
 
     @property
     def reference(self) -> ClaimReference:
@@ -49,7 +49,7 @@ class PreparedClaimRecord(msgspec.Struct, frozen=True):
 
 
 class PreparedClaims:
-    """The entries of one driver on one node."""
+    """The records of one driver on one node."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -69,12 +69,12 @@ class PreparedClaims:
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
-            # Preparing again is always right; what is lost is only the chance to skip it.
+            # Preparing again is always safe; only the chance to skip it is lost.
             log.warning("%s cannot be read (the claim counts as not prepared): %s", self._path(uid), error)
             return None
 
     def finished(self, uid: str) -> PreparedClaimRecord | None:
-        """The entry of a claim that is prepared; a reboot undoes what was done to the hardware."""
+        """Return the record of a prepared claim, or None. A record from before a reboot counts as not prepared."""
         entry = self.find(uid)
         return entry if entry is not None and entry.answers is not None and entry.boot == self._boot else None
 

@@ -1,8 +1,10 @@
-"""Publishes a driver's pools as ResourceSlices and keeps them that way.
+"""Publishes a driver's pools as ResourceSlices and keeps them correct.
 
-Slices that somebody changed or deleted are put right; nothing is written while all is as it should be. A server that
-refuses or does not answer is asked again, at growing intervals, and the driver is told. Left out: what should be
-published (`pools`), and which writes that takes (`plan`).
+Slices that somebody changed or deleted are restored; nothing is written while everything is correct. After an
+error the
+write is retried at growing intervals, and the driver is notified. Left out: what to publish (`pools`), and which
+writes
+are needed (`plan`).
 """
 
 from __future__ import annotations
@@ -23,21 +25,21 @@ from dray.driver.pools import Pools, specs
 log = logging.getLogger(__name__)
 
 OnError = Callable[[str, ApiError], None]
-"""Told the pool and what went wrong; the publisher tries again by itself."""
+"""Called with the pool and the error. The publisher retries by itself."""
 
 _FIRST_RETRY_SECONDS = 0.05
 _LAST_RETRY_SECONDS = 30.0
-# How long a write of our own may take to come back on the watch before the copy counts as current all the same.
+# Time after which the informer's copy counts as current although one of our writes has not appeared in the watch.
 _ECHO_SECONDS = 30.0
-# Repairs wait a moment: changes by others often come in groups, and a restarting node agent clears its node's slices.
+# Delay of repairs: others often make several changes at once, and a restarting node agent deletes its node's slices.
 _REPAIR_SECONDS = 1.0
 _BY_POOL = "pool"
 
 
 class Publisher:
-    """The slices of one driver: those of a node, or without a node the network-attached ones.
+    """Publishes the slices of one driver: those of a node, or without a node the network-attached ones.
 
-    `publish` says what there is, as often as that changes; `run` does the work until it is cancelled.
+    Call `publish` with all pools whenever they change; `run` writes the slices until it is cancelled.
     """
 
     def __init__(
@@ -65,14 +67,14 @@ class Publisher:
             f"slices_{driver}", clock=clock, first_retry=_FIRST_RETRY_SECONDS, last_retry=_LAST_RETRY_SECONDS
         )
         self._accepted: dict[str, tuple[ResourceSliceSpec, ResourceSliceSpec]] = {}
-        # Own writes that have not come back yet, by pool and slice: the version, and when to stop waiting for it.
+        # Own writes that the informer does not show yet, by pool and slice: the version, and when to stop waiting.
         self._awaited: dict[str, dict[str, tuple[int, float]]] = {}
-        self._outdated: set[str] = set()  # pools that were never written as they are wanted now
+        self._outdated: set[str] = set()  # pools whose wanted state was not written yet
         self._current = asyncio.Event()
         self._current.set()
 
     def publish(self, pools: Pools) -> None:
-        """Make this what is published; pools that are no longer named disappear."""
+        """Set the pools to publish. Pools that are missing from `pools` are removed."""
         local = bool(self._node)
         wanted = {name: pool for name, pool in pools.items() if pool.is_local == local}
         for name in {*wanted, *self._pools}:
@@ -83,11 +85,11 @@ class Publisher:
         self._pools = wanted
 
     async def published(self) -> None:
-        """Wait until all that `publish` was told has been written."""
+        """Wait until all pools given to `publish` have been written."""
         await self._current.wait()
 
     async def run(self) -> None:
-        """Write, watch and repair until cancelled."""
+        """Write, watch and repair slices until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._slices.run(), name=f"slices of {self._driver}")
             await self._slices.synced()
@@ -99,7 +101,7 @@ class Publisher:
                     self._queue.done(pool)
 
     async def withdraw(self) -> None:
-        """Delete all slices; for a driver that is being removed. `run` must have ended."""
+        """Delete all slices, for a driver that is being removed. `run` must have ended."""
         for one in (await self._client.list(ResourceSlice, fields=self._selector)).items:
             await self._delete(one)
 
@@ -108,11 +110,11 @@ class Publisher:
     async def _attend(self, pool: str) -> None:
         try:
             await self._write(pool)
-        except (AlreadyExists, Conflict) as error:  # somebody was faster; the watch will tell
+        except (AlreadyExists, Conflict) as error:  # another writer was faster; the watch will show the change
             log.debug("pool %s of %s: %s", pool, self._driver, error)
         except ApiError as error:
             self._on_error(pool, error)
-        except Exception as error:  # devices that are no devices; what is published stays
+        except Exception as error:  # invalid devices; the published slices stay
             log.exception("pool %s of %s", pool, self._driver)
             self._on_error(pool, InternalError(f"{type(error).__name__}: {error}"))
         else:
@@ -121,7 +123,7 @@ class Publisher:
         self._queue.add_rate_limited(pool)
 
     async def _write(self, pool: str) -> None:
-        """Bring one pool up to date, unless writes of our own are still on their way back to us."""
+        """Write the slices of one pool, or postpone that while the informer lacks own earlier writes."""
         wait = self._echo_wait(pool)
         if wait > 0:
             self._queue.add_after(pool, wait)
@@ -155,7 +157,7 @@ class Publisher:
         return plan.Owner(node.metadata.name, node.metadata.uid)
 
     def _written(self, pool: str, tree: Tree, stored: ResourceSlice) -> None:
-        """Remember what the server made of a write, and that it has not come back on the watch yet."""
+        """Remember what the server stored, and that the informer does not show this write yet."""
         sent = plan.typed(tree)
         name = stored.metadata.name
         until = self._clock.monotonic() + _ECHO_SECONDS
@@ -167,7 +169,7 @@ class Publisher:
             self._on_error(pool, InternalError(text))
 
     def _echo_wait(self, pool: str) -> float:
-        """How long to wait before the copy of this pool can be trusted; 0 when it can."""
+        """Return the seconds to wait until the informer's copy of a pool is current, or 0 if it is."""
         now = self._clock.monotonic()
         awaited = self._awaited.pop(pool, {})
         pending = {
@@ -197,7 +199,7 @@ def _version(one: ResourceSlice | None) -> int:
 
 
 def _lost(sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> str:
-    """The fields that were sent and are not there."""
+    """Return the names of the fields that were sent but not stored, separated by commas."""
     lost = {name for name in sent.__struct_fields__ if getattr(sent, name) and not getattr(stored, name)}
     for ours, theirs in zip(sent.devices, stored.devices, strict=False):
         lost |= {

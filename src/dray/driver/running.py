@@ -1,7 +1,7 @@
-"""Runs a driver: the one call that an author makes.
+"""Runs a driver; `run` is the one call that an author makes.
 
-On a node it serves the node agent and publishes the node's own pools. Without a node it publishes the network-attached
-pools and serves nothing; one such instance is enough for a cluster. Left out: command lines.
+On a node, the driver serves the node agent and publishes the node's own pools. Without a node, it publishes the
+network-attached pools and serves nothing; one such instance is enough for a cluster. Left out: command lines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Runner:
-    """A driver that runs: `async with Runner(driver, client, …)`; `run` is the short form of it."""
+    """A running driver, as an async context manager: `async with Runner(driver, client, …)`. `run` is the short form."""
 
     def __init__(
         self,
@@ -91,16 +91,16 @@ class Runner:
 
     @property
     def registered(self) -> bool:
-        """Whether the node agent has accepted the driver; one without a node has nobody to ask."""
+        """Whether the node agent has accepted the driver. Always True without a node."""
         return self._plugin is None or self._plugin.registered is True
 
     async def forever(self) -> None:
-        """Wait; ends only with an error in a part that should never end."""
+        """Wait until cancelled, or until a part of the driver fails, and then raise its error."""
         await asyncio.gather(*self._tasks)
         await asyncio.Event().wait()
 
     async def _look(self) -> None:
-        """Ask the driver again and again what there is; what has not changed costs nothing."""
+        """Ask the driver for its devices at regular intervals and publish them. Unchanged pools cause no writes."""
         while True:
             await asyncio.sleep(self._refresh)
             try:
@@ -123,11 +123,14 @@ async def run(
     withdraw: bool = False,
     taint_unhealthy: str = "",
 ) -> None:
-    """Run a driver until it is cancelled or the process is told to end (SIGTERM, SIGINT); then leave no socket behind.
+    """Run a driver until it is cancelled or the process gets SIGTERM or SIGINT, then remove its sockets.
 
-    `instance` is a uid that tells this process from the one it replaces in a rolling update. `withdraw` deletes the
-    slices at the end: for a driver that will not come back; the node agent removes those of a driver that disappears.
-    `taint_unhealthy` is the effect of a taint on devices that the driver reports as unhealthy; without it there is none.
+    `instance` is a uid that distinguishes this process from the one that it replaces in a rolling update.
+    `withdraw` deletes
+    the slices at the end, for a driver that will not return; the node agent deletes those of a driver that
+    disappears.
+    `taint_unhealthy` is the effect of the taint on devices that the driver reports as unhealthy; empty means no
+    taint.
     """
     runner = Runner(
         driver,
@@ -149,7 +152,7 @@ async def run(
 
 @asynccontextmanager
 async def _signals() -> AsyncIterator[asyncio.Future[None]]:
-    """A future that ends with the first signal to end."""
+    """Yield a future that completes with the first SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
     for number in _SIGNALS:

@@ -1,8 +1,11 @@
-"""Devices that share hardware, in the words of an author. Pure.
+"""Devices that share hardware, as a driver author describes them. Pure.
 
-Partitions of one piece of hardware are devices that draw on the same counters: `counter_set` says how much there is, and
-`consumes` how much of it one partition takes. A device that several claims use at once has capacities that are handed out
-in portions: `portions` says which. Left out: the rest of a device (`pools`), and counting what is left (the scheduler).
+Partitions of one piece of hardware are devices that consume the same counters: `counter_set` defines the total
+amounts,
+and `consumes` the amounts that one partition takes. A device that several claims use at once has capacities that are
+allocated in portions, which `portions` defines. Left out: the rest of a device (`pools`), and counting what is
+left (the
+scheduler).
 """
 
 from __future__ import annotations
@@ -16,14 +19,15 @@ Amount = int | str
 
 
 def counter_set(name: str, counters: Mapping[str, Amount]) -> Tree:
-    """What partitions share, for `Pool(shared_counters=[…])`."""
+    """Return a counter set that partitions share, for `Pool(shared_counters=[…])`."""
     return {"name": name, "counters": _counters(counters)}
 
 
 def consumes(counter_set: str, counters: Mapping[str, Amount], groups: Sequence[str] = ()) -> Tree:
-    """What one partition takes of a counter set, for `device(…, consumesCounters=[…])`.
+    """Return the counters that one partition consumes, for `device(…, consumesCounters=[…])`.
 
-    `groups` are compatibility groups: partitions on one counter set must have one in common to be in use at once.
+    `groups` are compatibility groups: partitions on one counter set must have a group in common to be used at the
+    same time.
     """
     tree: Tree = {"counterSet": counter_set, "counters": _counters(counters)}
     return {**tree, "compatibilityGroups": [*groups]} if groups else tree
@@ -38,10 +42,13 @@ def portions(
     maximum: Amount | None = None,
     step: Amount | None = None,
 ) -> Tree:
-    """A capacity that claims share, for `device(…, capacity={…}, allowMultipleAllocations=True)`.
+    """Return a capacity that claims share, for `device(…, capacity={…}, allowMultipleAllocations=True)`.
 
-    A claim gets `default` unless it asks for more or less. What it asks for is rounded up to the next of `values`, or to
-    `minimum` plus a multiple of `step`; a claim that asks for more than the largest portion does not get the device.
+    A claim gets `default` unless it requests another amount. A request is rounded up to the next of `values`, or
+    to `minimum`
+    plus a multiple of `step`; a claim that requests more than the largest portion does not get the device. Raises
+    ValueError
+    for a contradictory combination.
     """
     bounds = {"min": minimum, "max": maximum, "step": step}
     if values and any(bound is not None for bound in bounds.values()):

@@ -1,7 +1,8 @@
-"""Where the sockets of a driver are, and servers on them that leave nothing behind.
+"""Paths of a driver's sockets, and gRPC servers that remove their sockets at the end.
 
-During a rolling update the new instance starts before the old one ends, so each has sockets of its own, told apart by a
-uid. Left out: what is served (`plugin`).
+In a rolling update the new instance starts before the old one ends, so each instance has its own sockets,
+distinguished
+by a uid. Left out: what is served (`plugin`).
 """
 
 from __future__ import annotations
@@ -17,24 +18,26 @@ import grpc.aio
 
 from dray.rpc.services import start_server
 
-# sun_path of a Unix domain socket has 108 bytes, the last one is zero.
+# sun_path of a Unix domain socket has 108 bytes, of which the last is zero.
 PATH_BYTES_MAX = 107
 
 
 class SocketError(Exception):
-    """A socket cannot be opened; the text says which and why."""
+    """A socket cannot be opened. The text names the socket and the reason."""
 
 
 @dataclass(frozen=True)
 class Sockets:
-    """The two sockets of an instance."""
+    """The registration socket and the DRA socket of an instance."""
 
     registration: Path
     plugin: Path
 
     @classmethod
     def below(cls, kubelet_dir: Path, driver: str, instance: str = "") -> Sockets:
-        """Where the node agent looks; `instance` is the uid of this instance when it may overlap with another one."""
+        """Return the socket paths where the node agent looks. `instance` is a uid if instances of the driver may
+        overlap.
+        """
         kubelet_dir = kubelet_dir.absolute()
         return cls(
             kubelet_dir / "plugins_registry" / (f"{driver}-{instance}-reg.sock" if instance else f"{driver}-reg.sock"),
@@ -45,9 +48,9 @@ class Sockets:
 class SocketServer:
     """A gRPC server on a Unix domain socket.
 
-    It listens under a name that nobody looks at and is then renamed: so it is there only when it answers, takes the
-    place of a predecessor's socket without a gap, and gRPC, which at its end removes the path that it opened, cannot
-    remove a successor's.
+    The server listens on a hidden path, which is then renamed. So the socket appears only once the server answers and
+    replaces a predecessor's socket without a gap; and gRPC, which removes the path that it opened, cannot remove a
+    successor's socket.
     """
 
     def __init__(self, path: Path, add_services: Callable[[grpc.aio.Server], None]) -> None:
@@ -78,11 +81,11 @@ class SocketServer:
         private.rename(self._path)
 
     async def stop(self, grace: float) -> None:
-        """Remove the socket, refuse new calls, and let those under way end within `grace` seconds."""
+        """Remove the socket, refuse new calls, and let running calls end within `grace` seconds."""
         if self._server is None:
             return
         try:
-            if self._path.stat().st_ino == self._inode:  # not one that a successor has put there
+            if self._path.stat().st_ino == self._inode:  # the path may hold a successor's socket
                 self._path.unlink()
         except FileNotFoundError:
             pass
@@ -98,7 +101,10 @@ def check_length(path: Path) -> None:
 
 
 def _check_free(path: Path) -> None:
-    """A killed predecessor leaves its socket, which may go; anything else in that place is somebody's file."""
+    """Raise `SocketError` if the path is used by something other than a socket, such as a user's file.
+
+    A socket that a killed predecessor left may be replaced.
+    """
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:

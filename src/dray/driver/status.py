@@ -1,7 +1,8 @@
-"""What a driver tells about its devices in a claim's status: conditions, network data, data of its own.
+"""Reports the status of a driver's devices in a claim: conditions, network data, and driver-specific data.
 
-Users read it with kubectl, and the scheduler waits for it where a device has binding conditions. A driver owns its own
-entries: they are applied under the driver's name, so that several drivers can report about one claim.
+Users read the status with kubectl, and the scheduler waits for it if a device has binding conditions. A driver
+owns only
+its own entries: they are applied under the driver's name, so that several drivers can report on one claim.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class DeviceCondition:
 
 @dataclass(frozen=True)
 class DeviceStatus:
-    """What is told about one device of a claim."""
+    """The status to report for one device of a claim."""
 
     device: AllocatedDevice
     conditions: Sequence[DeviceCondition] = ()
@@ -47,9 +48,9 @@ class DeviceStatus:
 
 
 async def report(client: Client, driver: str, claim: ClaimReference, devices: Iterable[DeviceStatus]) -> None:
-    """Tell about the devices of a claim; what was told before and is not said again disappears.
+    """Write the status of a claim's devices. Entries of this driver that are not in `devices` are removed.
 
-    Raises an ApiError: `NotFound` or `Conflict` when the claim is gone or was replaced.
+    Raises an ApiError: `NotFound` or `Conflict` if the claim is gone or was replaced.
     """
     current = await client.get(ResourceClaim, claim.name, claim.namespace)
     known = {

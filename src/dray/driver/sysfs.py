@@ -1,6 +1,6 @@
-"""Standard attributes of PCI devices, read from sysfs: by them claims ask for devices that sit close together.
+"""Standard attributes of PCI devices, read from sysfs. Claims use them to request devices that are close together.
 
-Left out: finding a driver's devices, which is the driver's business.
+Left out: finding a driver's devices, which is the driver's task.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 
 
 class SysfsError(ValueError):
-    """sysfs does not say what was asked; the text says why."""
+    """sysfs does not hold the requested information. The text gives the reason."""
 
 
 def pci_attributes(address: str, sysfs: Path = SYSFS) -> dict[str, str]:
-    """Both attributes of a PCI device, ready for `dray.driver.device`."""
+    """Return the attributes pciBusID and pcieRoot of a PCI device, for use with `dray.driver.device`."""
     return {PCI_BUS_ID: address, PCIE_ROOT: pcie_root(address, sysfs)}
 
 
 def pci_address(device: Path) -> str:
-    """The address of the PCI device behind an entry of sysfs, such as /sys/class/drm/card0 or /sys/class/net/eth0.
+    """Return the address of the PCI device behind an entry of sysfs, such as /sys/class/drm/card0 or
+    /sys/class/net/eth0.
 
-    Virtual devices lie below the function that they belong to; the nearest PCI function upwards is it.
+    For a virtual device, this is the nearest PCI function above it. Raises `SysfsError` if there is none.
     """
     target = Path(os.path.realpath(device / "device" if (device / "device").exists() else device))
     for part in reversed(target.parts):
@@ -38,7 +39,10 @@ def pci_address(device: Path) -> str:
 
 
 def pcie_root(address: str, sysfs: Path = SYSFS) -> str:
-    """The root complex above a PCI device, as in pci0000:00: the first step of its path below /sys/devices."""
+    """Return the root complex of a PCI device, such as pci0000:00: the first part of its path below /sys/devices.
+
+    Raises `SysfsError` if the device does not exist.
+    """
     if not _ADDRESS.fullmatch(address):
         raise SysfsError(f"{address!r} is not a PCI address such as 0000:1f:00.0")
     link = sysfs / "bus/pci/devices" / address

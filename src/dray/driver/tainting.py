@@ -1,7 +1,8 @@
-"""Taints for devices that their driver reports as unhealthy, so that nobody new gets them.
+"""Taints devices that their driver reports as unhealthy, so that no new pod gets them.
 
-A driver that does not taint its devices itself asks for it with an effect: `NoSchedule` keeps new pods away, `NoExecute` makes
-the pods that have such a device end, too. Left out: when a device is unhealthy, which the driver says.
+For a driver that does not taint its devices itself. The effect `NoSchedule` keeps new pods away, `NoExecute` also
+evicts
+the pods that have such a device. Left out: deciding when a device is unhealthy, which the driver does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 
 async def pools_of(driver: Driver, effect: str) -> Pools:
-    """What a driver publishes, with a taint of this effect on each device that it reports as unhealthy."""
+    """Return a driver's pools, with a taint of this effect on each device that the driver reports as unhealthy."""
     pools = await driver.devices()
     if not effect or not isinstance(driver, HealthReporter):
         return pools
@@ -25,7 +26,7 @@ async def pools_of(driver: Driver, effect: str) -> Pools:
 
 
 def tainted(pools: Pools, health: Iterable[DeviceHealth], taint: Mapping[str, str]) -> Pools:
-    """The pools with a taint on each device that is not healthy."""
+    """Return the pools with the taint added to each unhealthy device."""
     sick = {(one.pool, one.device) for one in health if one.healthy is False}
     return {name: replace(pool, devices=_devices(name, pool, sick, taint)) for name, pool in pools.items()}
 

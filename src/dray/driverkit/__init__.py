@@ -1,6 +1,8 @@
-"""A conformance kit for DRA drivers in any language: it plays the node agent and the API server, and reports.
+"""Conformance tests for DRA drivers in any language: plays the node agent and the API server, and writes a report.
 
-`checks` says what a driver must do, `run` does all of it in order, and `DriverReport` is what a vendor can attach to a release.
+`checks` defines the requirements for a driver, `run` tests all of them in order, and `DriverReport` is the
+result, which a
+vendor can attach to a release.
 """
 
 from dray.driverkit.cluster import DriverTestCluster, own_cluster

@@ -1,7 +1,8 @@
-"""The API server that a driver under test talks to: one of our own, which sees and can delay every request, or a foreign
-one, where such checks are left out.
+"""The API server for a driver under test: an own one that observes and can delay every request, or an existing
+cluster, for
+which such checks are skipped.
 
-A driver gets exactly the permissions that DRA needs: slices, and reading claims and nodes.
+The driver gets exactly the permissions that DRA needs: writing slices, and reading claims and nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ RULES: list[Tree] = [
 
 @dataclass(frozen=True)
 class KitRefusal:
-    """A request of the driver that the API server did not accept."""
+    """A request of the driver that the API server refused."""
 
     method: str
     path: str
@@ -59,7 +60,7 @@ class KitRefusal:
 
 @dataclass
 class Traffic:
-    """What goes over the wire between a driver and the API server."""
+    """Requests of the driver to the API server: refused ones, the number of writes, and delays."""
 
     refusals: list[KitRefusal] = field(default_factory=list)
     writes: int = 0
@@ -68,7 +69,9 @@ class Traffic:
 
     @contextmanager
     def holding(self, path_end: str) -> Iterator[asyncio.Event]:
-        """Let requests for a path wait until the end of the block; the event says that one has come."""
+        """Delay requests whose path ends in `path_end` until the end of the block. Yields an event that is set
+        when one arrives.
+        """
         self._held[path_end] = asyncio.Event()
         arrived = self._arrived[path_end] = asyncio.Event()
         try:
@@ -84,7 +87,7 @@ class Traffic:
 
 
 class _Observer:
-    """The application of the API server, with somebody looking."""
+    """ASGI application that records and delays requests before passing them to the API server."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], traffic: Traffic) -> None:
         self._app = app
@@ -110,17 +113,17 @@ class _Observer:
 
 @dataclass
 class DriverTestCluster:
-    """Where claims are made and slices appear."""
+    """The cluster in which a driver is tested."""
 
     client: Client
     node: str
     kubeconfig: Path
-    traffic: Traffic | None = None  # what the driver asked, where that can be seen
+    traffic: Traffic | None = None  # the driver's requests, if they can be observed
 
 
 @asynccontextmanager
 async def own_cluster(directory: Path) -> AsyncIterator[DriverTestCluster]:
-    """An API server in this process, in memory, with TLS and one node."""
+    """Run an API server in this process, in memory, with TLS and one node, and yield the cluster."""
     keys = Keys.open(directory / "keys")
     sock = listen(_HOST, 0)
     api = await Running.open(ServerSettings(keys=keys))
@@ -140,7 +143,7 @@ async def own_cluster(directory: Path) -> AsyncIterator[DriverTestCluster]:
 
 
 async def _account(client: Client) -> str:
-    """A service account that may do what a driver must; its token."""
+    """Create a service account with the permissions of a driver. Returns its token."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _NAME}
     subject = {"kind": "ServiceAccount", "name": _NAME, "namespace": _NAME}
     await client.create(Namespace, {"metadata": {"name": _NAME}})

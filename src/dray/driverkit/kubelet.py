@@ -1,4 +1,4 @@
-"""The node agent's part of the conversation with a driver, with nothing of a node agent around it."""
+"""The node agent's calls to a driver, without the rest of a node agent."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dray.rpc import PLUGIN_PACKAGE, dra_v1_pb2, health_pb2, registration_pb2
 
 _OPTIONS = [
     ("grpc.default_authority", "localhost"),
-    # Drivers restart on the same path; a connection of before must not be tried again first.
+    # Drivers restart on the same path, so an earlier connection must not be reused.
     ("grpc.use_local_subchannel_pool", 1),
 ]
 VERSIONS = ("v1", "v1beta1")
 
 
 class DriverCallFailed(Exception):
-    """A call that ended with a gRPC status, or not in time."""
+    """A call to the driver ended with a gRPC error or timed out."""
 
     def __init__(self, method: str, error: grpc.aio.AioRpcError) -> None:
         self.code: grpc.StatusCode = error.code()
@@ -29,7 +29,7 @@ class DriverCallFailed(Exception):
 
 
 class Reference(NamedTuple):
-    """A claim as the kubelet names it."""
+    """Namespace, name and uid of a claim, as the kubelet sends them."""
 
     namespace: str
     name: str
@@ -54,7 +54,7 @@ async def notify_registered(socket: Path, timeout: float) -> None:
 
 
 async def prepare(endpoint: Path, version: str, claims: Sequence[Reference], timeout: float) -> dict[str, Any]:
-    """The answer for each claim by uid: `devices` or `error`."""
+    """Call NodePrepareResources. Returns the answer for each claim by uid, which has `devices` or an `error`."""
     return await _dra(endpoint, version, "NodePrepareResources", claims, timeout)
 
 
@@ -63,7 +63,7 @@ async def unprepare(endpoint: Path, version: str, claims: Sequence[Reference], t
 
 
 async def first_health(endpoint: Path, service: str, timeout: float) -> health_pb2.NodeWatchResourcesResponse:
-    """What a health stream says first."""
+    """Return the first message of a health stream."""
     method = f"/{service}/NodeWatchResources"
     async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=_OPTIONS) as channel:
         watch = channel.unary_stream(

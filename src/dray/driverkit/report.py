@@ -1,4 +1,4 @@
-"""The outcome of a test run: for people, and as JSON for a release."""
+"""The result of a test run as text for people and as JSON for a release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import groupby
 
 import msgspec
 
-_NAMED = 5  # checks that were skipped for one reason and are still named one by one
+_NAMED = 5  # limit of checks skipped for the same reason that are named individually
 
 
 class CheckOutcome(Enum):
@@ -17,7 +17,7 @@ class CheckOutcome(Enum):
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """One check: what a driver must do, and whether it does."""
+    """The result of one check."""
 
     group: str
     check: str
@@ -27,15 +27,15 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class DriverReport(msgspec.Struct, frozen=True):
-    """All checks of one driver."""
+    """The results of all checks of one driver."""
 
     driver: str
     versions: tuple[str, ...]
-    tested: str  # what was run
+    tested: str  # the command or socket that was tested
     time: str
     kit: str  # the version of the kit
     results: tuple[CheckResult, ...]
-    output: str = ""  # what the driver wrote last, where something is wrong
+    output: str = ""  # the driver's last output, if a check failed
 
     @property
     def passed(self) -> bool:
@@ -43,7 +43,7 @@ class DriverReport(msgspec.Struct, frozen=True):
 
     @property
     def failures(self) -> dict[str, str]:
-        """What is wrong, by check."""
+        """The details of failed checks, by check."""
         return {one.check: one.detail for one in self.results if one.outcome is CheckOutcome.FAILED}
 
     def json(self) -> str:
@@ -67,7 +67,7 @@ class DriverReport(msgspec.Struct, frozen=True):
 
 
 def _line(one: CheckResult) -> tuple[CheckOutcome, str, str]:
-    """What results have in common that stand in one line: checks that were skipped for the same reason."""
+    """Key of results that share a line: checks skipped for the same reason."""
     return one.outcome, one.detail, "" if one.outcome is CheckOutcome.SKIPPED else one.check
 
 

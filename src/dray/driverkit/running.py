@@ -1,4 +1,4 @@
-"""Runs all checks against one driver, in order, and collects what came of them."""
+"""Runs all checks against one driver, in order, and collects the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def run(
     patience: Patience | None = None,
     registration: Path | None = None,
 ) -> DriverReport:
-    """Test a driver; `registration` is its socket when it runs already."""
+    """Test a driver and return the report. `registration` is the socket of a driver that is already running."""
     places.make()
     setting = Setting(cluster, subject, places, patience or Patience(), registration)
     results: list[CheckResult] = []
@@ -53,12 +53,12 @@ async def run(
 
 
 def _is_suspect(setting: Setting, results: list[CheckResult]) -> bool:
-    """Whether the driver's own words may tell what is wrong."""
+    """Whether the driver's own output may help to explain a problem."""
     return not setting.has_published or any(one.outcome is CheckOutcome.FAILED for one in results)
 
 
 def describe(check: Check) -> str:
-    """The name of a check in words: `prepares a claim`."""
+    """Return the name of a check in words: `prepares a claim`."""
     assert inspect.isfunction(check)
     return check.__name__.replace("_", " ").replace("cdi", "CDI")
 

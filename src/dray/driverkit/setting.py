@@ -1,4 +1,6 @@
-"""What every check works with: the cluster, the driver and its sockets, and claims made as a scheduler makes them."""
+"""The environment of checks: the cluster, the driver and its sockets, and claims allocated as a scheduler would
+do it.
+"""
 
 from __future__ import annotations
 
@@ -39,26 +41,26 @@ _LOOK_SECONDS = 0.02
 
 
 class CheckFailed(Exception):
-    """A driver does not do what it must; the text says what was expected and what came."""
+    """A driver violates a requirement. The text says what was expected and what happened."""
 
 
 class Skipped(Exception):
-    """A check that cannot be done here; the text says why."""
+    """A check cannot be done here. The text gives the reason."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, in seconds."""
+    """Timeouts in seconds."""
 
-    start: float = 30.0  # for a driver to register and to publish
-    call: float = 10.0  # for an answer
-    repair: float = 60.0  # for slices to be put right; drivers made with Go's library take half a minute
-    quiet: float = 2.0  # how long nothing should happen
+    start: float = 30.0  # until a driver registers and publishes
+    call: float = 10.0  # until a call is answered
+    repair: float = 60.0  # until slices are repaired; drivers that use Go's library need half a minute
+    quiet: float = 2.0  # period in which nothing should happen
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a driver finds things."""
+    """The kubeconfig, node name and directories that a driver uses."""
 
     kubeconfig: Path
     node: str
@@ -79,13 +81,13 @@ class Places:
 
 @dataclass
 class Setting:
-    """One driver under test."""
+    """The test environment of one driver."""
 
     cluster: DriverTestCluster
     subject: DriverUnderTest
     places: Places
     patience: Patience = field(default_factory=Patience)
-    registration: Path | None = None  # where it was found
+    registration: Path | None = None  # the driver's registration socket
     info: registration_pb2.PluginInfo = field(default_factory=registration_pb2.PluginInfo)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _made: list[ResourceClaim] = field(default_factory=list)
@@ -102,11 +104,11 @@ class Setting:
         return self.versions()[0]
 
     def versions(self) -> list[str]:
-        """The versions of DRA that it says it serves, the best first."""
+        """Return the DRA versions that the driver announces, the preferred one first."""
         return [one for one in kubelet.VERSIONS if f"{one}.DRAPlugin" in self.info.supported_versions]
 
     async def find(self) -> None:
-        """Wait for a registration socket that answers, and take its word."""
+        """Wait until a registration socket answers, and store its information. Raises `CheckFailed` if none does."""
         last = "no socket appeared in plugins_registry"
 
         async def found() -> bool:
@@ -143,7 +145,9 @@ class Setting:
         return [one for one in page.items if (one.spec.nodeName or self.cluster.node) == self.cluster.node]
 
     async def devices(self, count: int = 1) -> list[tuple[str, str]]:
-        """Pool and name of devices that a claim can have together; fewer where there are fewer."""
+        """Return pool and name of up to `count` devices that one claim can have together. Raises `Skipped` if
+        there are none.
+        """
         free: list[tuple[str, str]] = []
 
         async def found() -> bool:
@@ -169,7 +173,10 @@ class Setting:
         others: Sequence[Tree] = (),
         config: Sequence[Tree] = (),
     ) -> ResourceClaim:
-        """A claim that is allocated, as a scheduler would write it: a request for each device."""
+        """Create an allocated claim as a scheduler would, with one request for each device.
+
+        `others` and `config` are further allocation results and configurations.
+        """
         chosen = [*devices] if devices is not None else await self.devices(count)
         results = [
             {"request": f"r{index}", "driver": self.driver, "pool": pool, "device": device}
@@ -199,10 +206,10 @@ class Setting:
             await self.cluster.client.delete(ResourceClaim, name, NAMESPACE)
 
     async def clean(self) -> None:
-        """Unprepare and delete every claim that the last check made."""
+        """Unprepare and delete every claim that the last check created."""
         made, self._made = self._made, []
         for claim in made:
-            with suppress(DriverCallFailed):  # the check has said so, or the driver does not run
+            with suppress(DriverCallFailed):  # the check has reported this, or the driver does not run
                 await self.call_unprepare(Reference.to(claim))
             await self.delete(claim)
 
@@ -216,17 +223,17 @@ class Setting:
         return await kubelet.unprepare(Path(self.info.endpoint), version or self.version, claims, self.patience.call)
 
     async def prepared(self, claim: ResourceClaim, version: str = "", timeout: float = 0) -> list[Tree]:
-        """Prepare a claim, which must succeed; the devices of the answer in plain form."""
+        """Prepare a claim and return its devices in plain form. Raises `CheckFailed` if that fails."""
         call = self.call_prepare(Reference.to(claim), version=version, timeout=timeout)
         answer = await _succeeded(call, claim, "NodePrepareResources", "preparing an allocated claim")
         return [plain(device) for device in answer.devices]
 
     async def unprepared(self, claim: ResourceClaim, what: str = "unpreparing a prepared claim") -> None:
-        """Unprepare a claim, which must succeed."""
+        """Unprepare a claim. Raises `CheckFailed` if that fails."""
         await _succeeded(self.call_unprepare(Reference.to(claim)), claim, "NodeUnprepareResources", what)
 
     async def refused(self, reference: Reference, what: str) -> None:
-        """Preparing this must fail, with an error for the claim or for the call."""
+        """Raise `CheckFailed` unless preparing this claim fails, with an error for the claim or for the call."""
         try:
             answers = await self.call_prepare(reference)
         except DriverCallFailed as error:
@@ -243,7 +250,7 @@ class Setting:
     # -- CDI and waiting
 
     def unresolved(self, ids: Sequence[str]) -> str:
-        """Why a container runtime could not use these CDI devices; empty when it could."""
+        """Return why a container runtime could not use these CDI devices, or "" if it could."""
         try:
             Specs([self.places.cdi_dir]).edits([*ids])
         except CdiError as error:
@@ -253,7 +260,7 @@ class Setting:
     async def until(
         self, check: Callable[[], Awaitable[bool]], seconds: float, failure: Callable[[], str] | str
     ) -> None:
-        """Wait until something holds; Failed when it does not in time."""
+        """Wait until `check` returns True. Raises `CheckFailed` after `seconds`."""
         end = asyncio.get_running_loop().time() + seconds
         while not await check():
             if asyncio.get_running_loop().time() > end:
@@ -262,7 +269,7 @@ class Setting:
 
 
 async def _succeeded(call: Awaitable[dict[str, Any]], claim: ResourceClaim, method: str, what: str) -> Any:
-    """The answer of a call for one claim, which must succeed."""
+    """Return the answer of a call for one claim. Raises `CheckFailed` if the call or the claim failed."""
     try:
         answer = (await call).get(claim.metadata.uid)
     except DriverCallFailed as error:
@@ -275,7 +282,7 @@ async def _succeeded(call: Awaitable[dict[str, Any]], claim: ResourceClaim, meth
 
 
 def plain(device: Any) -> Tree:
-    """A device of an answer, alike for all versions."""
+    """Return a device of an answer in a form that is the same for all versions."""
     return {
         "requests": sorted(device.request_names),
         "pool": device.pool_name,
@@ -285,7 +292,7 @@ def plain(device: Any) -> Tree:
 
 
 def pool_problem(slices: Sequence[ResourceSlice]) -> str:
-    """Why a scheduler would not use a pool of these slices, or may not; empty when it would."""
+    """Return why a scheduler might not use a pool with these slices, or "" if it would."""
     current = newest(slices)
     counts = sorted({one.spec.pool.resourceSliceCount for one in current})
     problem = problem_of(current)
@@ -297,7 +304,7 @@ def pool_problem(slices: Sequence[ResourceSlice]) -> str:
 def allocatable(
     slices: Sequence[ResourceSlice], claims: Sequence[ResourceClaim], node: str, count: int
 ) -> list[tuple[str, str]]:
-    """Devices that the scheduler would give to one claim: partitions that exist at once, nothing that others hold."""
+    """Return up to `count` devices that the scheduler could allocate to one claim, in addition to existing claims."""
     where = Node(metadata=ObjectMeta(name=node))
     everything = DeviceClass(metadata=ObjectMeta(name=CLASS))
     held = [taken_by_claim(claim) for claim in claims]
@@ -307,7 +314,7 @@ def allocatable(
         if isinstance(outcome, Allocated):
             results = outcome.results[0]["devices"]["results"]
             return [(result["pool"], result["device"]) for result in results]
-    # A pool with a fault that another check names gets no devices from the scheduler; the rest is tested all the same.
+    # The scheduler allocates no devices of a faulty pool, which another check reports; test its devices all the same.
     listed = [
         DeviceId(one.spec.driver, one.spec.pool.name, device.name) for one in slices for device in one.spec.devices
     ]

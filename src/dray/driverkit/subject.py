@@ -1,4 +1,4 @@
-"""The driver under test: a command that the kit can start, end and kill, or one that runs already."""
+"""The driver under test: a command that the kit starts, stops and kills, or a driver that is already running."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _END_SECONDS = 10.0
 
 
 class DriverUnderTest(Protocol):
-    """A driver that can be tested."""
+    """Interface of a driver that can be tested."""
 
     @property
     def title(self) -> str:
-        """How the report names it."""
+        """Name of the driver in the report."""
         ...
 
     @property
@@ -28,37 +28,39 @@ class DriverUnderTest(Protocol):
 
     @property
     def changeable(self) -> bool:
-        """Whether `change` makes it publish other devices."""
+        """Whether `change` makes the driver publish other devices."""
         ...
 
     async def start(self, places: Places) -> None: ...
 
     async def stop(self, *, kill: bool = False) -> int | None:
-        """End it; its exit status, if it is a process of ours."""
+        """Stop the driver. Returns its exit status, or None if the kit did not start it."""
         ...
 
     async def ended(self) -> int:
-        """Wait until it ends by itself."""
+        """Wait until the driver ends by itself. Returns its exit status."""
         ...
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs, as far as is known."""
+        """Whether the driver still runs, as far as is known."""
         ...
 
     async def change(self) -> None: ...
 
     def output(self) -> str:
-        """The last lines that it wrote."""
+        """Return the last lines of the driver's output."""
         ...
 
 
 class Command:
-    """A driver that the kit starts.
+    """A driver that the kit starts as a command.
 
-    `{kubeconfig}`, `{node}`, `{kubelet-dir}` and `{cdi-dir}` in the arguments are replaced; the same are in the
-    environment as KUBECONFIG, NODE_NAME, KUBELET_DIR and CDI_DIR, and under the names that drivers made from the
-    Kubernetes example use.
+    `{kubeconfig}`, `{node}`, `{kubelet-dir}` and `{cdi-dir}` in the arguments are replaced. The same values are
+    in the
+    environment as KUBECONFIG, NODE_NAME, KUBELET_DIR and CDI_DIR, and under the names that drivers based on the
+    Kubernetes
+    example use.
     """
 
     restartable = True
@@ -80,7 +82,7 @@ class Command:
     async def start(self, places: Places) -> None:
         self._environment = {**os.environ, **_environment(places)}
         arguments = [_filled(argument, places) for argument in self._arguments]
-        # A session of its own, so that whatever it starts ends with it.
+        # The driver gets a session of its own, so that its child processes end with it.
         self._process = await asyncio.create_subprocess_exec(
             *arguments, stdout=self._log, stderr=self._log, env=self._environment, start_new_session=True
         )
@@ -119,7 +121,7 @@ class Command:
 
 
 class RegisteredDriver:
-    """A driver that runs already, known by its registration socket."""
+    """A driver that is already running, known by its registration socket."""
 
     restartable = False
     changeable = False
@@ -129,7 +131,7 @@ class RegisteredDriver:
         self.title = str(socket)
 
     async def start(self, places: Places) -> None:
-        """It runs."""
+        """Do nothing, because the driver already runs."""
 
     async def stop(self, *, kill: bool = False) -> int | None:
         return None

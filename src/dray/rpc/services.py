@@ -1,7 +1,10 @@
-"""The services of this package: serving one with an object, and calling one.
+"""Serves and calls the gRPC services of this package.
 
-Each .proto file has one service, so a module of messages names it. protoc would generate a stub and a servicer for it;
-these functions do the same for all services, and under any name: versions of a service differ in nothing else.
+Each .proto file has one service, so a module of messages identifies it. protoc would generate a stub and a
+servicer for
+each service; these functions do the same for all services, and under any name, since versions of a service differ
+only
+in their name.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 def add_service(server: grpc.aio.Server, messages: Any, servicer: object, *names: str) -> None:
-    """Serve the service of a module of messages, under its own name or the given ones.
+    """Serve the service that a module of messages defines, under its own name or the given names.
 
-    The coroutines of the servicer have the names of the methods. A method that it lacks is answered as unimplemented.
+    The servicer's coroutines have the names of the methods. A missing method is answered as unimplemented.
     """
     service = _service(messages)
     handlers = {
@@ -32,8 +35,9 @@ def add_service(server: grpc.aio.Server, messages: Any, servicer: object, *names
 async def start_server(server: grpc.aio.Server) -> None:
     """Start a server. If the caller is cancelled meanwhile, let the start finish and stop the server.
 
-    gRPC breaks when its start is interrupted: the server runs on and cannot be stopped any more. A server that still runs
-    when its event loop is closed blocks the process for ever once the last channel is freed.
+    gRPC breaks when its start is interrupted: the server keeps running and cannot be stopped. A server that still
+    runs when
+    its event loop is closed blocks the process for ever once the last channel is freed.
     """
     starting = asyncio.ensure_future(server.start())
     try:
@@ -45,7 +49,10 @@ async def start_server(server: grpc.aio.Server) -> None:
 
 
 def stub(channel: grpc.aio.Channel, messages: Any, name: str = "") -> Any:
-    """An object that calls the service of a module of messages, under its own name or the given one."""
+    """Return an object with a method for each call of the service that a module of messages defines.
+
+    `name` is the service's name in calls, if it differs from the module's.
+    """
     service = _service(messages)
     calls = {
         method.name: _call(channel, f"/{name or service.full_name}/{method.name}", method) for method in service.methods

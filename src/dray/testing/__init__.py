@@ -1,7 +1,7 @@
-"""A cluster a test: `Cluster` for any framework, and the pytest fixture `dray_cluster`.
+"""A cluster for each test: `Cluster` for any test framework, and the pytest fixture `dray_cluster`.
 
-The cluster runs in a thread of the test's process, in memory, on a port of its own, and is gone afterwards. Everything
-else is as with `dray up`: real kubectl and real client libraries reach it through its kubeconfig.
+The cluster runs in a thread of the test's process, in memory, on its own port, and is deleted afterwards. Everything
+else is as with `dray up`: real kubectl and real client libraries reach the cluster through its kubeconfig.
 
 ```python
 pytest_plugins = ["dray.testing.plugin"]  # in conftest.py

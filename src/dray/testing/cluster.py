@@ -1,4 +1,4 @@
-"""A whole cluster inside a test's process: started, asked and ended by plain calls, without asyncio in sight."""
+"""A complete cluster inside a test's process, used through plain calls without asyncio."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _LOOK_SECONDS = 0.02
 
 
 class RunningCluster:
-    """A cluster that lives as long as a `with` block. Options are the fields of `dray.assembly.ClusterOptions`."""
+    """A cluster that runs during a `with` block. Options are the fields of `dray.assembly.ClusterOptions`."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
-        self._directory = tempfile.TemporaryDirectory(prefix="dray-")  # short, for the sake of sockets
+        self._directory = tempfile.TemporaryDirectory(prefix="dray-")  # a short path, because socket paths are limited
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._client: Client | None = None
@@ -51,7 +51,7 @@ class RunningCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """What kubectl and client libraries need to reach the cluster as its administrator."""
+        """Path of the kubeconfig with which kubectl and client libraries reach the cluster as administrator."""
         return self.directory / "kubeconfig"
 
     def __enter__(self) -> RunningCluster:
@@ -67,22 +67,22 @@ class RunningCluster:
         if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
-        if "dir" not in self._options:  # what was there before stays
+        if "dir" not in self._options:  # a given directory is kept
             ClusterDirectory(self.directory).delete()
         self._directory.cleanup()
 
     # -- what a test does
 
     def apply(self, manifests: str | Path | Tree, namespace: str = "default") -> None:
-        """Create the objects of a manifest: a file, YAML text, or a tree. Objects that exist are replaced.
+        """Create the objects of a manifest: a file, YAML text, or a tree. Existing objects are replaced.
 
-        Raises ValueError for an API version that the cluster does not serve, as kubectl refuses it.
+        Raises ValueError for an API version that the cluster does not serve, as kubectl does.
         """
         for tree in _trees(manifests):
             self._call(self._put(tree, namespace))
 
     def get(self, plural: str, name: str, namespace: str = "default") -> Tree:
-        """One object as a JSON tree, by the plural name of its resource; `dray.api.errors.NotFound` if there is none."""
+        """Return one object as a JSON tree, by the plural name of its resource. Raises `dray.api.errors.NotFound`."""
         import msgspec
 
         from dray.client.interface import type_of
@@ -93,7 +93,7 @@ class RunningCluster:
         return tree
 
     def list(self, plural: str, namespace: str = "") -> list[Tree]:
-        """All objects of a resource, of one namespace or of all."""
+        """Return all objects of a resource as JSON trees, in one namespace or in all (empty)."""
         import msgspec
 
         from dray.client.interface import type_of
@@ -102,7 +102,7 @@ class RunningCluster:
         return [msgspec.to_builtins(one) for one in page.items]
 
     def patch(self, plural: str, name: str, patch: Tree, namespace: str = "default", subresource: str = "") -> None:
-        """Change an object by a JSON merge patch."""
+        """Change an object with a JSON merge patch."""
         from dray.client.interface import type_of
 
         resource = _resource(plural)
@@ -110,7 +110,7 @@ class RunningCluster:
         self._call(self._ask().patch(type_of(resource), name, patch, where, subresource=subresource))
 
     def delete(self, plural: str, name: str, namespace: str = "default", grace: int | None = None) -> None:
-        """Delete an object; `grace` are the seconds that a pod may take, 0 for none."""
+        """Delete an object; `grace` is a pod's grace period in seconds, 0 for none."""
         from dray.client.interface import type_of
 
         resource = _resource(plural)
@@ -125,7 +125,10 @@ class RunningCluster:
         namespace: str = "default",
         seconds: float = _WAIT_SECONDS,
     ) -> Tree:
-        """Wait until an object exists and is as it should be; TimeoutError shows it as it was last."""
+        """Wait until an object exists and `condition` returns True for it. Returns the object.
+
+        Raises TimeoutError after `seconds`, with the last state of the object.
+        """
         from dray.api.errors import NotFound
 
         deadline = time.monotonic() + seconds
@@ -194,7 +197,7 @@ class RunningCluster:
 
 
 def _trees(manifests: str | Path | Tree) -> list[Tree]:
-    """The objects of a manifest, those of lists one by one."""
+    """Return the objects of a manifest, with the items of lists as single objects."""
     if isinstance(manifests, dict):
         documents: list[Tree] = [manifests]
     else:

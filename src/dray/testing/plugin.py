@@ -1,8 +1,9 @@
-"""The pytest plugin: a fixture that gives every test a cluster of its own.
+"""Pytest plugin with a fixture that gives every test its own cluster.
 
-A conftest.py says `pytest_plugins = ["dray.testing.plugin"]`. (Found by itself, the plugin would make pytest rewrite the
-assertions of all of dray.) The marker `dray` carries options of the cluster:
-`@pytest.mark.dray(nodes=2, devices=4)`. Imports wait until a test asks for a cluster.
+A conftest.py must contain `pytest_plugins = ["dray.testing.plugin"]`. (An automatically loaded plugin would make
+pytest
+rewrite the assertions of all of dray.) The marker `dray` sets options of the cluster:
+`@pytest.mark.dray(nodes=2, devices=4)`. Modules are imported only when a test uses a cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def dray_cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
-    """A cluster in memory, for this test alone."""
+    """Provide a cluster in memory for this test alone."""
     from dray.testing.cluster import RunningCluster
 
     options = {name: value for marker in request.node.iter_markers("dray") for name, value in marker.kwargs.items()}

@@ -1,5 +1,7 @@
-"""Example drivers, short and plain, to copy from: GPUs of a node, GPUs that are partitioned on demand, network
-interfaces that claims share, CPUs of a node, and accelerators behind a network."""
+"""Example drivers, short and simple, to copy from: GPUs of a node, GPUs that are partitioned on demand, network
+interfaces
+that claims share, CPUs of a node, and accelerators behind a network.
+"""
 
 from dray.driver.example.bandwidth import BandwidthDriver
 from dray.driver.example.cpus import CpuDriver

@@ -1,7 +1,8 @@
-"""An example of a driver whose devices are shared: network interfaces of which every claim gets a portion of bandwidth.
+"""Example driver with shared devices: network interfaces of which every claim gets a portion of bandwidth.
 
-The scheduler adds up what claims were given and never hands out more than there is. A real driver makes a virtual
-interface with that rate in `prepare`, and removes it in `unprepare`.
+The scheduler adds up the portions of all claims and never allocates more than the total. A real driver creates a
+virtual
+interface with that rate in `prepare` and removes it in `unprepare`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dray.driver import (
 from dray.driver.pools import Pools
 
 DRIVER = "nic.example.com"
-BANDWIDTH = "bandwidth"  # in bits a second
+BANDWIDTH = "bandwidth"  # in bits per second
 
 
 class BandwidthDriver:
@@ -48,7 +49,7 @@ class BandwidthDriver:
         return [_prepared(number, one) for number, one in enumerate(claim.devices)]
 
     async def unprepare(self, claim: ClaimReference) -> None:
-        """A real driver removes the virtual interfaces here."""
+        """Do nothing. A real driver removes the virtual interfaces here."""
 
 
 def _prepared(number: int, one: AllocatedDevice) -> PreparedDevice:

@@ -1,7 +1,8 @@
-"""An example of a driver whose devices stand for a part of their node: NUMA nodes, of which claims get CPUs.
+"""Example driver whose devices are parts of their node: NUMA nodes, of which claims get CPUs.
 
-The scheduler counts what claims get with the CPUs that pods request (gate DRANodeAllocatableResources), so the node is not
-overcommitted. A real driver reads the NUMA nodes from sysfs, and pins containers to their CPUs in `prepare`.
+The scheduler counts the CPUs of claims together with the CPUs that pods request (gate
+DRANodeAllocatableResources), so
+the node is not overcommitted. A real driver reads the NUMA nodes from sysfs and pins containers to CPUs in `prepare`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dray.driver import AllocatedClaim, AllocatedDevice, ClaimReference, Edits, 
 from dray.driver.pools import Pools
 
 DRIVER = "cpu.example.com"
-CPUS = f"{DRIVER}/cpu"  # the capacity that claims ask for
+CPUS = f"{DRIVER}/cpu"  # the capacity that claims request
 PER_NUMA_NODE = 2
 
 
@@ -38,7 +39,7 @@ class CpuDriver:
         return [_prepared(number, one) for number, one in enumerate(claim.devices)]
 
     async def unprepare(self, claim: ClaimReference) -> None:
-        """Environment variables need no undoing."""
+        """Do nothing, because environment variables need no cleanup."""
 
 
 def _prepared(number: int, one: AllocatedDevice) -> PreparedDevice:

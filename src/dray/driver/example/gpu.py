@@ -1,6 +1,6 @@
-"""An example of a driver for devices of a node: GPUs that exist only here, and environment variables for containers.
+"""Example driver for devices of a node: imaginary GPUs, and environment variables for containers.
 
-A real driver differs in two places: `_found` looks at the hardware, and `prepare` does something to it.
+A real driver differs in two places: `_found` detects the hardware, and `prepare` configures it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class GpuDriver:
     def __init__(self, node: str, count: int = 8, file: Path | None = None, unhealthy: Path | None = None) -> None:
         self._node = node
         self._count = count
-        self._file = file  # names of the GPUs that are there, one a line; edit it, and they come and go
-        self._unhealthy = unhealthy  # names of the GPUs that are reported as unhealthy, one a line
+        self._file = file  # names of the present GPUs, one per line; may be edited at any time
+        self._unhealthy = unhealthy  # names of unhealthy GPUs, one per line
 
     async def devices(self) -> Pools:
         return {self._node: Pool([_gpu(name) for name in self._found()])}
@@ -40,7 +40,7 @@ class GpuDriver:
         return prepared
 
     async def unprepare(self, claim: ClaimReference) -> None:
-        """Environment variables need no undoing."""
+        """Do nothing, because environment variables need no cleanup."""
 
     async def health(self) -> list[DeviceHealth]:
         there = set(self._found())
@@ -64,7 +64,7 @@ def _gpu(name: str) -> Tree:
         "model": model,
         "index": number,
         "driverVersion": Version("1.0.0"),
-        # A real driver adds what sysfs says: **pci_attributes("0000:1f:00.0")
+        # A real driver adds attributes from sysfs: **pci_attributes("0000:1f:00.0")
         "resource.kubernetes.io/pcieRoot": f"pci0000:{number // 4:02x}",
     }
     return device(name, attributes, {"memory": _MEMORY[model]})

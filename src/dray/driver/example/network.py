@@ -1,7 +1,8 @@
-"""An example of a driver for devices behind a network: any node can use them, no node owns them.
+"""Example driver for devices behind a network, which any node can use and no node owns.
 
-One instance without a node publishes the pool. On each node an instance prepares claims; a real driver would attach the
-device there and detach it in `unprepare`.
+One instance without a node publishes the pool. On each node another instance prepares claims. A real driver would
+attach
+the device in `prepare` and detach it in `unprepare`.
 """
 
 from __future__ import annotations
@@ -30,4 +31,4 @@ class NetworkDriver:
         ]
 
     async def unprepare(self, claim: ClaimReference) -> None:
-        """A real driver detaches the devices here."""
+        """Do nothing. A real driver detaches the devices here."""

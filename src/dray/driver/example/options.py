@@ -1,6 +1,7 @@
-"""What users may ask of the example GPUs, in claims and classes: the parameters, and the rules about them.
+"""Parameters of the example GPUs that users may set in claims and classes, and their validation.
 
-The rules are applied twice: by the webhook, when somebody writes them, and by prepare, since a webhook can be missing.
+The parameters are checked twice: by the webhook when they are written, and in prepare, since a webhook may be
+missing.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from dray.driver import DeviceConfig, PrepareError
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters; what is not said stays as it was."""
+    """Parameters for the example GPUs. A parameter that is not set keeps its earlier value."""
 
     apiVersion: Literal["gpu.example.com/v1"]
     kind: Literal["GpuConfig"]
     sharing: Literal["exclusive", "time-sliced", ""] = ""
     env: dict[str, str] = {}
-    persistence: bool | None = None  # outlives the claim, so only a class may set it
+    persistence: bool | None = None  # outlives the claim, so only a class may set persistence
 
 
 class Chosen(msgspec.Struct):
-    """What holds for a device after all its configuration was read."""
+    """The effective parameters of a device after merging all its configurations."""
 
     sharing: str = "exclusive"
     env: dict[str, str] = {}
@@ -32,7 +33,7 @@ class Chosen(msgspec.Struct):
 
 
 def options(configs: Iterable[DeviceConfig]) -> Chosen:
-    """Classes come first and claims later, which have the last word; PrepareError when one is wrong."""
+    """Merge the configurations of a device; claims override classes. Raises `PrepareError` if one is invalid."""
     chosen = Chosen()
     for config in configs:
         said = parse(config.parameters, config.from_class)

@@ -1,9 +1,12 @@
-"""An example of a driver whose GPUs are partitioned on demand: whole, or in instances of five sizes.
+"""Example driver whose GPUs are partitioned on demand: a whole GPU, or instances of five sizes.
 
-Every instance that a GPU could have is a device. Instances that cannot exist at once draw on the same counters, so the
-scheduler never chooses both, and the hardware is partitioned only when a claim is prepared. The sizes and placements
-are those of a GPU with 7 compute and 8 memory slices of 10 GB. A real driver creates the instance in `prepare` and
-destroys it in `unprepare`.
+Every instance that a GPU could have is a device. Instances that cannot exist at once consume the same counters,
+so the
+scheduler never allocates both, and the hardware is partitioned only when a claim is prepared. Sizes and
+placements are
+those of a GPU with 7 compute and 8 memory slices of 10 GB. A real driver creates the instance in `prepare` and
+destroys
+it in `unprepare`.
 """
 
 from __future__ import annotations
@@ -27,11 +30,13 @@ from dray.driver.pools import Pools
 
 DRIVER = "mig.example.com"
 _COMPUTE, _MEMORY = 7, 8
-_GIB = 10  # of memory in a memory slice
+_GIB = 10  # memory in a memory slice
 
 
 class PartitionProfile(NamedTuple):
-    """A size of instances: how many slices it takes, and at which memory slices it may begin."""
+    """A size of instances: the number of compute and memory slices, and the memory slices at which an instance
+    may begin.
+    """
 
     name: str
     compute: int
@@ -67,7 +72,7 @@ class PartitionDriver:
         ]
 
     async def unprepare(self, claim: ClaimReference) -> None:
-        """A real driver destroys the instances here."""
+        """Do nothing. A real driver destroys the instances here."""
 
 
 def _counters(gpu: str) -> Tree:

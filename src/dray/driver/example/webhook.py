@@ -1,7 +1,8 @@
-"""The example's validating webhook: wrong parameters are refused when they are written, not when a pod starts.
+"""Validating webhook of the example driver: rejects wrong parameters when they are written, not when a pod starts.
 
-It serves HTTPS with a certificate authority of its own, made at each start, and writes the configuration that an
-administrator applies: the driver itself may not change what the API server admits.
+The webhook serves HTTPS with its own certificate authority, created at each start, and writes the configuration
+that an
+administrator applies; the driver itself may not change the API server's admission.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LIFETIME = timedelta(days=365)
 
 @asynccontextmanager
 async def serving(port: int) -> AsyncIterator[str]:
-    """Serve the webhook on this machine (port 0 takes any); gives the configuration to apply, as YAML."""
+    """Serve the webhook on this machine (port 0: any free port). Yields the webhook configuration to apply, as YAML."""
     authority, certificate = _certificates()
     app = web.Application()
     app.router.add_post("/validate", _validate)
@@ -56,7 +57,7 @@ async def _validate(request: web.Request) -> web.Response:
 
 
 def problems(obj: Tree) -> Iterator[str]:
-    """What is wrong with the parameters for this driver in a claim, a template or a class."""
+    """Yield the errors in this driver's parameters in a claim, a template or a class."""
     is_class = obj["kind"] == "DeviceClass"
     spec = obj["spec"]["spec"] if obj["kind"] == "ResourceClaimTemplate" else obj["spec"]
     configs = spec.get("config") if is_class else (spec.get("devices") or {}).get("config")
@@ -70,7 +71,7 @@ def problems(obj: Tree) -> Iterator[str]:
 
 
 def configuration(url: str, authority: bytes) -> Tree:
-    """The object that makes the API server ask us."""
+    """Return the ValidatingWebhookConfiguration that makes the API server call this webhook."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -82,7 +83,7 @@ def configuration(url: str, authority: bytes) -> Tree:
                 "rules": [
                     {
                         "apiGroups": ["resource.k8s.io"],
-                        "apiVersions": ["v1"],  # older versions are converted, since they match too
+                        "apiVersions": ["v1"],  # requests in older versions match too and are converted
                         "operations": ["CREATE", "UPDATE"],
                         "resources": ["resourceclaims", "resourceclaimtemplates", "deviceclasses"],
                     }
@@ -100,7 +101,7 @@ def configuration(url: str, authority: bytes) -> Tree:
 
 
 def _certificates() -> tuple[bytes, bytes]:
-    """An authority, and a server's certificate with its key that the authority signed; PEM."""
+    """Return a CA certificate, and a server certificate signed by that CA together with its key, in PEM."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = _name("example webhook authority")
     authority = _builder(issuer, issuer, authority_key).add_extension(x509.BasicConstraints(True, 0), critical=True)
@@ -131,7 +132,7 @@ def _name(text: str) -> x509.Name:
 
 def _context(certificate: bytes) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with tempfile.NamedTemporaryFile() as file:  # the ssl module reads files only
+    with tempfile.NamedTemporaryFile() as file:  # the ssl module reads only files
         file.write(certificate)
         file.flush()
         context.load_cert_chain(file.name)

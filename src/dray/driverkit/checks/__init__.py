@@ -1,7 +1,11 @@
-"""What a driver must do, one function a demand: its name is the check's, its first line what the driver must do.
+"""The requirements for a DRA driver, one function each. Its docstring's first line is the requirement, shown in
+reports.
 
-Each makes the claims that it needs, raises Failed with what was expected and what came, and may count on a driver that
-is registered. The order matters: what comes first is what the rest stands on. Left out: running them (`running`).
+Each check creates the claims that it needs and raises `CheckFailed` with the expected and the actual behaviour.
+The driver
+is registered when a check runs. The order matters, since later checks rely on the behaviour that earlier ones
+test. Left
+out: running the checks (`running`).
 """
 
 from __future__ import annotations

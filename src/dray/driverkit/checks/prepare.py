@@ -1,4 +1,4 @@
-"""What NodePrepareResources must do, and what it must refuse."""
+"""Requirements for NodePrepareResources: what must succeed and what must be refused."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dray.driverkit import kubelet
 from dray.driverkit.kubelet import Reference
 from dray.driverkit.setting import CheckFailed, Setting, Skipped
 
-_RESULTS_MAX = 32  # devices of one claim
+_RESULTS_MAX = 32  # limit of devices in one claim
 _PARALLEL = 8
 _FOREIGN = "other.example.com"
 
 
 async def prepares_a_claim(setting: Setting) -> None:
-    """NodePrepareResources of an allocated claim succeeds."""
+    """The driver prepares an allocated claim when NodePrepareResources is called."""
     await setting.prepared(await setting.claim())
 
 
 async def names_the_devices(setting: Setting) -> None:
-    """The answer names request, pool and device of the allocation, and nothing else."""
+    """The answer to NodePrepareResources names request, pool and device of the allocation, and no others."""
     claim = await setting.claim(count=2)
     assert claim.status.allocation is not None
     results = claim.status.allocation.devices.results
@@ -38,7 +38,7 @@ async def names_the_devices(setting: Setting) -> None:
 
 
 async def writes_cdi_specs(setting: Setting) -> None:
-    """Every CDI id of the answer is described by a valid spec when the answer comes."""
+    """A valid CDI spec describes every CDI id in the answer at the time of the answer."""
     devices = await setting.prepared(await setting.claim())
     ids = [id_ for one in devices for id_ in one["cdi"]]
     problem = setting.unresolved(ids)
@@ -59,7 +59,7 @@ async def prepares_twice_the_same(setting: Setting) -> None:
 
 
 async def answers_for_every_claim(setting: Setting) -> None:
-    """A call with several claims is answered for each of them, and an error concerns its claim alone."""
+    """The answer to a call with several claims has an entry for each claim, and an error affects only its own claim."""
     good = [await setting.claim(), await setting.claim()]
     bad = Reference("default", "driver-test-unknown", str(uuid.uuid4()))
     answers = await setting.call_prepare(*map(Reference.to, good), bad)
@@ -79,32 +79,32 @@ async def answers_for_every_claim(setting: Setting) -> None:
 
 
 async def refuses_unknown_claims(setting: Setting) -> None:
-    """A claim that does not exist is not prepared."""
+    """The driver refuses to prepare a claim that does not exist."""
     reference = Reference("default", "driver-test-unknown", str(uuid.uuid4()))
     await setting.refused(reference, "a claim that does not exist")
 
 
 async def checks_the_uid(setting: Setting) -> None:
-    """A claim that was replaced by another one of the same name is not prepared."""
+    """The driver refuses to prepare a claim that was replaced by another claim with the same name."""
     claim = await setting.claim()
     await setting.refused(Reference.to(claim, str(uuid.uuid4())), "a claim with another uid")
 
 
 async def refuses_unallocated_claims(setting: Setting) -> None:
-    """A claim that is not allocated is not prepared."""
+    """The driver refuses to prepare a claim that is not allocated."""
     claim = await setting.unallocated_claim()
     await setting.refused(Reference.to(claim), "a claim without allocation")
 
 
 async def refuses_devices_that_are_gone(setting: Setting) -> None:
-    """A device that is not there (any more) is not prepared."""
+    """The driver refuses to prepare a device that does not exist (any more)."""
     [(pool, _)] = await setting.devices()
     claim = await setting.claim(devices=[(pool, "driver-test-gone")])
     await setting.refused(Reference.to(claim), "a device that is not there")
 
 
 async def ignores_other_drivers(setting: Setting) -> None:
-    """Devices and configuration of other drivers in the same claim are none of its business."""
+    """The driver ignores devices and configuration of other drivers in the same claim."""
     other = {"request": "other", "driver": _FOREIGN, "pool": "p", "device": "d"}
     opaque = {"driver": _FOREIGN, "parameters": {"unheard": "of"}}
     config = [{"source": source, "opaque": opaque} for source in ("FromClass", "FromClaim")]
@@ -114,7 +114,7 @@ async def ignores_other_drivers(setting: Setting) -> None:
 
 
 async def speaks_all_versions_alike(setting: Setting) -> None:
-    """Each version of the API that it serves gives the same answer."""
+    """Each version of the DRA API that the driver serves gives the same answer."""
     versions = setting.versions()
     if len(versions) < 2:
         raise Skipped(f"serves {versions[0]} only; kubelets of other releases need {kubelet.VERSIONS}")
@@ -125,7 +125,7 @@ async def speaks_all_versions_alike(setting: Setting) -> None:
 
 
 async def prepares_many_devices(setting: Setting) -> None:
-    """A claim may have up to 32 devices."""
+    """The driver prepares a claim with 32 devices, the maximum."""
     claim = await setting.claim(count=_RESULTS_MAX)
     assert claim.status.allocation is not None
     expected = len(claim.status.allocation.devices.results)
@@ -138,7 +138,7 @@ async def prepares_many_devices(setting: Setting) -> None:
 
 
 async def answers_parallel_calls(setting: Setting) -> None:
-    """Calls that come at once are all answered, also those for the same claim."""
+    """The driver answers all concurrent calls, including calls for the same claim."""
     claims = [await setting.claim(), await setting.claim()] * (_PARALLEL // 2)
     answers = await asyncio.gather(*(setting.prepared(claim) for claim in claims))
     for claim, answer in zip(claims, answers, strict=True):
@@ -147,13 +147,13 @@ async def answers_parallel_calls(setting: Setting) -> None:
 
 
 async def answers_while_another_call_hangs(setting: Setting) -> None:
-    """A claim that takes long does not delay the others."""
+    """A claim that takes long to prepare does not delay other claims."""
     if setting.cluster.traffic is None:
         raise Skipped("requests to this API server cannot be delayed")
     slow, quick = await setting.claim(), await setting.claim()
     try:
         with setting.cluster.traffic.holding(f"/resourceclaims/{slow.metadata.name}") as arrived:
-            # It must outlast the quick call, or a driver that takes turns would get to the quick one in time.
+            # The slow call must outlast the quick call; otherwise a driver that handles calls one by one would pass.
             hanging = asyncio.create_task(setting.prepared(slow, timeout=4 * setting.patience.call))
             await asyncio.wait_for(arrived.wait(), setting.patience.call)
             await setting.prepared(quick)
@@ -162,5 +162,5 @@ async def answers_while_another_call_hangs(setting: Setting) -> None:
     except CheckFailed as error:
         raise CheckFailed(f"while another call hangs: {error}") from error
     finally:
-        await asyncio.wait([hanging])  # what is still under way could undo what is cleaned up
+        await asyncio.wait([hanging])  # a call that still runs could undo the cleanup
     await hanging

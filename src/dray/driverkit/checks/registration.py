@@ -1,4 +1,4 @@
-"""How a driver must introduce itself to the node agent."""
+"""Requirements for a driver's registration with the node agent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dray.driverkit import kubelet
 from dray.driverkit.setting import CheckFailed, Setting
 from dray.rpc import HEALTH_SERVICES
 
-PATH_BYTES_MAX = 107  # of a Unix domain socket
+PATH_BYTES_MAX = 107  # limit of a Unix domain socket's path
 
 
 async def introduces_itself(setting: Setting) -> None:
-    """GetInfo on a socket in plugins_registry names type, driver, endpoint and versions."""
+    """GetInfo on a socket in plugins_registry returns type, driver name, endpoint and versions."""
     info = setting.info
     if info.type != "DRAPlugin":
         raise CheckFailed(f"type: expected DRAPlugin, got {info.type!r}")
@@ -28,13 +28,13 @@ async def introduces_itself(setting: Setting) -> None:
 
 
 async def takes_the_answer_to_its_registration(setting: Setting) -> None:
-    """NotifyRegistrationStatus is accepted, also more than once."""
+    """The driver accepts NotifyRegistrationStatus, also more than once."""
     for _ in range(2):
         await setting.notify()
 
 
 async def serves_what_it_announces(setting: Setting) -> None:
-    """Every version that it names answers, the health stream too."""
+    """Every version that the driver announces answers calls, including the health stream."""
     for version in setting.versions():
         await setting.call_prepare(version=version)
         await setting.call_unprepare(version=version)
@@ -44,7 +44,7 @@ async def serves_what_it_announces(setting: Setting) -> None:
 
 
 async def uses_paths_that_can_be_bound(setting: Setting) -> None:
-    """The paths of its sockets have at most 107 bytes."""
+    """The paths of the driver's sockets have at most 107 bytes."""
     for path in (setting.registration, Path(setting.info.endpoint)):
         if len(str(path).encode()) > PATH_BYTES_MAX:
             raise CheckFailed(f"{path} has {len(str(path).encode())} bytes, at most {PATH_BYTES_MAX} can be bound")

@@ -1,4 +1,4 @@
-"""What a driver must do when it starts, ends, or is killed."""
+"""Requirements for a driver's start, end, and restart after a kill."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.driverkit.setting import CheckFailed, Places, Setting, Skipped
 
 
 async def remembers_claims_over_a_restart(setting: Setting) -> None:
-    """After a restart a prepared claim has the same devices, and can be unprepared though the object is gone."""
+    """After a restart a prepared claim has the same devices and can be unprepared after its deletion."""
     claim = await setting.claim()
     before = await setting.prepared(claim)
     await _restart(setting)
@@ -25,7 +25,7 @@ async def remembers_claims_over_a_restart(setting: Setting) -> None:
 
 
 async def comes_back_after_being_killed(setting: Setting) -> None:
-    """Killed without warning, it starts again, registers over the sockets that it left, and knows its claims."""
+    """After SIGKILL the driver starts again, registers despite its leftover sockets, and knows its prepared claims."""
     claim = await setting.claim()
     before = await setting.prepared(claim)
     await _restart(setting, kill=True)
@@ -37,7 +37,7 @@ async def comes_back_after_being_killed(setting: Setting) -> None:
 
 
 async def takes_its_sockets_away(setting: Setting) -> None:
-    """When it is told to end, it removes its sockets, so that nobody calls in vain."""
+    """The driver removes its sockets when it is told to end, so that they cause no failing calls."""
     _need_restarts(setting)
     await setting.subject.stop()
     left = setting.places.sockets()
@@ -47,7 +47,7 @@ async def takes_its_sockets_away(setting: Setting) -> None:
 
 
 async def says_that_a_path_is_too_long(setting: Setting) -> None:
-    """With a directory whose sockets cannot be bound it ends with an error and says so."""
+    """The driver exits with an error if its directory's path is too long for sockets."""
     _need_restarts(setting)
     await setting.subject.stop()
     places = setting.places
@@ -68,9 +68,9 @@ async def says_that_a_path_is_too_long(setting: Setting) -> None:
 
 
 async def leaves_nothing_behind(setting: Setting) -> None:
-    """After all claims are unprepared, no CDI spec is left."""
+    """No CDI spec is left after all claims are unprepared."""
     left = sorted(path.name for path in setting.places.cdi_dir.glob("*"))
-    if left and setting.subject.restartable:  # a directory of our own
+    if left and setting.subject.restartable:  # the directory belongs to this run alone
         raise CheckFailed(f"left in the CDI directory: {', '.join(left)}")
 
 

@@ -1,4 +1,4 @@
-"""How a driver must publish its devices."""
+"""Requirements for a driver's ResourceSlices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dray.driverkit.setting import CheckFailed, Setting, Skipped, pool_problem
 
 
 async def publishes_slices_that_are_accepted(setting: Setting) -> None:
-    """It publishes slices, and the API server refuses none of them: names and numbers are within the limits."""
+    """The driver publishes slices, and the API server refuses none of them: names and numbers are within the limits."""
     problem = ""
 
     async def published() -> bool:
@@ -29,7 +29,7 @@ async def publishes_slices_that_are_accepted(setting: Setting) -> None:
 
 
 async def publishes_complete_pools(setting: Setting) -> None:
-    """In each pool one generation has exactly resourceSliceCount slices."""
+    """One generation of each pool has exactly resourceSliceCount slices."""
     await _slices(setting)
     problem = ""
 
@@ -42,7 +42,7 @@ async def publishes_complete_pools(setting: Setting) -> None:
 
 
 async def publishes_what_is_its_own(setting: Setting) -> None:
-    """Slices name the registered driver, the node that owns them, and each device of a pool once."""
+    """Slices name the registered driver and the node as owner, and each device of a pool occurs once."""
     node = await setting.cluster.client.get(Node, setting.cluster.node)
     for pool, slices in (await _pools(setting)).items():
         listed = [device.name for one in slices for device in one.spec.devices]
@@ -58,7 +58,7 @@ async def publishes_what_is_its_own(setting: Setting) -> None:
 
 
 async def writes_nothing_without_need(setting: Setting) -> None:
-    """While nothing changes, no slice is written."""
+    """The driver writes no slices while nothing changes."""
     await _slices(setting)
     before = await _versions(setting)
     traffic = setting.cluster.traffic
@@ -69,7 +69,7 @@ async def writes_nothing_without_need(setting: Setting) -> None:
 
 
 async def puts_back_deleted_slices(setting: Setting) -> None:
-    """A slice that somebody deleted comes back."""
+    """The driver restores a slice that somebody deleted."""
     before = await _contents(setting)
     [one, *_] = await _slices(setting)
     await setting.cluster.client.delete(ResourceSlice, one.metadata.name)
@@ -77,7 +77,7 @@ async def puts_back_deleted_slices(setting: Setting) -> None:
 
 
 async def puts_right_changed_slices(setting: Setting) -> None:
-    """A slice that somebody changed is published again as it was."""
+    """The driver restores a slice that somebody changed."""
     before = await _contents(setting)
     one = next((one for one in await _slices(setting) if one.spec.devices), None)
     if one is None:
@@ -89,7 +89,7 @@ async def puts_right_changed_slices(setting: Setting) -> None:
 
 
 async def removes_strange_slices(setting: Setting) -> None:
-    """A slice of its pool that it did not write, with a higher generation, does not keep the pool from being used."""
+    """A foreign slice in the driver's pool with a higher generation does not keep the pool unusable."""
     before = await _contents(setting)
     [one, *_] = await _slices(setting)
     tree: Tree = msgspec.to_builtins(one)
@@ -105,7 +105,7 @@ async def removes_strange_slices(setting: Setting) -> None:
 
 
 async def raises_the_generation(setting: Setting) -> None:
-    """When devices change, the pool's generation is raised, unless a single write made the change."""
+    """The driver raises a pool's generation when its devices change, unless one write makes the whole change."""
     if not setting.subject.changeable:
         raise Skipped("nothing is known that changes the driver's devices (--change COMMAND)")
     await setting.until(lambda: _rests(setting), setting.patience.repair, "slices are written again and again")
@@ -116,7 +116,7 @@ async def raises_the_generation(setting: Setting) -> None:
     await setting.subject.change()
 
     async def changed() -> bool:
-        """Whether other devices are published and all writes for that are done."""
+        """Whether other devices are published and all writes for this change are done."""
         return await _contents(setting) not in (contents, {}) and await _rests(setting)
 
     await setting.until(changed, setting.patience.repair, "no other devices were published after the change")
@@ -145,7 +145,7 @@ async def _pools(setting: Setting) -> dict[str, list[ResourceSlice]]:
 
 
 async def _rests(setting: Setting) -> bool:
-    """Whether nothing is written for a while."""
+    """Whether no slice is written for a while."""
     before = await _versions(setting)
     await asyncio.sleep(setting.patience.quiet)
     return await _versions(setting) == before
@@ -156,7 +156,7 @@ async def _versions(setting: Setting) -> list[tuple[str, str]]:
 
 
 async def _contents(setting: Setting) -> dict[str, list[Tree]]:
-    """The devices of each complete pool, whatever slices they are in."""
+    """Return the devices of each complete pool, regardless of their distribution over slices."""
     return {
         pool: [msgspec.to_builtins(device) for one in _current(slices) for device in one.spec.devices]
         for pool, slices in (await _pools(setting)).items()

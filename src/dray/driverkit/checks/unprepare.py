@@ -1,4 +1,4 @@
-"""What NodeUnprepareResources must do, whatever happened before."""
+"""Requirements for NodeUnprepareResources, whatever happened before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dray.driverkit.setting import CheckFailed, Setting
 
 
 async def unprepares_a_claim(setting: Setting) -> None:
-    """NodeUnprepareResources succeeds, and the CDI specs of the claim are gone."""
+    """NodeUnprepareResources succeeds and removes the claim's CDI specs."""
     claim = await setting.claim()
     devices = await setting.prepared(claim)
     await setting.unprepared(claim)
@@ -23,12 +23,12 @@ async def unprepares_twice(setting: Setting) -> None:
 
 
 async def unprepares_what_it_never_prepared(setting: Setting) -> None:
-    """Unpreparing a claim that was never prepared succeeds: the node agent cannot know how far a prepare came."""
+    """Unpreparing a claim that was never prepared succeeds, since the node agent cannot know how far a prepare came."""
     await setting.unprepared(await setting.claim(), "unpreparing a claim that was not prepared")
 
 
 async def unprepares_without_the_claim(setting: Setting) -> None:
-    """Unpreparing works when the claim object is gone."""
+    """Unpreparing a claim succeeds after the claim object was deleted."""
     claim = await setting.claim()
     devices = await setting.prepared(claim)
     await setting.delete(claim)
@@ -37,7 +37,7 @@ async def unprepares_without_the_claim(setting: Setting) -> None:
 
 
 async def prepares_again_afterwards(setting: Setting) -> None:
-    """A claim that was unprepared can be prepared again."""
+    """Preparing a claim succeeds again after unpreparing it."""
     claim = await setting.claim()
     await setting.prepared(claim)
     await setting.unprepared(claim)
@@ -48,7 +48,7 @@ async def prepares_again_afterwards(setting: Setting) -> None:
 
 
 def check_specs_are_gone(setting: Setting, uid: str, devices: list[Tree]) -> None:
-    """Ids that are made for a claim must end with it; a driver may also have specs that always exist."""
+    """Raise `CheckFailed` if a CDI id that contains the claim's uid still has a spec; other specs may be permanent."""
     for one in devices:
         for id_ in one["cdi"]:
             if uid in id_ and not setting.unresolved([id_]):

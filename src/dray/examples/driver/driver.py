@@ -1,4 +1,4 @@
-"""A whole DRA driver: hands out the telescopes of a node. Run it with: python driver.py NODE DIRECTORY-OF-THE-NODE"""
+"""A complete DRA driver that allocates telescopes of a node. Run with: python driver.py NODE DIRECTORY-OF-THE-NODE"""
 
 import asyncio
 import sys
@@ -18,15 +18,15 @@ class TelescopeDriver:
         self.node = node
 
     async def devices(self) -> Pools:
-        """What there is: published as ResourceSlices, and again whenever it changes."""
+        """Return all devices by pool. The library publishes them as ResourceSlices and updates them when they change."""
         return {self.node: Pool([device(name, {"aperture": size}) for name, size in TELESCOPES.items()])}
 
     async def prepare(self, claim: AllocatedClaim) -> list[PreparedDevice]:
-        """A claim is about to be used here: get its devices ready, and say what containers get."""
+        """Prepare a claim for use on this node. Returns for each device the changes to containers that use it."""
         return [PreparedDevice(one, Edits(env={"TELESCOPE": one.name})) for one in claim.devices]
 
     async def unprepare(self, claim: ClaimReference) -> None:
-        """Nobody uses the claim here any more: undo what prepare did."""
+        """Undo prepare after the last pod that used the claim has ended."""
 
 
 async def main(node: str, root: Path) -> None:
