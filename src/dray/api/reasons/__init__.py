@@ -1,5 +1,5 @@
-"""Reasons as data: codes with numbers and subjects, and one module that turns codes into words.
+"""Reasons of decisions as data: structs of codes, numbers and names, and one module that formats them as text.
 
-A decision is made once and travels as codes; sentences are made last, in `wording`, and no program reads one. Left out:
-making decisions, which is the part of whoever fills these structs.
+Every decision is made once and passed on as codes. Text is generated last, in `wording`; no program parses it.
+The callers that fill these structs make the decisions.
 """

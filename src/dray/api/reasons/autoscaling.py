@@ -1,4 +1,4 @@
-"""Why a node group does not help a pod, and why a node cannot be removed, as codes. Left out: words (`wording`)."""
+"""Codes for why a node group does not help a pod, and why a node cannot be removed. `wording` formats them as text."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from enum import StrEnum
 
 
 class NoHelp(StrEnum):
-    """Why a group does not help a pod."""
+    """Why scaling up a node group does not help a pod."""
 
-    REFUSED = "group-refused"  # an empty node of the group refuses the pod
-    CLOSED = "group-closed"  # the group failed lately, and is left alone for a while
-    NO_ROOM = "group-no-room"  # a node would do, but the group may not have as many more as are needed
-    NETWORK = "group-network"  # a node would do, but devices on the network have run out
+    REFUSED = "group-refused"  # the pod would not fit on an empty node of the group
+    CLOSED = "group-closed"  # scaling up the group failed recently; it is not used for a while
+    NO_ROOM = "group-no-room"  # a new node would fit, but the group's maximum size does not allow enough of them
+    NETWORK = "group-network"  # a new node would fit, but network-attached devices are exhausted
 
 
 class Stays(StrEnum):
     """Why a node cannot be removed."""
 
-    MINIMUM = "stays-minimum"  # its group has no more nodes than it must have
-    NO_CONTROLLER = "stays-no-controller"  # nobody would make this pod again
-    NOT_TO_BE_EVICTED = "stays-annotation"  # an annotation of this pod forbids it
-    BUDGET = "stays-budget"  # this PodDisruptionBudget does not allow it
-    NO_PLACE = "stays-no-place"  # this pod finds no place elsewhere
-    HELD = "stays-held"  # this claim holds devices of the node
+    MINIMUM = "stays-minimum"  # the node group has its minimum size
+    NO_CONTROLLER = "stays-no-controller"  # no controller would recreate this pod
+    NOT_TO_BE_EVICTED = "stays-annotation"  # an annotation of this pod forbids eviction
+    BUDGET = "stays-budget"  # this PodDisruptionBudget does not allow the eviction
+    NO_PLACE = "stays-no-place"  # this pod fits on no other node
+    HELD = "stays-held"  # this claim has devices of the node allocated
 
 
 class ScaleUp(StrEnum):
-    """What is done for a pod that waits."""
+    """What the autoscaler does for a pending pod."""
 
     TRIGGERED = "scale-up"
     NOTHING = "no-scale-up"

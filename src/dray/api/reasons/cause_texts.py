@@ -1,6 +1,6 @@
-"""Phrases that several causes share, and those around causes; `wording` has their texts among its own.
+"""Phrases shared by the texts of several causes; part of the templates in `wording`.
 
-Left out: the texts of causes and suggestions, which stand in their structs (`causes`).
+The texts of the causes and suggestions themselves are in their structs (`causes`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dray.api.reasons.selector_faults import SelectorCode
 
 
 class CausePhrase(StrEnum):
-    """Parts of sentences about causes."""
+    """Codes of phrases within sentences about causes."""
 
     WAITS = "explain-waits"
     WAITS_NOT = "explain-waits-not"

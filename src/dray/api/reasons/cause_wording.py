@@ -1,6 +1,6 @@
-"""Parts of the texts of causes: requests, names, refusals, amounts, selectors.
+"""Formats parts of the texts of causes: requests, names, refusals, amounts and selectors.
 
-Left out: the texts of causes themselves, which stand in their structs (`causes`).
+The texts of the causes themselves are in their structs (`causes`).
 """
 
 from __future__ import annotations
@@ -14,28 +14,32 @@ from dray.api.reasons.requested import ClaimAmount, HeldAmount, RequestedDevices
 from dray.api.reasons.selector_faults import Place, SelectorCode, SelectorFault
 from dray.api.reasons.wording import Phrase, node_reason, say
 
-_NAMED = 3  # names that a sentence lists
-_KNOWN = 8  # names that a sentence lists
-_VALUES = 4  # values that a sentence lists
+_NAMED = 3  # maximum number of names listed in a sentence
+_KNOWN = 8  # maximum number of existing attribute names listed in a sentence
+_VALUES = 4  # maximum number of attribute values listed in a sentence
 _KINDS = {"attributes": CausePhrase.ATTRIBUTE, "capacity": CausePhrase.CAPACITY}
 
 
 def asked(what: RequestedDevices) -> str:
-    """`request r of claim c`, or `request r of claim template t`."""
+    """Return the name of a request for a sentence: `request r of claim c`, or the extended resource that it
+    stands for.
+    """
     if what.resource:
         return say(CausePhrase.EXTENDED_RESOURCE, resource=what.resource, request=what.request)
     return say(CausePhrase.REQUEST, request=what.request, claim=claim_named(what.claim, what.template))
 
 
 def claim_named(claim: str, template: str = "") -> str:
-    """`claim c`; the template, where a claim was made from one, since its name says nothing to people."""
+    """Return `claim c`, or `claim template t` if the claim was created from a template: generated claim names
+    mean nothing to users.
+    """
     if template:
         return say(CausePhrase.TEMPLATE_NAMED, template=template)
     return say(CausePhrase.CLAIM_NAMED, claim=claim)
 
 
 def requests_of(claim: str, requests: Sequence[str], template: str = "") -> str:
-    """`requests r, s of claim c`."""
+    """Return the names of requests for a sentence: `requests r, s of claim c`."""
     claim = claim_named(claim, template)
     if len(requests) > 1:
         return say(CausePhrase.REQUESTS, requests=", ".join(requests), claim=claim)
@@ -43,7 +47,10 @@ def requests_of(claim: str, requests: Sequence[str], template: str = "") -> str:
 
 
 def refusals(counted: Iterable[tuple[NodeReason, int]]) -> str:
-    """`2 Insufficient cpu, 1 node(s) were unschedulable`."""
+    """Return why nodes refuse a pod, with the number of nodes: `2 Insufficient cpu, 1 node(s) were unschedulable`.
+
+    The most frequent reason comes first.
+    """
     counts: dict[str, int] = {}
     for reason, number in counted:
         text = node_reason(reason)
@@ -53,7 +60,7 @@ def refusals(counted: Iterable[tuple[NodeReason, int]]) -> str:
 
 
 def listed(names: Sequence[str], most: int = _NAMED) -> str:
-    """Some names, and how many more there are."""
+    """Return the first `most` names, separated by commas, and the number of further names."""
     shown = ", ".join(names[:most])
     return say(CausePhrase.AND_MORE, names=shown, more=len(names) - most) if len(names) > most else shown
 
@@ -62,7 +69,7 @@ def listed(names: Sequence[str], most: int = _NAMED) -> str:
 
 
 def lacks(lacking: Sequence[LackingAmount], held: Sequence[ClaimAmount]) -> str:
-    """What one device lacks: `gpu-1 needs 1 of slice-5 of counter set gpu, 0 left (default/nb-0 holds 1)`."""
+    """Return what one device lacks: `gpu-1 needs 1 of slice-5 of counter set gpu, 0 left (default/nb-0 holds 1)`."""
     device = lacking[0].device.rpartition("/")[2]
     amounts = say(CausePhrase.AND_AMOUNT).join(_lacking(amount, held) for amount in lacking)
     return say(CausePhrase.LACKS, device=device, amounts=amounts)
@@ -81,7 +88,7 @@ def _lacking(lacking: LackingAmount, held: Iterable[ClaimAmount]) -> str:
 
 
 def held_amount(held: HeldAmount) -> str:
-    """`1 of slice-5 of counter set gpu`."""
+    """Return an amount that a claim holds: `1 of slice-5 of counter set gpu`."""
     return say(CausePhrase.AMOUNT, amount=held.amount, name=_amount_name(held))
 
 
@@ -95,7 +102,7 @@ def _amount_name(amount: LackingAmount | HeldAmount) -> str:
 
 
 def selector_fault(fault: SelectorFault) -> str:
-    """Why a selector matches nothing."""
+    """Return the reason why a selector matches no device."""
     if fault.code is SelectorCode.NAME_MISSING:
         assert fault.place is not None
         kind, name = say(_KINDS[fault.place.kind]), fault.place.name
@@ -111,7 +118,9 @@ def _meant(fault: SelectorFault) -> str:
 
 
 def place(meant: Place, instead_of: Place) -> str:
-    """The shortest way to say where an attribute is, given where it was looked for."""
+    """Return the shortest name of an attribute or capacity that distinguishes it from the one used in the
+    selector, `instead_of`.
+    """
     if meant.kind != instead_of.kind:
         return f'device.{meant.kind}["{meant.domain}"].{meant.name}'
     if meant.domain != instead_of.domain:

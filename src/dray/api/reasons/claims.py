@@ -1,6 +1,6 @@
-"""Why a pod may not use a claim, here and now, as data.
+"""Reasons why a pod cannot use a claim at the moment, as data.
 
-Left out: finding it out (`dray.api.claim_access`), words (`wording`).
+`dray.api.claim_access` determines them; `wording` formats them as text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import msgspec
 
 
 class ClaimCode(StrEnum):
-    """What stands between a pod and one of its claims."""
+    """Problem that keeps a pod from using one of its claims."""
 
     GROUP_MISSING = "group-missing"
     GROUP_LACKS_CLAIM = "group-lacks-claim"
@@ -29,11 +29,12 @@ class ClaimCode(StrEnum):
 
 
 class ClaimProblem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a pod may not use a claim.
+    """Why a pod cannot use a claim.
 
-    `entry` is that of the pod's spec, `claim` the name that it leads to. `subject` is what the code is about: the claim
-    that the group lacks, the device class that does not exist, the node that is out of reach. `request` names the
-    request of the class, `limit` how many consumers a claim can have.
+    `entry` is the name in the pod's resourceClaims, `claim` the name of the ResourceClaim. `subject` depends on
+    the code: the claim that the group lacks, the missing device class, or the node from which the devices cannot
+    be reached. `request` is the request that refers to the class; `limit` is the maximum number of consumers of a
+    claim.
     """
 
     code: ClaimCode

@@ -1,7 +1,6 @@
-"""What the docstrings of causes and suggestions say: a summary, then what each field means.
+"""Parses the docstrings of causes and suggestions: a summary, then the meaning of each field.
 
-The page of causes and the JSON schema are made of it. Left out: the page (`tools/cause_pages.py`), the schema
-(`dray.inspect.schema`).
+The page of causes (`tools/cause_pages.py`) and the JSON schema (`dray.inspect.schema`) are generated from the result.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ _FIELD = re.compile(r"(\w+): (.+)")
 
 
 class Description(NamedTuple):
-    """What a struct stands for, and what each of its fields means."""
+    """Meaning of a struct and of each of its fields."""
 
     summary: str
     fields: dict[str, str]
 
 
 def description_of(kind: type[Cause] | type[Suggestion]) -> Description:
-    """The docstring of a cause or a suggestion, taken apart."""
+    """Parse the docstring of a cause or suggestion. Returns its summary and the meanings of its fields."""
     summary, _, rest = inspect.getdoc(kind).partition("\n\n")  # type: ignore[union-attr]  # a test finds those without
     lines = [found for line in rest.splitlines() if (found := _FIELD.fullmatch(line))]
     return Description(" ".join(summary.split()), {found[1]: found[2] for found in lines})

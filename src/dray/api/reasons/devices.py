@@ -1,7 +1,7 @@
-"""Why claims get no devices, as data: what was counted, which input is wrong, which pool is unusable, where time ran out.
+"""Reasons why claims cannot be allocated, as data: device counts, invalid input, unusable pools and timeouts.
 
-The allocator fills these structs; the scheduler tallies them, explain and the dashboard show them. A code says what
-happened, the other fields say to what and how often. Left out: words (`wording`).
+The allocator fills these structs; the scheduler counts them, and explain and the dashboard show them. A code says
+what happened; the other fields give names and numbers. `wording` formats them as text.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
-# A request that cannot be served: how many devices are left after each condition.
+# Requests that cannot be satisfied: number of devices that remain after each condition.
 
 
 class StepCode(StrEnum):
-    """A condition that devices must meet to serve a request, in the order in which they are looked at."""
+    """Condition that a device must meet to satisfy a request, in the order in which conditions are checked."""
 
     PUBLISHED = "published"
     CLASS = "class"
@@ -30,7 +30,9 @@ class StepCode(StrEnum):
 
 
 class AmountLimit(StrEnum):
-    """What an amount that is needed exceeds: what others leave, all that there is, or what one request may have."""
+    """Limit that a needed amount exceeds: the amount not held by other claims, the total amount, or the maximum
+    per request.
+    """
 
     LEFT = "left"
     TOTAL = "total"
@@ -38,9 +40,10 @@ class AmountLimit(StrEnum):
 
 
 class LackingAmount(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a device needs and how much of it can be had: of a counter, or (without `counter_set`) of its own capacity.
+    """An amount that a device needs, and how much is available: of a counter, or of the device's capacity if
+    `counter_set` is empty.
 
-    `device` is written driver/pool/device.
+    `device` has the form driver/pool/device.
     """
 
     device: str
@@ -52,15 +55,15 @@ class LackingAmount(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """What it is an amount of: the pool that has the counter, or the device itself."""
+        """The owner of the amount: the pool of the counter, or the device of the capacity."""
         return self.device.rpartition("/")[0] if self.counter_set else self.device
 
 
 class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many devices remain after one condition.
+    """Number of devices that remain after one condition.
 
-    `subject` is the class, the attribute, or the feature gate that is off; `number` is that of the selector. `lacking`
-    tells what ran out for the devices that come closest.
+    `subject` is the class, the attribute, or the feature gate that is off; `number` is the index of the selector.
+    `lacking` lists the missing amounts of the devices that come closest.
     """
 
     code: StepCode
@@ -71,7 +74,7 @@ class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AlternativeReasons(msgspec.Struct, frozen=True):
-    """One way to serve a request: what it needs and what is left of the published devices, step by step."""
+    """One alternative of a request: the number of devices it needs, and the number that remain after each condition."""
 
     name: str
     needed: int
@@ -80,17 +83,17 @@ class AlternativeReasons(msgspec.Struct, frozen=True):
 
     @property
     def available(self) -> int:
-        """Devices that pass every step."""
+        """Number of devices that meet every condition."""
         return self.steps[-1].devices
 
     @property
     def enough(self) -> bool:
-        """Whether this alternative could be served if nobody else wanted devices."""
+        """Whether this alternative could be satisfied if no other request needed devices."""
         return self.available >= max(self.needed, int(self.every))
 
     @property
     def lost_at(self) -> DeviceStep:
-        """The step after which too few devices remain; the last one, where none is to blame."""
+        """The first condition after which too few devices remain, or the last condition if enough remain."""
         needed = max(self.needed, 1)
         return next((step for step in self.steps if step.devices < needed), self.steps[-1])
 
@@ -104,12 +107,14 @@ class RequestReasons(msgspec.Struct, frozen=True):
 
     @property
     def enough(self) -> bool:
-        """Whether some alternative could be served alone."""
+        """Whether any alternative could be satisfied if no other request needed devices."""
         return any(alternative.enough for alternative in self.alternatives)
 
 
 class ConstraintReasons(msgspec.Struct, frozen=True):
-    """A constraint that cannot be met: how many devices must agree, and the value that most free devices share."""
+    """A constraint that cannot be met: the number of devices it applies to, and the value that most free devices
+    share.
+    """
 
     claim: str
     attribute: str
@@ -121,7 +126,7 @@ class ConstraintReasons(msgspec.Struct, frozen=True):
 
 
 class RequestConflict(msgspec.Struct, frozen=True):
-    """The smallest set of requests, as (claim, request), that cannot be served together."""
+    """The smallest set of requests, as pairs (claim, request), that cannot be satisfied together."""
 
     requests: tuple[tuple[str, str], ...]
     needed: int
@@ -129,7 +134,7 @@ class RequestConflict(msgspec.Struct, frozen=True):
 
 
 class PoolState(StrEnum):
-    """Whether devices of a pool may be used."""
+    """Whether devices of a pool can be used."""
 
     USABLE = "usable"
     INCOMPLETE = "incomplete"
@@ -137,9 +142,10 @@ class PoolState(StrEnum):
 
 
 class PoolReasons(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A pool, written driver/pool, whose devices could not be used at all; where a gate is off, with the gate.
+    """A pool whose devices could not be used, as driver/pool. `gate` is set if the reason is a feature gate that
+    is off.
 
-    `suffices` says that they would serve the request that lacks devices.
+    `suffices` says that its devices would satisfy the request that lacks devices.
     """
 
     pool: str
@@ -149,7 +155,7 @@ class PoolReasons(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reasons(msgspec.Struct, frozen=True):
-    """Everything there is to say about why claims cannot be allocated on a node."""
+    """All reasons why claims cannot be allocated on a node."""
 
     node: str
     requests: tuple[RequestReasons, ...]
@@ -159,11 +165,13 @@ class Reasons(msgspec.Struct, frozen=True):
 
     @property
     def lacking(self) -> RequestReasons | None:
-        """The first request that could not be served even if nobody else wanted devices."""
+        """The first request that could not be satisfied even alone, or None."""
         return next((request for request in self.requests if not request.enough), None)
 
     def most_for(self, claim: str, alternative: str) -> int:
-        """How many devices are left for a way to serve a request of a claim, given without its namespace."""
+        """Return the number of devices available for an alternative of a claim's request, 0 if unknown. `claim`
+        has no namespace.
+        """
         found = (
             one.available
             for request in self.requests
@@ -174,16 +182,16 @@ class Reasons(msgspec.Struct, frozen=True):
         return next(found, 0)
 
     def explains(self, conflict: RequestConflict) -> bool:
-        """Whether a conflict is no more than a request that lacks devices by itself."""
+        """Return whether a conflict consists of a single request that already lacks devices by itself."""
         lacking = {(request.claim, request.request) for request in self.requests if not request.enough}
         return len(conflict.requests) == 1 and conflict.requests[0] in lacking
 
 
-# Input that is wrong.
+# Invalid input.
 
 
 class InputCode(StrEnum):
-    """What is wrong with a claim, a class or the pools of a node."""
+    """Problem in a claim, a class or the pools of a node."""
 
     SUBREQUESTS_OFF = "subrequests-off"
     NO_REQUEST_TYPE = "no-request-type"
@@ -227,11 +235,11 @@ SELECTOR_PROBLEMS = frozenset(
 
 
 class InputProblem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Input that no devices can make right.
+    """Invalid input that no devices can satisfy.
 
-    `subject` is the class, the mode, the capacity or the node that the code speaks of; `number` the selector, the constraint or the
-    count, of which `limit` are allowed; `detail` is what CEL itself said. `device` and `pool` are written driver/pool/device and driver/pool.
-    With `node_only`, another node may still do.
+    `subject` is the class, mode, capacity or node that the code is about. `number` is the index of the selector
+    or constraint, or a count whose maximum is `limit`. `detail` is the CEL error message. `device` has the form
+    driver/pool/device, `pool` the form driver/pool. With `node_only`, the problem affects only this node.
     """
 
     code: InputCode
@@ -246,11 +254,11 @@ class InputProblem(msgspec.Struct, frozen=True, omit_defaults=True):
     node_only: bool = False
 
 
-# Pools whose slices do not fit together.
+# Pools with missing or inconsistent slices.
 
 
 class PoolCode(StrEnum):
-    """Why the slices of a pool make none that can be used."""
+    """Why the slices of a pool cannot be used."""
 
     SLICES_MISSING = "slices-missing"
     SLICE_COUNTS_DIFFER = "slice-counts-differ"
@@ -261,7 +269,9 @@ class PoolCode(StrEnum):
 
 
 class PoolProblem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is wrong with a pool: `published` slices of `expected`, a name that stands twice, or a counter that is not."""
+    """Problem of a pool: slices are missing (`published` of `expected`), a name occurs twice, or a counter does
+    not exist.
+    """
 
     code: PoolCode
     published: int = 0
@@ -272,23 +282,25 @@ class PoolProblem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def state(self) -> PoolState:
-        """A pool that lacks slices may become whole; one that contradicts itself will not."""
+        """INCOMPLETE if slices are missing, which can still be published; INVALID if the slices contradict each
+        other.
+        """
         missing = (PoolCode.SLICES_MISSING, PoolCode.SLICE_COUNTS_DIFFER)
         return PoolState.INCOMPLETE if self.code in missing else PoolState.INVALID
 
 
-# Time that ran out.
+# Timeouts.
 
 
 class TimeoutCode(StrEnum):
-    """What the allocator was doing when its time was up."""
+    """Phase of the allocator in which its time ran out."""
 
     SELECTORS = "selectors-timed-out"
     SEARCH = "search-timed-out"
 
 
 class TimedOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far an allocation came: request number `number` of `requests`, with `got` of its devices."""
+    """Progress of an allocation: it was at request `number` of `requests`, with `got` devices found for this request."""
 
     code: TimeoutCode
     claim: str = ""

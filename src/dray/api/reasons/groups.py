@@ -1,4 +1,7 @@
-"""Why the pods of a PodGroup wait, as data. Left out: words (`wording`), and why a single pod fits nowhere (`nodes`)."""
+"""Reasons why the pods of a PodGroup wait, as data. `wording` formats them as text.
+
+`nodes` has the reasons why a single pod fits nowhere.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import msgspec
 
 
 class GroupCode(StrEnum):
-    """What keeps a group from its nodes. The first two keep its pods from being tried at all."""
+    """Why a PodGroup is not placed. With the first two codes, its pods are not tried at all."""
 
     GROUP_UNKNOWN = "group-unknown"
     BELOW_MIN_COUNT = "below-min-count"
@@ -17,7 +20,7 @@ class GroupCode(StrEnum):
     POLICIES = "policies"
     GROUP_POLICY = "group-policy"
     MIN_COUNT_UNREACHED = "min-count-unreached"
-    NO_PLACEMENT = "no-placement"  # of several domains; `first` is what the first of them lacked
+    NO_PLACEMENT = "no-placement"  # none of several topology domains fits; `first` is the reason for the first domain
 
 
 WAITING = frozenset({GroupCode.GROUP_UNKNOWN, GroupCode.BELOW_MIN_COUNT})
@@ -25,18 +28,19 @@ WRONG = frozenset({GroupCode.SCHEDULER_NAMES, GroupCode.PRIORITIES, GroupCode.PO
 
 
 class Proof(StrEnum):
-    """How sure it is that the whole group fits nowhere."""
+    """Whether it is certain that the whole group fits nowhere."""
 
     PROVEN = "proven"
     UNPROVEN = "unproven"
 
 
 class GroupProblem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a group is not placed.
+    """Why a PodGroup is not placed.
 
-    `wanted` is its minCount, `found` the pods that have a node or could have one, `left` those not tried any more.
-    `one` and `other` are two values that must not differ. `domains` were tried, of which `first` is about the first.
-    `domain` is where the group came closest. `pod` is the one that found no place there.
+    `wanted` is its minCount, `found` the number of pods that have a node or could get one, `left` the number of
+    pods that were not tried. `one` and `other` are two values that must be equal. `domains` is the number of
+    topology domains tried; `first` is the reason for the first of them. `domain` is the domain that came closest;
+    `pod` is the pod that did not fit there.
     """
 
     code: GroupCode

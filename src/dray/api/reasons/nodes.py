@@ -1,7 +1,7 @@
-"""What a scheduling rule says of a node, as data: a code, what it is about, and the numbers behind it.
+"""Reasons why scheduling rules refuse a node, as data: a code, its subject and numbers.
 
-The scheduler counts these reasons, explain lists them for each node. Left out: the rules (`dray.verdicts`), words
-(`wording`).
+The scheduler counts these reasons, and explain lists them per node. `dray.verdicts` implements the rules;
+`wording` formats the reasons as text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dray.api.reasons.groups import GroupProblem
 
 
 class SchedulingRule(StrEnum):
-    """A scheduling rule, by the name of Kubernetes' plugin."""
+    """A scheduling rule, named after the Kubernetes plugin."""
 
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
     NODE_NAME = "NodeName"
@@ -31,7 +31,7 @@ class SchedulingRule(StrEnum):
 
 
 class NodeCode(StrEnum):
-    """Why a rule refuses a node, in the order in which the rules are asked."""
+    """Why a rule refuses a node, in the order in which the rules are checked."""
 
     UNSCHEDULABLE = "unschedulable"
     OTHER_NAME = "other-name"
@@ -88,9 +88,9 @@ RULE_OF: Mapping[NodeCode, SchedulingRule] = {
 class NodeReason(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a rule refuses a node.
 
-    `subject` is what the code is about: the key of a taint, a resource, a topology key, a claim; `value` is that of the
-    taint. `wanted` is what the pod asks for (of a spread constraint: the skew that it allows), `found` what the node
-    could give (the skew that there would be). `problem` is the wrong input of claims, classes or devices.
+    `subject` is what the code is about: the key of a taint, a resource, a topology key or a claim; `value` is the
+    value of the taint. `wanted` is what the pod requests (for a spread constraint, the maximum skew), `found`
+    what the node could provide (the resulting skew). `problem` is invalid input of claims, classes or devices.
     """
 
     code: NodeCode
@@ -106,9 +106,9 @@ class NodeReason(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What every rule says of one node. Nothing speaks against a node without reasons.
+    """Results of all rules for one node. Without `reasons`, the pod fits on the node.
 
-    `devices` tells where devices ran out, `progress` how far a search came that was broken off.
+    `devices` says where devices ran out; `progress` how far a search came before its timeout.
     """
 
     node: str
@@ -122,17 +122,17 @@ class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def may_run(self) -> bool:
-        """Whether the pod could run here if there were devices for its pending claims."""
+        """Whether the pod could run on this node if the node had devices for its pending claims."""
         return all(reason.code in DEVICE_CODES for reason in self.reasons)
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
-        """The claims whose devices cannot be reached from the node."""
+        """The claims whose allocated devices cannot be reached from the node."""
         return tuple(reason.subject for reason in self.reasons if reason.code is NodeCode.CLAIM_ELSEWHERE)
 
     @property
     def rules(self) -> tuple[NodeReason, ...]:
-        """The reasons that have nothing to do with which devices there are."""
+        """The reasons that do not depend on which devices are available."""
         return tuple(
             reason
             for reason in self.reasons
@@ -145,7 +145,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_late(self) -> bool:
-        """Whether nobody found out in time if the node has devices."""
+        """Whether the search for devices on the node timed out."""
         return any(reason.code is NodeCode.DEVICES_TIMED_OUT for reason in self.reasons)
 
     @property
@@ -162,29 +162,29 @@ BESIDE_DEVICES = frozenset(
         NodeCode.NODE_CLAIM_SHARED,
     }
 )
-"""What keeps a pod from a node that has devices for it, and has to do with these devices."""
+"""Codes of the rule DynamicResources that refuse a node although it has devices for the pod."""
 DEVICE_CODES = frozenset({NodeCode.CANNOT_ALLOCATE, NodeCode.DEVICES_TIMED_OUT, NodeCode.DEVICES_WRONG})
 
 
 class PreemptionCode(StrEnum):
-    """Why nobody is preempted for a pod, or nobody on a node."""
+    """Why no pod is preempted, in general or on one node."""
 
-    NEVER = "never"  # the pod's preemptionPolicy says so
-    ADMIN_ACCESS = "admin-access"  # the pod asks for devices that others keep using
-    TERMINATING = "terminating"  # pods were preempted for it already and are still there
-    RELEASING = "releasing"  # they are gone, and their claims still hold devices
-    UNAVAILABLE = "unavailable"  # no node helps; `NoPreemption` counts why
-    NO_VICTIMS = "no-victims"  # of a node: all pods there are at least as important
-    NOT_HELPFUL = "not-helpful"  # of a node: it refuses for a reason that no pod's end changes
-    OUT_OF_STEPS = "out-of-steps"  # of a node: to find out takes too long
-    GROUP_WAITING = "group-waiting"  # pods leave, or have left, for the pod's group
-    GROUP_NO_VICTIMS = "group-no-victims"  # of all nodes: no end of less important pods makes room for the whole group
+    NEVER = "never"  # the preemptionPolicy of the pod is Never
+    ADMIN_ACCESS = "admin-access"  # the pod requests admin access, which preemption does not help
+    TERMINATING = "terminating"  # pods were already preempted for this pod and are still terminating
+    RELEASING = "releasing"  # the preempted pods are gone, but their claims still hold devices
+    UNAVAILABLE = "unavailable"  # preemption helps on no node; `NoPreemption` counts the reasons
+    NO_VICTIMS = "no-victims"  # on a node: all pods have at least the same priority
+    NOT_HELPFUL = "not-helpful"  # on a node: the node refuses the pod for a reason that preemption cannot change
+    OUT_OF_STEPS = "out-of-steps"  # on a node: the search takes too long
+    GROUP_WAITING = "group-waiting"  # pods were already preempted for the pod's group
+    GROUP_NO_VICTIMS = "group-no-victims"  # on all nodes: preempting lower priorities does not make the whole group fit
 
 
 class NoPreemption(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why nobody is preempted for a pod. `counts` tells of how many nodes what holds.
+    """Why no pod is preempted. `counts` has the number of nodes per code.
 
-    `reasons` tells of how many nodes a rule refuses the pod even when all less important pods are gone.
+    `reasons` has the number of nodes per reason why the pod does not fit even without all pods of lower priority.
     """
 
     code: PreemptionCode
@@ -194,14 +194,14 @@ class NoPreemption(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unschedulable(msgspec.Struct, frozen=True):
-    """Why a pod gets no node: what its condition and its events say.
+    """Why a pod gets no node; the content of its condition and events.
 
-    `reasons` has for each reason the set of nodes, of `nodes` in all, as bits. Where the claims of the pod are in the way
-    before any node is looked at, `problem` says so; `wrong` is input that no node makes right. `nearest` is the node
-    where the pod came farthest with its devices, `late` one for which there was not enough time. `deallocates` says that a
-    claim in the way loses its devices now, `deletes` that one goes which an earlier attempt has left over. `group` is why
-    the pod's gang is not placed; the rest is then about the pod that found no place in it. `preemption` says why nobody is
-    preempted for the pod.
+    `reasons` maps each reason to the set of nodes it applies to, as a bit set over `nodes` nodes. `problem` is a
+    problem of the pod's claims that prevents checking any node; `wrong` is invalid input that no node can
+    satisfy. `nearest` has the device reasons of the node that came closest; `late` is a node whose search timed
+    out. `deallocates` says that a blocking claim is being deallocated, `deletes` that a claim left over from an
+    earlier attempt is being deleted. `group` is why the pod's gang is not placed; the other fields are then about
+    the member that did not fit. `preemption` is why no pod is preempted.
     """
 
     nodes: int

@@ -1,4 +1,4 @@
-"""What a claim asks for and holds, as causes tell it: devices of a request, amounts of counters and capacity."""
+"""Devices that a request asks for and amounts that a claim holds, as used in causes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class RequestedDevices(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a request asks for: `needed` devices of a class.
+    """A request for `needed` devices of a class.
 
-    `resource` is set for a claim that is made for extended resources, `template` for one that comes from a template.
+    `resource` is set for a claim created for extended resources, `template` for a claim created from a template.
     """
 
     claim: str
@@ -20,9 +20,10 @@ class RequestedDevices(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HeldAmount(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a claim has in all: of a counter of a pool, or (without `counter_set`) of the capacity of a device.
+    """Total amount that a claim holds of a counter of a pool, or of the capacity of a device if `counter_set` is
+    empty.
 
-    `place` is the pool or the device, written driver/pool and driver/pool/device.
+    `place` is the pool (driver/pool) or the device (driver/pool/device).
     """
 
     place: str
@@ -32,7 +33,7 @@ class HeldAmount(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClaimAmount(msgspec.Struct, frozen=True):
-    """What one claim, written namespace/name, holds of an amount that ran out."""
+    """Part of an exhausted amount that one claim (namespace/name) holds."""
 
     claim: str
     held: HeldAmount

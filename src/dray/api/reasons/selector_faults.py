@@ -1,4 +1,7 @@
-"""Why a selector matches no device, as data. Left out: finding it out (`dray.inspect.selectors`), words (`cause_wording`)."""
+"""Reasons why a selector matches no device, as data.
+
+`dray.inspect.selectors` determines them; `cause_wording` formats them as text.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class SelectorCode(StrEnum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """An attribute or a capacity of devices: `kind` is attributes or capacity."""
+    """An attribute or capacity of devices; `kind` is "attributes" or "capacity"."""
 
     kind: str
     domain: str
@@ -25,11 +28,12 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class SelectorFault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is wrong with a selector.
+    """Why a selector matches no device.
 
-    `place` is the name that it uses and none of `devices` devices has; `meant` is probably the right one, and `known`
-    are those that exist. `part` is the part of the expression that nothing meets, `values` says how many devices have
-    which value there. `parts` says on how many devices each part holds.
+    `place` is the name that the selector uses and that none of `devices` devices has; `meant` is the name that
+    was probably meant, and `known` lists existing names. `part` is the part of the expression that no device
+    satisfies; `values` lists the values of the devices with their numbers of devices. `parts` has the number of
+    devices that satisfy each part.
     """
 
     code: SelectorCode

@@ -1,8 +1,8 @@
-"""What would help, as data: changes of objects that a program can make.
+"""Suggestions as data: changes of objects that would resolve a cause and that a program can apply.
 
-Each kind of suggestion is a struct with a code, fields of its own and the template of its text; it stands beside the cause
-that it helps against (`dray.api.reasons.causes`). A suggestion is printed only after a trial in memory has shown that it
-helps. Left out: finding suggestions and trying them (`dray.inspect.suggesting`).
+Each kind of suggestion is a struct with a code, fields and a text template, in the module of the cause that it
+resolves (`dray.api.reasons.causes`). A suggestion is printed only after a simulation has shown that it helps.
+`dray.inspect.suggesting` finds and simulates suggestions.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from dray.api.reasons.wording import say
 
 
 class ChangeVerb(StrEnum):
-    """What is done to an object. REPLACE deletes it and creates it again, since most of a pod or claim cannot change.
+    """Operation on an object. REPLACE deletes and recreates the object, because most fields of a pod or claim are
+    immutable.
 
-    EVICT lets a pod go, and waits until the one that its controller makes in its place has a node.
+    EVICT evicts a pod and waits until the pod that its controller creates instead has a node.
     """
 
     CREATE = "create"
@@ -31,9 +32,9 @@ class ChangeVerb(StrEnum):
 
 
 class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of one object. `body` is the whole object, or of a PATCH the JSON merge patch.
+    """One change of one object. `body` is the whole object, or the JSON merge patch of a PATCH.
 
-    With `force`, a pod is deleted without the consent of its node, which is gone.
+    With `force`, a pod is deleted without waiting for its node, which is gone.
     """
 
     verb: ChangeVerb
@@ -46,7 +47,7 @@ class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="code"):
-    """One thing to do. The JSON has the struct's code as `code` and its text as `text`."""
+    """One suggested action. Its JSON form has the code as `code` and the text as `text`."""
 
     TEXT: ClassVar[str] = ""
     PHRASES: ClassVar[Mapping[str, str]] = {}
@@ -59,19 +60,19 @@ class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
 
     @property
     def text(self) -> str:
-        """What to do, in words."""
+        """The suggested action as text."""
         phrase = self.phrase()
         return say(f"{self.code}.{phrase}" if phrase else self.code, **asdict(self) | self.words())
 
     def phrase(self) -> str:
-        """The name of another template that reads better with these values; empty for the usual one."""
+        """Return the name of the template that fits the current field values; empty for the main template."""
         return ""
 
     def words(self) -> dict[str, str]:
-        """What the template gets beside the fields; lists of names are written out."""
+        """Return values for the template in addition to the fields; lists of names are joined with commas."""
         listed = {name: getattr(self, name) for name in self.__struct_fields__ if name != "changes"}
         return {name: ", ".join(value) for name, value in listed.items() if isinstance(value, tuple)}
 
 
 if TYPE_CHECKING:
-    AnySuggestion = Suggestion  # at run time the union of all suggestions, which the registry of causes puts here
+    AnySuggestion = Suggestion  # at run time, the registry of causes replaces this by the union of all suggestions

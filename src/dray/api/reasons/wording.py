@@ -1,8 +1,8 @@
-"""Codes into words: the only module that makes sentences of decisions.
+"""Formats codes as text; the only module that creates sentences about decisions.
 
-`TEXTS` has one template for each code; where Kubernetes has a text, it is that text. The package `causes` adds those of
-causes and suggestions, which stand in their structs. A test that replaces every template
-by its code shows that no program reads a sentence. Left out: deciding anything.
+`TEXTS` has one template per code; where Kubernetes has a text, the template is that text. The package `causes`
+adds the templates of causes and suggestions. A test replaces every template by its code to show that no program
+parses the sentences.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from dray.api.reasons.nodes import (
 
 
 class Phrase(StrEnum):
-    """Sentences about several codes at once."""
+    """Codes of sentences that combine several codes."""
 
     ONE_DEVICE = "one-device"
     SOME_DEVICES = "some-devices"
@@ -297,43 +297,43 @@ TEXTS: dict[str, str] = {
 
 
 def say(code: str, /, **subjects: object) -> str:
-    """The text of a code with its subjects."""
+    """Return the template of a code filled with values."""
     return TEXTS[code].format(**subjects)
 
 
-# Devices: one thing each.
+# Devices: one problem or condition each.
 
 
 def input_problem(problem: InputProblem) -> str:
-    """Wrong input, as Kubernetes words it."""
+    """Return the text of invalid input, in the wording of Kubernetes."""
     return say(problem.code, **asdict(problem))
 
 
 def pool_problem(problem: PoolProblem) -> str:
-    """What is wrong with a pool."""
+    """Return the text of a pool's problem."""
     return say(problem.code, **asdict(problem) | {"expected": ", ".join(map(str, problem.expected))})
 
 
 def timed_out(progress: TimedOut) -> str:
-    """How far an allocation came before its time was up."""
+    """Return the text of how far an allocation came before its timeout."""
     return say(progress.code, **asdict(progress))
 
 
 def step(found: DeviceStep) -> str:
-    """`3 match class gpu`."""
+    """Return the number of devices left after a condition, for example `3 match class gpu`."""
     return f"{found.devices} {condition(found)}"
 
 
 def condition(found: DeviceStep) -> str:
-    """`match class gpu`."""
+    """Return the text of a condition, for example `match class gpu`."""
     return say(found.code, subject=found.subject, number=found.number)
 
 
-# Devices: why a node cannot serve some claims.
+# Devices: why claims cannot be allocated on a node.
 
 
 def line(reasons: Reasons) -> str:
-    """One line for an event: the first thing that explains the failure."""
+    """Return the first reason that explains why claims cannot be allocated, as one line for an event."""
     if reasons.lacking is not None:
         text = _shortage(reasons.lacking)
     elif reasons.constraints:
@@ -346,7 +346,7 @@ def line(reasons: Reasons) -> str:
 
 
 def tree(reasons: Reasons) -> str:
-    """Several lines for a person: every request with every step."""
+    """Return all reasons why claims cannot be allocated, as several lines: every request with every condition."""
     lines = [say(Phrase.TREE_NODE, node=reasons.node)]
     lines += [f"  {say(CausePhrase.UNUSED_POOL, pool=unusable_pool(pool))}" for pool in reasons.pools]
     for request in reasons.requests:
@@ -360,14 +360,14 @@ def tree(reasons: Reasons) -> str:
 
 
 def unusable_pool(pool: PoolReasons) -> str:
-    """`pool gpu.example.com/n1 is being updated`."""
+    """Return why a pool cannot be used, for example `pool gpu.example.com/n1 is being updated`."""
     if pool.gate:
         return say(Phrase.POOL_NEEDS, pool=pool.pool, gate=pool.gate)
     return say(Phrase.POOL_IS, pool=pool.pool, state=say(pool.state))
 
 
 def devices(number: int, every: bool = False) -> str:
-    """`1 device`, `2 devices`; where every device is asked for, `all 2 devices`, or `all devices` if there are none."""
+    """Return `1 device` or `2 devices`; if `every` device is requested, `all 2 devices`, or `all devices` for zero."""
     if every:
         phrase = Phrase.ALL_COUNTED_DEVICES if number else Phrase.ALL_DEVICES
     else:
@@ -424,7 +424,7 @@ def _conflict(conflict: RequestConflict) -> str:
 
 
 def request_of(claim: str, request: str) -> str:
-    """`r of claim c`: a request among several."""
+    """Return the name of a request among several: `r of claim c`."""
     return say(Phrase.CONFLICT_REQUEST, claim=claim, request=request)
 
 
@@ -432,18 +432,18 @@ def request_of(claim: str, request: str) -> str:
 
 
 def node_reason(reason: NodeReason) -> str:
-    """What a rule says of a node, as Kubernetes words it."""
+    """Return the text of why a rule refuses a node, in the wording of Kubernetes."""
     problem = input_problem(reason.problem) if reason.problem is not None else ""
     return say(reason.code, subject=reason.subject, value=reason.value, problem=problem)
 
 
 def claim_problem(problem: ClaimProblem) -> str:
-    """Why a pod may not use a claim."""
+    """Return the text of why a pod cannot use a claim."""
     return say(problem.code, **asdict(problem))
 
 
 def verdict(found: NodeVerdict) -> str:
-    """Why a node refuses a pod, on one line: what the rules say, and where devices ran out."""
+    """Return why a node refuses a pod, as one line: the reasons of the rules, and where devices ran out."""
     said = [node_reason(reason) for reason in found.reasons if reason.code is not NodeCode.CANNOT_ALLOCATE]
     if found.devices is not None:
         said.append(line(found.devices))
@@ -451,34 +451,34 @@ def verdict(found: NodeVerdict) -> str:
 
 
 def no_help(code: NoHelp, why: str = "") -> str:
-    """Why a group does not help a pod."""
+    """Return the text of why a node group does not help a pod."""
     return say(code, why=why)
 
 
 def scales_up(group: str, now: int, then: int) -> str:
-    """That a group grows for a pod."""
+    """Return the text that a node group grows for a pod, from `now` to `then` nodes."""
     return say(ScaleUp.TRIGGERED, group=group, now=now, then=then)
 
 
 def scales_nothing() -> str:
-    """That no group grows for a pod."""
+    """Return the text that no node group grows for a pod."""
     return say(ScaleUp.NOTHING)
 
 
 def stays(code: Stays, subject: str) -> str:
-    """Why a node cannot be removed."""
+    """Return the text of why a node cannot be removed."""
     return say(code, subject=subject)
 
 
 def group_problem(problem: GroupProblem) -> str:
-    """Why a group is not placed: first in Kubernetes' words, then whether that is certain."""
+    """Return why a PodGroup is not placed, in the wording of Kubernetes, followed by whether this is proven."""
     first = group_problem(problem.first) if problem.first is not None else ""
     text = say(problem.code, **{**asdict(problem), "first": first})
     return text if problem.proof is None else f"{text}. {say(problem.proof)}"
 
 
 def group_waits(why: Unschedulable) -> str:
-    """Why a group is not placed, and why nobody is preempted for it."""
+    """Return why a PodGroup is not placed, and why no pod is preempted for it."""
     assert why.group is not None
     text = group_problem(why.group)
     if why.preemption is None:
@@ -487,7 +487,9 @@ def group_waits(why: Unschedulable) -> str:
 
 
 def unschedulable(why: Unschedulable) -> str:
-    """Why a pod gets no node: first in Kubernetes' words, then what helps."""
+    """Return why a pod gets no node: in the wording of Kubernetes, then details of the nearest node and of
+    preemption.
+    """
     if why.group is None:
         return _no_node(why)
     if not why.group.pod:
@@ -525,7 +527,7 @@ def _no_node(why: Unschedulable) -> str:
 
 
 def no_preemption(why: NoPreemption) -> str:
-    """Why nobody is preempted for a pod, in Kubernetes' words."""
+    """Return why no pod is preempted, in the wording of Kubernetes."""
     if why.code is not PreemptionCode.UNAVAILABLE:
         return say(why.code)
     counts = Counter({say(code): count for code, count in why.counts.items()})
@@ -536,32 +538,32 @@ def no_preemption(why: NoPreemption) -> str:
 
 
 def preempted_for(scheduler: str, *, group: bool = False) -> str:
-    """That a pod ends for another one, or for a group, in its condition."""
+    """Return the message of a victim's condition: that it is preempted for a pod, or for a PodGroup if `group`."""
     return say(Phrase.PREEMPTED_FOR, scheduler=scheduler, preemptor="podgroup" if group else "pod")
 
 
 def preempted_by(uid: str, node: str) -> str:
-    """The same in an event."""
+    """Return the message of a victim's event: that the pod with this UID preempted it."""
     return say(Phrase.PREEMPTED_BY, uid=uid, node=node)
 
 
 def bound(namespace: str, pod: str, node: str) -> str:
-    """That a pod has its node."""
+    """Return the message that a pod is assigned to a node."""
     return say(Phrase.BOUND, namespace=namespace, pod=pod, node=node)
 
 
 def not_bound(node: str, error: str) -> str:
-    """That a pod could not be given the node that was chosen."""
+    """Return the message that binding a pod to its node failed."""
     return say(Phrase.NOT_BOUND, node=node, error=error)
 
 
 def waits_for_devices(node: str) -> str:
-    """That drivers have not made the devices of a pod ready yet."""
+    """Return the message that drivers have not made the devices of a pod ready yet."""
     return say(Phrase.DEVICES_PENDING, node=node)
 
 
 def devices_not_ready(found: DeviceBinding) -> str:
-    """That drivers did not make the devices of a pod ready: it failed, or took too long."""
+    """Return the message that drivers failed to make a pod's devices ready, or took too long."""
     if found.state is BindingState.FAILED:
         return say(Phrase.DEVICES_FAILED, claim=found.claim, reason=found.reason, message=found.message)
     return say(Phrase.DEVICES_LATE, claim=found.claim)

@@ -1,7 +1,7 @@
-"""Causes: why something waits, or that it does not. One struct for each, with its code, its text and what may help.
+"""Causes: why an object waits, or that it does not wait. Each cause is a struct with its code, text and suggestions.
 
-A module of this package is all that a new cause needs here: the registry finds it. Causes that are closely related share
-a module. Left out: finding out what is the case (`dray.inspect`).
+A new cause needs only a module in this package; the registry imports all modules. Closely related causes share a
+module. `dray.inspect` determines the causes of an object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 
 def _kinds(of: type[Any]) -> Iterator[type[Any]]:
-    """The classes with a text of their own, in the order in which their modules are named."""
+    """Yield all subclasses that have a text of their own, in the order in which they were defined."""
     for one in of.__subclasses__():
         if one.TEXT:
             yield one
@@ -36,7 +36,7 @@ SUGGESTIONS: dict[str, type[Suggestion]] = {one.__struct_config__.tag: one for o
 
 
 def texts_of(kind: type[Cause] | type[Suggestion]) -> dict[str, str]:
-    """The templates of a cause or a suggestion, by the keys that they have among all texts."""
+    """Return the text templates of a cause or suggestion, by their keys in `TEXTS`."""
     tag = str(kind.__struct_config__.tag)
     return {tag: kind.TEXT} | {f"{tag}.{name}": text for name, text in kind.PHRASES.items()}
 

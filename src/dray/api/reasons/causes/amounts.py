@@ -1,4 +1,4 @@
-"""Capacity of devices, or counters that partitions share, do not suffice."""
+"""Causes: the capacity of devices, or the counters shared by partitions, are too small."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.api.reasons.suggestions import Suggestion
 
 
 class LessCapacity(Suggestion, frozen=True, tag="help-less-capacity"):
-    """As much capacity as the nearest device can give."""
+    """Request only as much capacity as the nearest device can provide."""
 
     TEXT = "ask for {amounts} of {capacities} in {where}"
 
@@ -21,7 +21,7 @@ class LessCapacity(Suggestion, frozen=True, tag="help-less-capacity"):
 
 
 class AmountCause(ShortCause, frozen=True):
-    """An amount that no device of the closest node has left."""
+    """Base class of causes where no device of the closest node has enough of an amount left."""
 
     lacking: tuple[LackingAmount, ...]
     held: tuple[ClaimAmount, ...] = ()
@@ -31,14 +31,14 @@ class AmountCause(ShortCause, frozen=True):
 
 
 class CapacityTooLarge(AmountCause, frozen=True, tag="CapacityTooLarge"):
-    """The request asks for more capacity than a device has, or than its policy gives to one request.
+    """The request asks for more capacity than a device has, or than the device's policy grants one request.
 
     asked: the request
-    most: how many devices the best node has
-    node: that node
-    step: the condition after which too few devices are left
-    lacking: what is asked for and what there is, on the device that comes closest
-    held: which claims hold how much of it
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
+    lacking: the needed and the existing amounts, for the device that comes closest
+    held: the claims that hold part of this amount
     """
 
     TEXT = "{at_most} {condition}: {lacks}"
@@ -46,14 +46,14 @@ class CapacityTooLarge(AmountCause, frozen=True, tag="CapacityTooLarge"):
 
 
 class CapacityExhausted(AmountCause, frozen=True, tag="CapacityExhausted"):
-    """The devices that match have too little capacity left.
+    """The matching devices have too little capacity left.
 
     asked: the request
-    most: how many devices the best node has
-    node: that node
-    step: the condition after which too few devices are left
-    lacking: what is asked for and what is left, on the device that comes closest
-    held: which claims hold how much of it
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
+    lacking: the needed and the remaining amounts, for the device that comes closest
+    held: the claims that hold part of this amount
     """
 
     TEXT = "{at_most} {condition}: {lacks}"
@@ -61,14 +61,14 @@ class CapacityExhausted(AmountCause, frozen=True, tag="CapacityExhausted"):
 
 
 class CountersExhausted(AmountCause, frozen=True, tag="CountersExhausted"):
-    """The counters that the matching partitions draw on have too little left.
+    """The counters that the matching partitions consume have too little left.
 
     asked: the request
-    most: how many devices the best node has
-    node: that node
-    step: the condition after which too few devices are left
-    lacking: what is needed and what is left, for the partition that comes closest
-    held: which claims hold how much of it
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
+    lacking: the needed and the remaining amounts, for the partition that comes closest
+    held: the claims that hold part of this amount
     """
 
     TEXT = "{at_most} {condition}: {lacks}"

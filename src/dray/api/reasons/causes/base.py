@@ -1,7 +1,7 @@
-"""What all causes have in common: a code, fields of their own, the templates of their text, and what may help.
+"""Base classes of all causes: a code, fields, text templates and possible suggestions.
 
-The docstring of a cause says what is the case, then one line for each field (`name: meaning`). The page `docs/causes.md`
-and the JSON schema are made of it.
+The docstring of a cause describes the situation, followed by one line per field (`name: meaning`). The page
+`docs/causes.md` and the JSON schema are generated from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dray.api.reasons.wording import devices, say
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="code"):
-    """Why something waits, or that it does not. Each cause is a struct of its own, told apart by its code."""
+    """Why an object waits, or that it does not wait. Each cause is a subclass, identified by its code."""
 
     TEXT: ClassVar[str] = ""
     PHRASES: ClassVar[Mapping[str, str]] = {}
@@ -32,38 +32,38 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="code"):
 
     @property
     def root(self) -> Cause:
-        """What is behind it all: the cause itself, but for one that only points to another."""
+        """The underlying cause: the cause itself, except for causes that only point to another cause."""
         return self
 
     @property
     def text(self) -> str:
-        """The cause in words, with what is asked for before it."""
+        """The cause as text, including what is requested."""
         return self.detail
 
     @property
     def detail(self) -> str:
-        """The cause in words, without what is asked for."""
+        """The cause as text, without what is requested."""
         return self.say(self.phrase(), **asdict(self) | self.words())
 
     def say(self, phrase: str = "", /, **subjects: object) -> str:
-        """One of the templates of this cause with its subjects."""
+        """Return one of the cause's templates filled with values; the main template if `phrase` is empty."""
         return say(f"{self.code}.{phrase}" if phrase else self.code, **subjects)
 
     def phrase(self) -> str:
-        """The name of another template that reads better with these values; empty for the usual one."""
+        """Return the name of the template that fits the current field values; empty for the main template."""
         return ""
 
     def words(self) -> dict[str, Any]:
-        """What the template gets beside the fields."""
+        """Return values for the template in addition to the fields."""
         return {}
 
 
 if TYPE_CHECKING:
-    AnyCause = Cause  # at run time the union of all causes, which the registry puts here
+    AnyCause = Cause  # at run time, the registry replaces this by the union of all causes
 
 
 class RequestCause(Cause, frozen=True):
-    """A cause that is about the devices of one request, which are told before it."""
+    """Base class of causes about the devices of one request; the text starts with the request."""
 
     NEED: ClassVar[CausePhrase] = CausePhrase.NEEDS
     JOINED: ClassVar[CausePhrase] = CausePhrase.NEED_AND_CAUSE
@@ -77,10 +77,10 @@ class RequestCause(Cause, frozen=True):
 
 
 def similar_name(name: str) -> str:
-    """`, did you mean gpu?`, where a name is alike."""
+    """Return `, did you mean gpu?`, or an empty string if `name` is empty."""
     return say(CausePhrase.MEANT, meant=name) if name else ""
 
 
 def named(names: tuple[str, ...]) -> str:
-    """Some names, and how many more there are."""
+    """Return the first names and the number of further names."""
     return listed(names)

@@ -1,4 +1,4 @@
-"""A pod names a claim or a template that does not exist."""
+"""Causes: a pod refers to a claim or template that does not exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.api.reasons.wording import say
 
 
 class UseClaim(Suggestion, frozen=True, tag="help-use-claim"):
-    """Another claim in a pod."""
+    """Refer to another claim in the pod."""
 
     TEXT = "use claim {new} instead of {old} in {where}"
 
@@ -19,7 +19,7 @@ class UseClaim(Suggestion, frozen=True, tag="help-use-claim"):
 
 
 class UseTemplate(Suggestion, frozen=True, tag="help-use-template"):
-    """Another template in a pod."""
+    """Refer to another template in the pod."""
 
     TEXT = "use template {new} instead of {old} in {where}"
 
@@ -29,7 +29,7 @@ class UseTemplate(Suggestion, frozen=True, tag="help-use-template"):
 
 
 class AsTemplate(Suggestion, frozen=True, tag="help-as-template"):
-    """A name that is one of a template, and is written as one of a claim."""
+    """Refer to the name as a template instead of a claim."""
 
     TEXT = "write resourceClaimTemplateName instead of resourceClaimName: {template} in {where}"
 
@@ -38,7 +38,7 @@ class AsTemplate(Suggestion, frozen=True, tag="help-as-template"):
 
 
 class AsClaim(Suggestion, frozen=True, tag="help-as-claim"):
-    """A name that is one of a claim, and is written as one of a template."""
+    """Refer to the name as a claim instead of a template."""
 
     TEXT = "write resourceClaimName instead of resourceClaimTemplateName: {claim} in {where}"
 
@@ -47,7 +47,7 @@ class AsClaim(Suggestion, frozen=True, tag="help-as-claim"):
 
 
 class CopyClaim(Suggestion, frozen=True, tag="help-copy-claim"):
-    """A claim like that of another namespace."""
+    """Create the same claim as in another namespace."""
 
     TEXT = "create claim {claim} here as it is in namespace {copied_from}: claims are of one namespace"
 
@@ -56,7 +56,7 @@ class CopyClaim(Suggestion, frozen=True, tag="help-copy-claim"):
 
 
 class CopyTemplate(Suggestion, frozen=True, tag="help-copy-template"):
-    """A template like that of another namespace."""
+    """Create the same template as in another namespace."""
 
     TEXT = "create template {template} here as it is in namespace {copied_from}: templates are of one namespace"
 
@@ -65,11 +65,11 @@ class CopyTemplate(Suggestion, frozen=True, tag="help-copy-template"):
 
 
 class ClaimMissing(Cause, frozen=True, tag="ClaimMissing"):
-    """The claim that a pod names does not exist.
+    """The claim that a pod refers to does not exist.
 
-    claim: its name
-    similar: a claim of the namespace that has a similar name
-    other_kind: the kind of an object that does have this name: ResourceClaimTemplate
+    claim: name of the missing claim
+    similar: a claim in the namespace with a similar name
+    other_kind: kind of an existing object with this name: ResourceClaimTemplate
     """
 
     TEXT = 'its resourceclaim "{claim}" does not exist{meant}{other}'
@@ -84,11 +84,11 @@ class ClaimMissing(Cause, frozen=True, tag="ClaimMissing"):
 
 
 class TemplateMissing(Cause, frozen=True, tag="TemplateMissing"):
-    """The claim template that a pod or its group names does not exist.
+    """The claim template that a pod or its PodGroup refers to does not exist.
 
-    template: its name
-    similar: a template of the namespace that has a similar name
-    other_kind: the kind of an object that does have this name: ResourceClaim
+    template: name of the missing template
+    similar: a template in the namespace with a similar name
+    other_kind: kind of an existing object with this name: ResourceClaim
     """
 
     TEXT = 'its resourceclaimtemplate "{template}" does not exist{meant}{other}'
@@ -103,5 +103,5 @@ class TemplateMissing(Cause, frozen=True, tag="TemplateMissing"):
 
 
 def of_other_kind(kind: str) -> str:
-    """That a name is one of an object of another kind."""
+    """Return the phrase that an object of another kind has this name, or an empty string if `kind` is empty."""
     return say(CausePhrase.OF_OTHER_KIND, kind=kind) if kind else ""

@@ -1,4 +1,4 @@
-"""A claim exists, and the pod cannot use it, or cannot reach its devices."""
+"""Causes: a claim exists, but the pod cannot use it or cannot reach its devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.api.reasons.wording import say
 
 
 class OwnClaim(Suggestion, frozen=True, tag="help-own-claim"):
-    """A claim of the pod's own, like the one that it cannot use."""
+    """Create a separate claim for the pod, like the one that it cannot use."""
 
     TEXT = "a claim of its own, {new}, instead of {old} for {where}"
 
@@ -22,7 +22,7 @@ class OwnClaim(Suggestion, frozen=True, tag="help-own-claim"):
 
 
 class MakeClaimAnew(Suggestion, frozen=True, tag="help-make-claim-anew"):
-    """A claim that was not made for the pod deleted, so that the controller makes it."""
+    """Delete a claim that was not created for the pod, so that the controller creates the right one."""
 
     TEXT = "delete claim {claim}, so that it is made anew"
 
@@ -30,7 +30,7 @@ class MakeClaimAnew(Suggestion, frozen=True, tag="help-make-claim-anew"):
 
 
 class ClaimAgain(Suggestion, frozen=True, tag="help-claim-again"):
-    """The end of those who use a claim that is being deleted, and a new claim of that name."""
+    """End the pods that use a claim being deleted, and create the claim again."""
 
     TEXT = "end {pods}, and create claim {claim} again"
 
@@ -41,8 +41,8 @@ class ClaimAgain(Suggestion, frozen=True, tag="help-claim-again"):
 class ClaimDeleting(Cause, frozen=True, tag="ClaimDeleting"):
     """A claim of the pod is being deleted.
 
-    claim: its name
-    users: the other pods that use it still
+    claim: name of the claim
+    users: the other pods that still use the claim
     """
 
     TEXT = 'resourceclaim "{claim}" is being deleted{used}'
@@ -57,10 +57,10 @@ class ClaimDeleting(Cause, frozen=True, tag="ClaimDeleting"):
 
 
 class ClaimFull(Cause, frozen=True, tag="ClaimFull"):
-    """As many pods use the claim as may.
+    """The claim already has the maximum number of consumers.
 
-    claim: its name
-    most: how many consumers a claim may have
+    claim: name of the claim
+    most: maximum number of consumers of a claim
     """
 
     TEXT = 'resourceclaim "{claim}" is in use by {most} consumers, and no more can be added'
@@ -71,9 +71,9 @@ class ClaimFull(Cause, frozen=True, tag="ClaimFull"):
 
 
 class ForeignClaim(Cause, frozen=True, tag="ForeignClaim"):
-    """A claim has the name of the one that is to be made for the pod, and was not made for it.
+    """A claim with the name needed for the pod exists, but was not created for the pod.
 
-    claim: its name
+    claim: name of the claim
     """
 
     TEXT = 'resourceclaim "{claim}" was not created for it'
@@ -83,11 +83,11 @@ class ForeignClaim(Cause, frozen=True, tag="ForeignClaim"):
 
 
 class ClaimElsewhere(Cause, frozen=True, tag="ClaimElsewhere"):
-    """A claim of the pod is allocated where the pod may not run.
+    """A claim of the pod is allocated on nodes where the pod cannot run.
 
     claim: the claim
-    nodes: the nodes that reach its devices
-    refused: why these nodes do not take the pod, and how many of them say so
+    nodes: the nodes from which the claim's devices can be reached
+    refused: why these nodes refuse the pod, with the number of nodes
     users: the other pods that use the claim
     """
 
@@ -134,9 +134,9 @@ class ClaimsApart(Cause, frozen=True, tag="ClaimsApart"):
 
 
 class ClaimLeftOver(Cause, frozen=True, tag="ClaimLeftOver"):
-    """A claim of an earlier attempt to schedule the pod is still there.
+    """A claim from an earlier attempt to schedule the pod still exists.
 
-    claim: the claim that was made for the pod's extended resources
+    claim: the claim that was created for the pod's extended resources
     """
 
     TEXT = (
@@ -151,7 +151,7 @@ class ClaimUnusable(Cause, frozen=True, tag="ClaimUnusable"):
     """The pod cannot use a claim for another reason.
 
     claim: the claim
-    message: why
+    message: the reason
     """
 
     TEXT = "{message}"

@@ -1,4 +1,4 @@
-"""A request names a device class that does not exist."""
+"""Cause: a request refers to a device class that does not exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dray.api.reasons.suggestions import Suggestion
 
 
 class UseClass(Suggestion, frozen=True, tag="help-use-class"):
-    """Another class in a request."""
+    """Refer to another device class in the request."""
 
     TEXT = "ask for class {new} instead of {old} in {where}"
 
@@ -18,7 +18,7 @@ class UseClass(Suggestion, frozen=True, tag="help-use-class"):
 
 
 class CreateClass(Suggestion, frozen=True, tag="help-create-class"):
-    """A class for the devices of a driver."""
+    """Create a device class for the devices of a driver."""
 
     TEXT = "create DeviceClass {device_class}, which selects the devices of driver {driver}"
 
@@ -29,11 +29,11 @@ class CreateClass(Suggestion, frozen=True, tag="help-create-class"):
 class ClassMissing(Cause, frozen=True, tag="ClassMissing"):
     """The device class of a request does not exist.
 
-    claim: whose request it is
-    request: the request that names the class
-    device_class: the class that does not exist
-    similar: a class that exists and has a similar name
-    template: the template of the claim, where it was made from one
+    claim: the claim with the request
+    request: the request that refers to the class
+    device_class: name of the missing class
+    similar: an existing class with a similar name
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "request {request} of {whose}: device class {device_class} does not exist{meant}"

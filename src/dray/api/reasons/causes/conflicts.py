@@ -1,4 +1,6 @@
-"""Each request could be served alone, but not all of them together; or none of several alternatives."""
+"""Causes: each request can be satisfied alone but not together with the others, or none of a request's
+alternatives can be satisfied.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dray.api.reasons.wording import say
 
 
 class LeaveClaim(Suggestion, frozen=True, tag="help-split"):
-    """One of several claims that compete left to another pod."""
+    """Remove one of several competing claims from the pod and use it in another pod."""
 
     TEXT = "leave claim {claim} to another pod"
 
@@ -23,12 +25,12 @@ class LeaveClaim(Suggestion, frozen=True, tag="help-split"):
 
 
 class RequestsConflict(Cause, frozen=True, tag="Conflict"):
-    """Some requests of the pod want the same devices.
+    """Several requests of the pod compete for the same devices.
 
     requests: the requests, each with its claim
-    needed: how many devices they need together
-    available: how many devices of one node serve them
-    spare_claim: the claim that could be left to another pod, where they are of several claims
+    needed: number of devices that the requests need together
+    available: number of devices on one node that satisfy the requests
+    spare_claim: the claim that could be moved to another pod, if the requests are in several claims
     """
 
     TEXT = "requests {names} cannot be served together on one node: {how}"
@@ -55,11 +57,11 @@ class RequestsConflict(Cause, frozen=True, tag="Conflict"):
 
 
 class NoCombination(Cause, frozen=True, tag="NoCombination"):
-    """Each request finds enough devices, but no choice of devices serves all of them.
+    """Enough devices exist for each request, but no selection of devices satisfies all requests together.
 
     requests: the requests, each with its claim
     node: the node that came closest
-    spare_claim: the claim that could be left to another pod, where the requests are of several claims
+    spare_claim: the claim that could be moved to another pod, if the requests are in several claims
     """
 
     TEXT = "each request finds enough devices on {node}, but no choice of devices serves all of them at once: {names}"
@@ -78,19 +80,19 @@ class NoCombination(Cause, frozen=True, tag="NoCombination"):
 
 
 class ShortAlternative(msgspec.Struct, frozen=True):
-    """One of the alternatives of a request, and why it cannot be served."""
+    """One alternative of a request, and why it cannot be satisfied."""
 
     alternative: str
     cause: base.AnyCause
 
 
 class AlternativesShort(Cause, frozen=True, tag="AlternativesShort"):
-    """None of the alternatives of a request can be served.
+    """None of the alternatives of a request can be satisfied.
 
     claim: the claim
     request: the request
-    alternatives: its alternatives, each with why it cannot be served
-    template: the template of the claim, where it was made from one
+    alternatives: the alternatives of the request, each with the cause why it cannot be satisfied
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "none of the {count} alternatives of request {request} of {whose} can be served: {each}"

@@ -1,4 +1,4 @@
-"""Devices that have to share an attribute, or to differ in one, are not free together."""
+"""Causes: too few free devices have the same value of an attribute, or different values, as a constraint requires."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dray.api.reasons.wording import input_problem, say
 
 
 class RenameInConstraint(Suggestion, frozen=True, tag="help-constraint-name"):
-    """Another attribute in a constraint."""
+    """Use another attribute in a constraint."""
 
     TEXT = "write {new} instead of {old} in a constraint of {where}"
 
@@ -23,7 +23,7 @@ class RenameInConstraint(Suggestion, frozen=True, tag="help-constraint-name"):
 
 
 class NoConstraint(Suggestion, frozen=True, tag="help-no-constraint"):
-    """A claim without one of its constraints."""
+    """Remove a constraint from the claim."""
 
     TEXT = "leave out the constraint on {attribute} of {where}"
 
@@ -32,16 +32,17 @@ class NoConstraint(Suggestion, frozen=True, tag="help-no-constraint"):
 
 
 class ConstraintUnmet(Cause, frozen=True, tag="Constraint"):
-    """Too few free devices of one node share an attribute, or differ in it, as a constraint demands.
+    """Too few free devices on one node have the same value of an attribute, or different values, as a constraint
+    requires.
 
-    claim: whose constraint it is
-    requests: the requests that it is about
+    claim: the claim with the constraint
+    requests: the requests that the constraint applies to
     attribute: the attribute
-    distinct: whether the devices must differ in it; otherwise they must share it
-    needed: how many devices the requests need
-    most: how many free devices of the best node share one value, or how many values they have
-    node: that node
-    template: the template of the claim, where it was made from one
+    distinct: whether the values must differ; otherwise they must be the same
+    needed: number of devices that the requests need
+    most: number of free devices with the same value on the best node, or number of different values
+    node: the best node
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "{who} {needs} {needed} devices that {how}"
@@ -67,14 +68,14 @@ class ConstraintUnmet(Cause, frozen=True, tag="Constraint"):
 
 
 class ConstraintAttribute(Cause, frozen=True, tag="ConstraintAttribute"):
-    """A constraint is about an attribute that no device has.
+    """A constraint refers to an attribute that no device has.
 
-    claim: whose constraint it is
-    requests: the requests that it is about
+    claim: the claim with the constraint
+    requests: the requests that the constraint applies to
     attribute: the attribute
-    devices: how many devices are published
-    similar: an attribute that devices have and that is probably meant
-    template: the template of the claim, where it was made from one
+    devices: number of published devices
+    similar: an existing attribute that was probably meant
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "{who} {needs} devices that share {attribute}, which 0 of {devices} devices have{meant}"
@@ -92,10 +93,10 @@ class ConstraintAttribute(Cause, frozen=True, tag="ConstraintAttribute"):
 
 
 class ConstraintOfAll(Cause, frozen=True, tag="ConstraintOfAll"):
-    """A request asks for all matching devices, and they do not satisfy a constraint.
+    """A request asks for all matching devices, and these devices violate a constraint.
 
     claim: the claim
-    problem: which constraint refuses which device
+    problem: the constraint and the device that violates it
     """
 
     TEXT = "it asks for all matching devices, and they do not satisfy its constraint: {why}"
@@ -109,6 +110,8 @@ class ConstraintOfAll(Cause, frozen=True, tag="ConstraintOfAll"):
 
 
 def who_needs(claim: str, requests: tuple[str, ...], template: str) -> dict[str, str]:
-    """The requests of a constraint, with the verb that goes with them."""
+    """Return the names of a constraint's requests and the verb form that fits them, as template values `who` and
+    `needs`.
+    """
     needs = CausePhrase.SEVERAL_NEED if len(requests) > 1 else CausePhrase.ONE_NEEDS
     return {"who": requests_of(claim, requests, template), "needs": say(needs)}

@@ -1,4 +1,4 @@
-"""Containers of a pod that do not run, or are not ready."""
+"""Causes: containers of a pod do not run or are not ready."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dray.api.reasons.causes.base import Cause
 
 
 class PodInitializing(Cause, frozen=True, tag="Initializing"):
-    """An init container runs.
+    """An init container is running.
 
-    node: where
+    node: the node of the pod
     container: the init container
     """
 
@@ -22,8 +22,8 @@ class ImageNotPulled(Cause, frozen=True, tag="ImageNotPulled"):
     """The image of a container cannot be pulled.
 
     container: the container
-    image: its image
-    message: why
+    image: the image of the container
+    message: the reason
     """
 
     TEXT = "container {container}: image {image} cannot be pulled: {message}"
@@ -34,12 +34,12 @@ class ImageNotPulled(Cause, frozen=True, tag="ImageNotPulled"):
 
 
 class ContainerFails(Cause, frozen=True, tag="ContainerFails"):
-    """A container ends again and again.
+    """A container terminates repeatedly.
 
     pod: the pod
     container: the container
-    ending: how it ended last
-    restarts: how often it was started again
+    ending: how the container terminated last
+    restarts: number of restarts
     """
 
     TEXT = (
@@ -57,7 +57,7 @@ class ContainerWaiting(Cause, frozen=True, tag="ContainerWaits"):
     """A container waits for another reason.
 
     container: the container
-    message: what its status says
+    message: the reason in the container's status
     """
 
     TEXT = "container {container} waits: {message}"
@@ -67,10 +67,10 @@ class ContainerWaiting(Cause, frozen=True, tag="ContainerWaits"):
 
 
 class PodNotReady(Cause, frozen=True, tag="NotReady"):
-    """The pod runs and is not ready.
+    """The pod is running but not ready.
 
-    node: where
-    message: which probe or condition says so
+    node: the node of the pod
+    message: the failing probe or condition
     """
 
     TEXT = "it runs on {node}, but is not ready: {message}"

@@ -1,4 +1,4 @@
-"""A pod or a claim is being deleted and still there."""
+"""Causes: a pod or claim is being deleted and still exists."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dray.api.reasons.causes.base import Cause, named
 
 
 class IsDeleting(Cause, frozen=True, tag="Deleting"):
-    """It is being deleted.
+    """The object is being deleted.
 
-    users: the pods and groups that use it still, if it is a claim
+    users: the pods and PodGroups that still use it, if the object is a claim
     """
 
     TEXT = "it is being deleted{used}"
@@ -24,9 +24,9 @@ class IsDeleting(Cause, frozen=True, tag="Deleting"):
 class DriverNotThere(Cause, frozen=True, tag="DriverNotThere"):
     """A driver does not unprepare the devices of a pod that is being deleted.
 
-    node: where
+    node: the node of the pod
     drivers: the drivers of the pod's devices
-    message: what the node says
+    message: the message from the node
     """
 
     TEXT = (
@@ -58,10 +58,10 @@ class FinalizersLeft(Cause, frozen=True, tag="FinalizersLeft"):
 
 
 class ClaimFinalizersLeft(Cause, frozen=True, tag="ClaimFinalizersLeft"):
-    """Finalizers keep a claim that is being deleted and that nobody uses.
+    """Finalizers keep a claim that is being deleted and not used by any pod.
 
     finalizers: the finalizers
-    allocated: whether it still has devices
+    allocated: whether the claim is still allocated
     """
 
     TEXT = (

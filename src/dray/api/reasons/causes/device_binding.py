@@ -1,4 +1,4 @@
-"""The pod has its devices, and their driver has not made them ready."""
+"""Causes: devices are allocated to the pod, but their driver has not made them ready."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ class DevicesNotReady(Cause, frozen=True, tag="DevicesNotReady"):
     """The driver has not set a binding condition of a device yet.
 
     device: the device
-    claim: whose device it is
-    condition: the condition that is not set
+    claim: the claim with the device
+    condition: the binding condition that is not set
     """
 
     TEXT = "device {device} of claim {claim} is not ready: its driver has not set condition {condition}"
@@ -21,13 +21,13 @@ class DevicesNotReady(Cause, frozen=True, tag="DevicesNotReady"):
 
 
 class DevicesFailed(Cause, frozen=True, tag="DevicesFailed"):
-    """The driver could not make a device ready.
+    """The driver failed to make a device ready.
 
     device: the device
-    claim: whose device it is
-    condition: the failure condition that is set
-    reason: its reason
-    message: its message
+    claim: the claim with the device
+    condition: the binding failure condition that is set
+    reason: reason in the condition
+    message: message in the condition
     """
 
     TEXT = "device {device} of claim {claim} could not be made ready: condition {condition} ({reason}){why}"

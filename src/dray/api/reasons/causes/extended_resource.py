@@ -1,4 +1,4 @@
-"""A pod asks for an extended resource that nothing serves."""
+"""Cause: a pod requests an extended resource that the cluster does not provide."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dray.api.reasons.suggestions import Suggestion
 
 
 class UseResource(Suggestion, frozen=True, tag="help-use-resource"):
-    """Another extended resource in a pod."""
+    """Request another extended resource in the pod."""
 
     TEXT = "ask for {new} instead of {old} in {where}"
 
@@ -17,10 +17,10 @@ class UseResource(Suggestion, frozen=True, tag="help-use-resource"):
 
 
 class NoSuchResource(Cause, frozen=True, tag="NoSuchResource"):
-    """Nothing in the cluster serves an extended resource that the pod asks for.
+    """No device class or node provides an extended resource that the pod requests.
 
-    resource: what it asks for
-    similar: an extended resource that is served and has a similar name
+    resource: the requested extended resource
+    similar: an existing extended resource with a similar name
     """
 
     TEXT = "nothing serves {resource}: no device class does, by its extendedResourceName or its own name, and no node{meant}"

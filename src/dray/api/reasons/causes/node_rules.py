@@ -1,4 +1,6 @@
-"""Nodes have the devices, or none are needed, but no node takes the pod: room, labels, taints, neighbours."""
+"""Causes: devices are available or not needed, but every node refuses the pod for resources, labels, taints or
+other pods.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from dray.api.reasons.wording import say
 
 
 class Uncordon(Suggestion, frozen=True, tag="help-uncordon"):
-    """A node that is cordoned opened again."""
+    """Uncordon a node."""
 
     TEXT = "let pods onto {node} again: kubectl uncordon {node}"
 
@@ -20,7 +22,7 @@ class Uncordon(Suggestion, frozen=True, tag="help-uncordon"):
 
 
 class LabelNode(Suggestion, frozen=True, tag="help-label-node"):
-    """The labels that a pod asks for put on a node."""
+    """Add the labels that the pod requires to a node."""
 
     TEXT = "label {node} with {labels}"
 
@@ -29,7 +31,7 @@ class LabelNode(Suggestion, frozen=True, tag="help-label-node"):
 
 
 class TolerateNode(Suggestion, frozen=True, tag="help-tolerate-node"):
-    """A toleration for the taint of a node."""
+    """Add a toleration for a node taint to the pod."""
 
     TEXT = "tolerate the taint {taint} of {node} in {where}"
 
@@ -39,7 +41,7 @@ class TolerateNode(Suggestion, frozen=True, tag="help-tolerate-node"):
 
 
 class RemoveNodeTaint(Suggestion, frozen=True, tag="help-remove-node-taint"):
-    """A node without one of its taints."""
+    """Remove a taint from a node."""
 
     TEXT = "remove the taint {taint} of {node}"
 
@@ -48,7 +50,7 @@ class RemoveNodeTaint(Suggestion, frozen=True, tag="help-remove-node-taint"):
 
 
 class AskLess(Suggestion, frozen=True, tag="help-ask-less"):
-    """A pod that asks for as much of a resource as a node has left."""
+    """Request only as much of a resource as the node has left."""
 
     TEXT = "ask for {amount} of {resource} in {where}, which {node} has left"
 
@@ -59,7 +61,7 @@ class AskLess(Suggestion, frozen=True, tag="help-ask-less"):
 
 
 class NoNodeSelector(Suggestion, frozen=True, tag="help-no-node-selector"):
-    """A pod that does not ask for labels of nodes."""
+    """Remove the node selector or node affinity from the pod."""
 
     TEXT = "leave out {selector} of {where}"
 
@@ -68,7 +70,7 @@ class NoNodeSelector(Suggestion, frozen=True, tag="help-no-node-selector"):
 
 
 class NoHostPort(Suggestion, frozen=True, tag="help-no-host-port"):
-    """A pod without its host ports."""
+    """Remove the host ports from the pod."""
 
     TEXT = "leave out host port {ports} of {where}"
 
@@ -77,7 +79,7 @@ class NoHostPort(Suggestion, frozen=True, tag="help-no-host-port"):
 
 
 class SpreadLoosely(Suggestion, frozen=True, tag="help-spread-loosely"):
-    """A spread constraint that is only a preference."""
+    """Turn a topology spread constraint into a preference (ScheduleAnyway)."""
 
     TEXT = "let the spread over {topology_key} of {where} be ScheduleAnyway"
 
@@ -86,7 +88,7 @@ class SpreadLoosely(Suggestion, frozen=True, tag="help-spread-loosely"):
 
 
 class NoPodAffinity(Suggestion, frozen=True, tag="help-no-pod-affinity"):
-    """A pod that does not demand other pods near it, or away from it."""
+    """Remove the required pod affinity or anti-affinity from the pod."""
 
     TEXT = "leave out the required {affinity} of {where}"
 
@@ -109,10 +111,10 @@ NODE_HELPS = (
 
 
 class NodeRules(Cause, frozen=True, tag="NodeRules"):
-    """Rules that have nothing to do with which devices there are keep the pod from its nodes.
+    """Scheduling rules unrelated to devices keep the pod from its nodes.
 
-    nodes: the nodes that have devices for its claims; none where it has no claims
-    refused: why nodes do not take it, and how many of them say so
+    nodes: the nodes that have devices for the pod's claims; empty if the pod has no claims
+    refused: why nodes refuse the pod, with the number of nodes
     """
 
     TEXT = "its devices are on {names}, where it may not run: {why}"

@@ -1,4 +1,4 @@
-"""A claim or pods that should be there are not created."""
+"""Causes: a claim or pods that should exist are not created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.api.reasons.wording import say
 
 
 class RaiseQuota(Suggestion, frozen=True, tag="help-raise-quota"):
-    """A larger quota."""
+    """Raise a quota."""
 
     TEXT = "raise {resource} of quota {quota} to {to}"
 
@@ -19,7 +19,7 @@ class RaiseQuota(Suggestion, frozen=True, tag="help-raise-quota"):
 
 
 class CreateAccount(Suggestion, frozen=True, tag="help-create-account"):
-    """The service account that pods name."""
+    """Create the service account that the pods refer to."""
 
     TEXT = "create ServiceAccount {account}"
 
@@ -27,14 +27,14 @@ class CreateAccount(Suggestion, frozen=True, tag="help-create-account"):
 
 
 class QuotaExceeded(Cause, frozen=True, tag="Quota"):
-    """A quota does not admit the claim or the pod.
+    """A ResourceQuota does not allow the claim or pod to be created.
 
     quota: the ResourceQuota
-    kind: what it does not admit: claim or pod
-    resource: what the quota limits
-    hard: how much of it there may be
-    used: how much of it is used
-    wanted: how much more the object needs
+    kind: kind of the object that is not allowed: claim or pod
+    resource: the limited resource
+    hard: the limit
+    used: the amount in use
+    wanted: the additional amount that the object needs
     """
 
     TEXT = 'quota "{quota}" forbids its {kind}: {resource} is limited to {hard}, {used} are used and {wanted} asked for'
@@ -49,9 +49,9 @@ class QuotaExceeded(Cause, frozen=True, tag="Quota"):
 
 
 class ClaimRefused(Cause, frozen=True, tag="ClaimRefused"):
-    """The API server refuses the claim that is to be made from a template.
+    """The API server rejects the claim that is to be created from a template.
 
-    message: what the API server says
+    message: the message from the API server
     """
 
     TEXT = "its claim cannot be created: {message}"
@@ -60,10 +60,10 @@ class ClaimRefused(Cause, frozen=True, tag="ClaimRefused"):
 
 
 class NoClaimController(Cause, frozen=True, tag="NoClaimController"):
-    """Nobody has made a claim from its template.
+    """No controller has created a claim from its template.
 
-    entry: the entry of resourceClaims that names the template
-    group: the PodGroup that the claim is for, where it is for a group
+    entry: the entry in resourceClaims that refers to the template
+    group: the PodGroup that needs the claim, if the claim is for a group
     """
 
     TEXT = "the claim for entry {entry} has not been made for {whose}: does the claim controller run?"
@@ -76,9 +76,9 @@ class NoClaimController(Cause, frozen=True, tag="NoClaimController"):
 
 
 class PodsRefused(Cause, frozen=True, tag="PodsRefused"):
-    """The API server refuses the pods of the workload.
+    """The API server rejects the pods of the workload.
 
-    message: what the API server says
+    message: the message from the API server
     """
 
     TEXT = "its pods cannot be created: {message}"
@@ -87,9 +87,9 @@ class PodsRefused(Cause, frozen=True, tag="PodsRefused"):
 
 
 class AccountMissing(Cause, frozen=True, tag="ServiceAccountMissing"):
-    """The pods of the workload name a service account that does not exist.
+    """The pods of the workload refer to a service account that does not exist.
 
-    account: its name
+    account: name of the service account
     """
 
     TEXT = 'its pods cannot be created: serviceaccount "{account}" does not exist'
@@ -99,10 +99,10 @@ class AccountMissing(Cause, frozen=True, tag="ServiceAccountMissing"):
 
 
 class PodsNotMade(Cause, frozen=True, tag="PodsNotMade"):
-    """Nobody has made the pods of the workload.
+    """No controller has created the pods of the workload.
 
-    existing: how many pods there are
-    wanted: how many there are to be
+    existing: number of existing pods
+    wanted: desired number of pods
     """
 
     TEXT = "{existing} of its {wanted} pods exist: does the controller manager run?"
@@ -112,6 +112,6 @@ class PodsNotMade(Cause, frozen=True, tag="PodsNotMade"):
 
 
 class JobSuspended(Cause, frozen=True, tag="Suspended"):
-    """The job is suspended."""
+    """The Job is suspended."""
 
     TEXT = "it is suspended (spec.suspend)"

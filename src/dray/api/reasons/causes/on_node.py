@@ -1,4 +1,4 @@
-"""The pod has a node and does not run there."""
+"""Causes: the pod is assigned to a node but does not run there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dray.api.reasons.suggestions import Suggestion
 
 
 class MakePodAgain(Suggestion, frozen=True, tag="help-pod-again"):
-    """The pod made again, away from a node that is gone."""
+    """Create the pod again, because its node is gone."""
 
     TEXT = "create {where} again"
 
@@ -15,7 +15,7 @@ class MakePodAgain(Suggestion, frozen=True, tag="help-pod-again"):
 
 
 class NoNodeName(Suggestion, frozen=True, tag="help-no-node-name"):
-    """A pod whose node the scheduler chooses."""
+    """Remove spec.nodeName from the pod, so that the scheduler chooses the node."""
 
     TEXT = "leave out spec.nodeName of {where}, so that the scheduler places it"
 
@@ -25,7 +25,7 @@ class NoNodeName(Suggestion, frozen=True, tag="help-no-node-name"):
 class NodeMissing(Cause, frozen=True, tag="NodeMissing"):
     """The node of the pod does not exist.
 
-    node: its name
+    node: name of the node
     """
 
     TEXT = "its node {node} does not exist"
@@ -38,7 +38,7 @@ class NodeDead(Cause, frozen=True, tag="NodeDead"):
     """The node of the pod is not ready.
 
     node: the node
-    message: what its Ready condition says
+    message: message of the node's Ready condition
     """
 
     TEXT = "its node {node} is not ready: {message}"
@@ -49,7 +49,7 @@ class NodeDead(Cause, frozen=True, tag="NodeDead"):
 
 
 class ClaimNotAllocated(Cause, frozen=True, tag="ClaimNotAllocated"):
-    """The pod was given its node by hand, and nobody allocates its claim.
+    """The pod was created with spec.nodeName, so the scheduler does not allocate its claim.
 
     node: the node
     claim: the claim
@@ -63,7 +63,7 @@ class ClaimNotAllocated(Cause, frozen=True, tag="ClaimNotAllocated"):
 
 
 class NotReserved(Cause, frozen=True, tag="NotReserved"):
-    """A claim of the pod is allocated and not reserved for it.
+    """A claim of the pod is allocated but not reserved for the pod.
 
     node: the node
     claim: the claim
@@ -79,7 +79,7 @@ class NodeTrouble(Cause, frozen=True, tag="NodeTrouble"):
     """The node reports that it cannot start the pod.
 
     node: the node
-    message: what it says
+    message: the message from the node
     """
 
     TEXT = "node {node} cannot start it: {message}"
@@ -92,7 +92,7 @@ class VolumeNotReady(Cause, frozen=True, tag="VolumeNotReady"):
     """The node reports that a volume of the pod is not ready.
 
     node: the node
-    message: what it says
+    message: the message from the node
     """
 
     TEXT = "node {node} cannot mount a volume: {message}"

@@ -1,4 +1,4 @@
-"""The PodGroup of a pod: that it does not exist, lacks a claim or pods, or finds no place as a whole."""
+"""Causes: the PodGroup of a pod does not exist, lacks a claim or pods, or cannot be placed as a whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dray.api.reasons.suggestions import Suggestion
 
 
 class CreateGroup(Suggestion, frozen=True, tag="help-create-group"):
-    """The group, as simple as it can be."""
+    """Create the PodGroup with minimal content."""
 
     TEXT = "create PodGroup {group}"
 
@@ -15,7 +15,7 @@ class CreateGroup(Suggestion, frozen=True, tag="help-create-group"):
 
 
 class UseGroupClaim(Suggestion, frozen=True, tag="help-group-claim"):
-    """A claim that the group has."""
+    """Refer to an existing claim of the PodGroup."""
 
     TEXT = "name claim {new} of the group instead of {old} in {where}"
 
@@ -25,7 +25,7 @@ class UseGroupClaim(Suggestion, frozen=True, tag="help-group-claim"):
 
 
 class MoreMembers(Suggestion, frozen=True, tag="help-more-members"):
-    """The pods that a gang lacks."""
+    """Create the pods that the gang lacks."""
 
     TEXT = "{pods} more pods of podgroup {group}"
     PHRASES = {"one": "{pods} more pod of podgroup {group}"}
@@ -40,8 +40,8 @@ class MoreMembers(Suggestion, frozen=True, tag="help-more-members"):
 class GroupMissing(Cause, frozen=True, tag="GroupMissing"):
     """The PodGroup of the pod does not exist.
 
-    group: its name
-    similar: a group of the namespace that has a similar name
+    group: name of the PodGroup
+    similar: a PodGroup in the namespace with a similar name
     """
 
     TEXT = 'its podgroup "{group}" does not exist{meant}'
@@ -55,11 +55,11 @@ class GroupMissing(Cause, frozen=True, tag="GroupMissing"):
 
 
 class GroupClaimMissing(Cause, frozen=True, tag="GroupClaimMissing"):
-    """The pod uses a claim of its group that the group does not have.
+    """The pod refers to a claim that its PodGroup does not have.
 
-    entry: the entry of the pod's resourceClaims
-    claim: the claim of the group that it names
-    group: the group
+    entry: the entry in the pod's resourceClaims
+    claim: name of the claim that the PodGroup lacks
+    group: the PodGroup
     """
 
     TEXT = 'entry {entry} names claim "{claim}" of podgroup "{group}", which has no such claim'
@@ -71,11 +71,11 @@ class GroupClaimMissing(Cause, frozen=True, tag="GroupClaimMissing"):
 
 
 class GangIncomplete(Cause, frozen=True, tag="GangIncomplete"):
-    """The gang is not scheduled before it has as many pods as it needs.
+    """The gang has fewer pods than it needs to be scheduled.
 
     group: the PodGroup
-    pods: how many pods it has
-    min_count: how many it needs at least
+    pods: number of existing pods of the PodGroup
+    min_count: minimum number of pods
     """
 
     TEXT = 'podgroup "{group}" waits for {min_count} pods, and {pods} exist'
@@ -87,12 +87,12 @@ class GangIncomplete(Cause, frozen=True, tag="GangIncomplete"):
 
 
 class GangUnplaced(Cause, frozen=True, tag="GangUnplaced"):
-    """Each pod of the gang fits alone, but not as many at once as the gang needs.
+    """Each pod of the gang fits alone, but fewer pods than the gang needs fit together.
 
     group: the PodGroup
-    placed: how many pods found a place at once
-    min_count: how many have to
-    message: what the scheduler says of it
+    placed: number of pods that fit together
+    min_count: minimum number of pods
+    message: the message from the scheduler
     """
 
     TEXT = 'podgroup "{group}" has no place for {min_count} pods at once: {message}'

@@ -1,4 +1,4 @@
-"""A ResourcePoolStatusRequest: its answer, or why it has none."""
+"""Causes about a ResourcePoolStatusRequest: its result, or why it has none."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dray.api.reasons.causes.base import Cause
 
 
 class RequestAnswered(Cause, frozen=True, tag="Complete"):
-    """The request for pool status has its answer.
+    """The request for pool status has its result.
 
-    driver: whose pools
-    listed: how many pools the answer lists
-    pools: how many pools match
+    driver: the driver of the pools
+    listed: number of pools in the result
+    pools: number of matching pools
     """
 
     TEXT = "it is answered: {listed} of {pools} pools"
@@ -21,9 +21,9 @@ class RequestAnswered(Cause, frozen=True, tag="Complete"):
 
 
 class NoMatchingPools(Cause, frozen=True, tag="NoPools"):
-    """The request for pool status is answered: no pool matches.
+    """The request for pool status has its result: no pool matches.
 
-    driver: whose pools were asked for
+    driver: the driver whose pools were requested
     """
 
     TEXT = "it is answered: driver {driver} has no matching pool"
@@ -32,10 +32,10 @@ class NoMatchingPools(Cause, frozen=True, tag="NoPools"):
 
 
 class AnswerFailed(Cause, frozen=True, tag="Failed"):
-    """The answer to the request for pool status could not be computed.
+    """The controller failed to compute the result of the request for pool status.
 
-    driver: whose pools were asked for
-    message: what the controller says
+    driver: the driver whose pools were requested
+    message: the message from the controller
     """
 
     TEXT = "its computation failed: {message}"
@@ -45,6 +45,6 @@ class AnswerFailed(Cause, frozen=True, tag="Failed"):
 
 
 class NoController(Cause, frozen=True, tag="NoController"):
-    """The request for pool status has no answer yet."""
+    """The request for pool status has no result yet."""
 
     TEXT = "nobody has answered it: no controller manager runs, or its gate DRAResourcePoolStatus is off"

@@ -1,4 +1,4 @@
-"""Devices that would do are in a pool that cannot be used."""
+"""Causes: suitable devices are in a pool that cannot be used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.api.reasons.wording import pool_problem
 
 
 class PublishPoolAgain(Suggestion, frozen=True, tag="help-pool-again"):
-    """The pool as its slices are, with their right number and each device once."""
+    """Publish the pool again, with the right number of slices and each device once."""
 
     TEXT = "publish pool {pool} as it is, in {slices} slices with each device once"
     PHRASES = {"one": "publish pool {pool} as it is, in {slices} slice with each device once"}
@@ -22,7 +22,7 @@ class PublishPoolAgain(Suggestion, frozen=True, tag="help-pool-again"):
 
 
 class PoolCause(Cause, frozen=True):
-    """A pool that cannot be used."""
+    """Base class of causes where a pool cannot be used."""
 
     driver: str
     pool: str
@@ -33,11 +33,11 @@ class PoolCause(Cause, frozen=True):
 
 
 class IncompletePool(PoolCause, frozen=True, tag="IncompletePool"):
-    """Devices would do, but slices of their pool are missing.
+    """Suitable devices exist, but slices of their pool are missing.
 
-    driver: whose pool it is
+    driver: the driver of the pool
     pool: the pool
-    problem: how many slices there are, and how many there are to be
+    problem: number of published slices and of expected slices
     """
 
     TEXT = "pool {pool} of driver {driver} cannot be used: {why}"
@@ -45,11 +45,11 @@ class IncompletePool(PoolCause, frozen=True, tag="IncompletePool"):
 
 
 class InvalidPool(PoolCause, frozen=True, tag="InvalidPool"):
-    """Devices would do, but their pool contradicts itself.
+    """Suitable devices exist, but the slices of their pool contradict each other.
 
-    driver: whose pool it is
+    driver: the driver of the pool
     pool: the pool
-    problem: what is wrong with it
+    problem: the contradiction
     """
 
     TEXT = "pool {pool} of driver {driver} cannot be used: {why}"

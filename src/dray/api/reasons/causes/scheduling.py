@@ -1,4 +1,4 @@
-"""The scheduler has not placed the pod, though nothing that can be seen is in the way."""
+"""Causes: the scheduler has not placed the pod, although no visible obstacle exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dray.api.reasons.suggestions import Suggestion
 
 
 class UseScheduler(Suggestion, frozen=True, tag="help-use-scheduler"):
-    """A scheduler that runs."""
+    """Use a scheduler that is running."""
 
     TEXT = "let {new} schedule {where} instead of {old}"
 
@@ -17,7 +17,7 @@ class UseScheduler(Suggestion, frozen=True, tag="help-use-scheduler"):
 
 
 class RemoveGates(Suggestion, frozen=True, tag="help-remove-gates"):
-    """A pod without its scheduling gates."""
+    """Remove the scheduling gates from the pod."""
 
     TEXT = "remove the scheduling gates {gates} of {where}"
 
@@ -26,9 +26,9 @@ class RemoveGates(Suggestion, frozen=True, tag="help-remove-gates"):
 
 
 class SchedulingGated(Cause, frozen=True, tag="SchedulingGated"):
-    """Scheduling gates keep the pod from the scheduler.
+    """Scheduling gates prevent the pod from being scheduled.
 
-    gates: the gates
+    gates: the scheduling gates
     """
 
     TEXT = "its scheduling gates hold it back: {names}"
@@ -41,10 +41,10 @@ class SchedulingGated(Cause, frozen=True, tag="SchedulingGated"):
 
 
 class NoScheduler(Cause, frozen=True, tag="NoScheduler"):
-    """The pod fits, and no scheduler has looked at it.
+    """The pod fits on a node, but no scheduler has considered it.
 
-    nodes: where it fits
-    scheduler: the scheduler that the pod names
+    nodes: the nodes where the pod fits
+    scheduler: the scheduler named in the pod
     """
 
     TEXT = "it fits on {names}, but no scheduler has looked at it: does {scheduler} run?"
@@ -58,10 +58,10 @@ class NoScheduler(Cause, frozen=True, tag="NoScheduler"):
 
 
 class WillBeTried(Cause, frozen=True, tag="WillBeTried"):
-    """The pod was refused and fits by now.
+    """The pod was unschedulable earlier and fits now.
 
-    nodes: where it fits
-    scheduler: who will try it again
+    nodes: the nodes where the pod fits
+    scheduler: the scheduler that will try it again
     """
 
     TEXT = "it fits on {names} by now; the scheduler {scheduler} will try it again"
@@ -74,9 +74,9 @@ class WillBeTried(Cause, frozen=True, tag="WillBeTried"):
 
 
 class SchedulerSays(Cause, frozen=True, tag="SchedulerSays"):
-    """The user may not read what decides where the pod runs.
+    """The user has no permission to read the objects that determine where the pod can run.
 
-    message: what the scheduler wrote into the pod, word for word
+    message: the scheduler's message in the pod's status, unchanged
     """
 
     TEXT = "the scheduler says: {message}"

@@ -1,4 +1,4 @@
-"""A selector fails, or matches no device."""
+"""Causes: a selector fails or matches no device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.api.reasons.wording import input_problem
 
 
 class RenameInSelector(Suggestion, frozen=True, tag="help-selector-name"):
-    """Another attribute or capacity in a selector."""
+    """Use another attribute or capacity in a selector."""
 
     TEXT = "write {new} instead of {old} in a selector of {where}"
 
@@ -21,7 +21,7 @@ class RenameInSelector(Suggestion, frozen=True, tag="help-selector-name"):
 
 
 class OtherValue(Suggestion, frozen=True, tag="help-selector-value"):
-    """Another value in a selector."""
+    """Use another value in a selector."""
 
     TEXT = "ask for {new} instead of {old} in {where}"
 
@@ -31,7 +31,7 @@ class OtherValue(Suggestion, frozen=True, tag="help-selector-value"):
 
 
 class GuardSelector(Suggestion, frozen=True, tag="help-selector-guard"):
-    """A selector that asks first whether a device has the attribute."""
+    """Change a selector to test first whether the device has the attribute."""
 
     TEXT = "write {new} instead of {old} in a selector of {where}, since not every device has it"
 
@@ -41,7 +41,7 @@ class GuardSelector(Suggestion, frozen=True, tag="help-selector-guard"):
 
 
 class ChangeClassSelector(Suggestion, frozen=True, tag="help-class-selector"):
-    """Another selector in a device class."""
+    """Change a selector of the device class."""
 
     TEXT = "let class {device_class} select with {new}"
 
@@ -51,11 +51,11 @@ class ChangeClassSelector(Suggestion, frozen=True, tag="help-class-selector"):
 
 
 class SelectorFails(Cause, frozen=True, tag="SelectorFails"):
-    """A selector of a claim or a class fails on a device.
+    """Evaluating a selector of a claim or class fails for a device.
 
     claim: the claim
-    problem: which selector fails, on which device, and what CEL says
-    fault: the name that no device has, if that is why
+    problem: the selector, the device and the CEL error
+    fault: the attribute or capacity that no device has, if this is the reason
     """
 
     TEXT = "{failure}{why}"
@@ -72,7 +72,7 @@ class SelectorFails(Cause, frozen=True, tag="SelectorFails"):
 
 
 class SelectorCause(RequestCause, frozen=True):
-    """A selector of a request that matches no device."""
+    """Base class of causes where a selector of a request matches no device."""
 
     selector: int
     candidates: int
@@ -86,9 +86,9 @@ class UnknownAttribute(SelectorCause, frozen=True, tag="UnknownAttribute"):
     """A selector of the request uses an attribute or capacity that no device has.
 
     asked: the request
-    selector: the number of the selector, counted from 0
-    candidates: how many devices the class and the selectors before leave
-    fault: the name, and which one is probably meant
+    selector: index of the selector, starting at 0
+    candidates: number of devices that match the class and the previous selectors
+    fault: the unknown name, and the name that was probably meant
     """
 
     TEXT = "selector #{selector} matches none of {candidates}: {why}"
@@ -99,9 +99,9 @@ class NoMatch(SelectorCause, frozen=True, tag="NoMatch"):
     """A selector of the request matches no device.
 
     asked: the request
-    selector: the number of the selector, counted from 0
-    candidates: how many devices the class and the selectors before leave
-    fault: which part of it nothing meets, and what devices have there
+    selector: index of the selector, starting at 0
+    candidates: number of devices that match the class and the previous selectors
+    fault: the part of the selector that no device satisfies, and the values that devices have
     """
 
     TEXT = "selector #{selector} matches none of {candidates}: {why}"
@@ -109,11 +109,11 @@ class NoMatch(SelectorCause, frozen=True, tag="NoMatch"):
 
 
 class ClassMatchesNothing(RequestCause, frozen=True, tag="ClassMatchesNothing"):
-    """The class of the request selects none of the devices that are published.
+    """The device class of the request matches none of the published devices.
 
     asked: the request
-    published: how many devices are published
-    fault: why the selector of the class matches none
+    published: number of published devices
+    fault: why the selector of the class matches no device
     """
 
     TEXT = "class {device_class} matches none of the {published} that are published: {why}"

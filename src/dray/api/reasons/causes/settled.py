@@ -1,4 +1,4 @@
-"""Nothing is in the way: it runs, is finished or has its devices."""
+"""Causes that are not problems: the object runs, is finished or is allocated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dray.api.reasons.wording import say
 
 
 class IsFinished(Cause, frozen=True, tag="Finished"):
-    """The pod or the job has ended.
+    """The pod or Job has finished.
 
-    outcome: its phase, or the condition that says so
-    message: why it failed, where that is known
+    outcome: phase of the pod, or the condition that ended the Job
+    message: why it failed, if known
     """
 
     TEXT = "it is finished: {outcome}{why}"
@@ -25,9 +25,9 @@ class IsFinished(Cause, frozen=True, tag="Finished"):
 
 
 class IsRunning(Cause, frozen=True, tag="Running"):
-    """The pod runs.
+    """The pod is running.
 
-    node: where
+    node: the node of the pod
     """
 
     TEXT = "it runs on {node}"
@@ -36,10 +36,10 @@ class IsRunning(Cause, frozen=True, tag="Running"):
 
 
 class DevicesUnhealthy(Cause, frozen=True, tag="DevicesUnhealthy"):
-    """The pod runs, and drivers report some of its devices as unhealthy.
+    """The pod is running, and drivers report some of its devices as unhealthy.
 
-    node: where
-    devices: the devices, each with what its driver says
+    node: the node of the pod
+    devices: the unhealthy devices, each with the message from its driver
     """
 
     TEXT = "it runs on {node}, but its devices are not all healthy: {names}"
@@ -52,9 +52,9 @@ class DevicesUnhealthy(Cause, frozen=True, tag="DevicesUnhealthy"):
 
 
 class AllRun(Cause, frozen=True, tag="AllRun"):
-    """All pods of the workload or the group run.
+    """All pods of the workload or PodGroup are running.
 
-    pods: how many there are
+    pods: number of pods
     """
 
     TEXT = "all of its {pods} pods run"
@@ -67,10 +67,10 @@ class AllRun(Cause, frozen=True, tag="AllRun"):
 
 
 class IsAllocated(Cause, frozen=True, tag="Allocated"):
-    """The claim has its devices.
+    """The claim is allocated.
 
-    devices: its devices, written driver/pool/device
-    users: the pods and groups that it is reserved for
+    devices: the allocated devices as driver/pool/device
+    users: the pods and PodGroups that the claim is reserved for
     """
 
     TEXT = "it is allocated: {names}; {used}"
@@ -86,13 +86,13 @@ class IsAllocated(Cause, frozen=True, tag="Allocated"):
 
 
 class ClaimUnused(Cause, frozen=True, tag="Unused"):
-    """No pod uses the claim, so nobody allocates it."""
+    """No pod uses the claim, so the scheduler does not allocate it."""
 
     TEXT = "no pod uses it: a claim is allocated when a pod that uses it gets its node"
 
 
 class PodWaits(Cause, frozen=True, tag="PodWaits"):
-    """A workload, a group or a claim waits for one of its pods.
+    """A workload, PodGroup or claim waits for one of its pods.
 
     pod: the first pod that waits
     cause: why that pod waits

@@ -1,4 +1,4 @@
-"""Devices match, and have taints that the request does not tolerate."""
+"""Cause: devices match, but have taints that the request does not tolerate."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dray.api.reasons.causes.base import RequestCause
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.reasons.wording import say
 
-_NAMED = 3  # taints that a sentence lists
+_NAMED = 3  # maximum number of taints listed in a sentence
 
 
 class TolerateDevice(Suggestion, frozen=True, tag="help-tolerate-device"):
-    """Tolerations in a request."""
+    """Add tolerations to a request."""
 
     TEXT = "tolerate {taints} in {where}"
 
@@ -20,7 +20,7 @@ class TolerateDevice(Suggestion, frozen=True, tag="help-tolerate-device"):
 
 
 class RemoveRule(Suggestion, frozen=True, tag="help-remove-rule"):
-    """DeviceTaintRules that go."""
+    """Delete DeviceTaintRules."""
 
     TEXT = "delete DeviceTaintRule {rules}"
 
@@ -28,7 +28,7 @@ class RemoveRule(Suggestion, frozen=True, tag="help-remove-rule"):
 
 
 class RemoveTaint(Suggestion, frozen=True, tag="help-remove-taint"):
-    """Devices that are published without their taints."""
+    """Publish the devices of a pool without their taints."""
 
     TEXT = "remove the taint {taints} from pool {pool}"
 
@@ -37,13 +37,13 @@ class RemoveTaint(Suggestion, frozen=True, tag="help-remove-taint"):
 
 
 class DevicesTainted(RequestCause, frozen=True, tag="Tainted"):
-    """Devices match the request, but too few without taints that it does not tolerate.
+    """Devices match the request, but too few of them are free of taints that the request does not tolerate.
 
     asked: the request
-    matching: how many devices match
-    tainted: how many of them have such taints
+    matching: number of matching devices
+    tainted: number of matching devices with such taints
     taints: the taints
-    taint_rules: the DeviceTaintRules that add them
+    taint_rules: the DeviceTaintRules that add the taints
     """
 
     TEXT = "{tainted} of the {matching} that match are tainted: {names}{rules}"
@@ -60,6 +60,6 @@ class DevicesTainted(RequestCause, frozen=True, tag="Tainted"):
 
 
 def taints_named(taints: tuple[str, ...], rules: tuple[str, ...]) -> tuple[str, str]:
-    """The first taints, and which rules add them."""
+    """Return two texts: the first taints, separated by commas, and the phrase that names the rules that add them."""
     told = say(CausePhrase.BY_RULES, names=", ".join(rules)) if rules else ""
     return ", ".join(taints[:_NAMED]), told

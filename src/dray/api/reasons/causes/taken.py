@@ -1,4 +1,6 @@
-"""Enough devices match, but others have them, or those that are free are spread over several nodes."""
+"""Causes: enough devices match, but they are allocated to other claims, or the free ones are spread over several
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dray.api.reasons.wording import say
 
 
 class EndPods(Suggestion, frozen=True, tag="help-end-pods"):
-    """The end of pods that would not come again."""
+    """End pods that no controller would recreate."""
 
     TEXT = "end {pods} on {node}"
 
@@ -23,14 +25,14 @@ class EndPods(Suggestion, frozen=True, tag="help-end-pods"):
 
 
 class MovedPod(msgspec.Struct, frozen=True):
-    """A pod that moves, and where it finds a place."""
+    """A pod to move, and its new node."""
 
     pod: str
     to: str
 
 
 class MovePods(Suggestion, frozen=True, tag="help-move-pods"):
-    """Pods of one node that find a place elsewhere: the node is cordoned while they are evicted."""
+    """Move pods to other nodes: cordon the node, evict the pods and uncordon the node."""
 
     TEXT = "move {each}: cordon {node}, evict {them}, uncordon {node}"
     PHRASES = {"each": "{pod} to {to}"}
@@ -45,7 +47,7 @@ class MovePods(Suggestion, frozen=True, tag="help-move-pods"):
 
 
 class UsePriority(Suggestion, frozen=True, tag="help-use-priority"):
-    """A priority with which the pod preempts others."""
+    """Give the pod a priority class with which it preempts other pods."""
 
     TEXT = "give {where} the priority class {priority_class}, with which it preempts {pods} on {node}"
 
@@ -56,7 +58,7 @@ class UsePriority(Suggestion, frozen=True, tag="help-use-priority"):
 
 
 class AddAlternative(Suggestion, frozen=True, tag="help-add-alternative"):
-    """Devices of another class that serve a request where the first choice is not free."""
+    """Accept devices of another class as an alternative of the request."""
 
     TEXT = "accept {devices} of class {device_class} as an alternative in {where} (firstAvailable)"
 
@@ -66,7 +68,7 @@ class AddAlternative(Suggestion, frozen=True, tag="help-add-alternative"):
 
 
 class NotAll(Suggestion, frozen=True, tag="help-not-all"):
-    """The devices that are free instead of all devices of a node."""
+    """Request the number of free devices instead of all devices of a node."""
 
     TEXT = "ask for {devices} instead of all devices in {where}"
 
@@ -75,14 +77,14 @@ class NotAll(Suggestion, frozen=True, tag="help-not-all"):
 
 
 class AllTaken(RequestCause, frozen=True, tag="AllTaken"):
-    """Devices match the request, but not enough of them are free anywhere.
+    """Devices match the request, but too few of them are free in the whole cluster.
 
     asked: the request
-    matching: how many devices of the cluster match
-    taken: how many of them others have
-    tainted: how many of them have taints that the request does not tolerate
+    matching: number of matching devices in the cluster
+    taken: number of matching devices that are allocated to other claims
+    tainted: number of matching devices with taints that the request does not tolerate
     taints: these taints
-    taint_rules: the DeviceTaintRules that add them
+    taint_rules: the DeviceTaintRules that add the taints
     """
 
     TEXT = "{how_many} that match are taken{not_taken}"
@@ -122,11 +124,12 @@ class AllTaken(RequestCause, frozen=True, tag="AllTaken"):
 
 
 class NotAllFree(RequestCause, frozen=True, tag="NotAllFree"):
-    """The request asks for all matching devices of a node, and on every node others have some of them.
+    """The request asks for all matching devices of a node, and on every node some of them are allocated to other
+    claims.
 
     asked: the request
-    free: how many are free on the node that comes closest
-    node: that node
+    free: number of free devices on the node that comes closest
+    node: the node that comes closest
     """
 
     TEXT = "{who} asks for all {needed} matching devices of a node, and at most {free} are free ({node})"
@@ -144,13 +147,13 @@ class NotAllFree(RequestCause, frozen=True, tag="NotAllFree"):
 
 
 class Fragmented(RequestCause, frozen=True, tag="Fragmented"):
-    """Enough devices are free, but no single node has as many as the request needs.
+    """Enough devices are free in the cluster, but no single node has as many as the request needs.
 
     asked: the request
-    free: how many are free in the cluster
-    nodes: over how many nodes they are spread
-    most: how many are free on the best node that the pod may use
-    node: that node
+    free: number of free devices in the cluster
+    nodes: number of nodes with free devices
+    most: number of free devices on the best node where the pod can run
+    node: the best node
     """
 
     TEXT = "{free} are free, but spread over {nodes} nodes, at most {most} on one ({node})"

@@ -1,4 +1,6 @@
-"""No node has as many devices as a request needs, whoever holds them; and what asks for less."""
+"""Causes: no node has as many devices as a request needs, even if all of them were free. Also suggestions to
+request less.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dray.api.reasons.wording import condition, input_problem, say
 
 
 class FewerDevices(Suggestion, frozen=True, tag="help-fewer-devices"):
-    """As many devices as one node can give."""
+    """Request only as many devices as one node can provide."""
 
     TEXT = "ask for {devices} instead of {asked_for} devices in {where}"
 
@@ -20,7 +22,7 @@ class FewerDevices(Suggestion, frozen=True, tag="help-fewer-devices"):
 
 
 class MoreDevices(Suggestion, frozen=True, tag="help-more-devices"):
-    """New devices on a node."""
+    """Add devices to a node."""
 
     TEXT = "{number} more {device} on {node}"
 
@@ -39,7 +41,7 @@ class NoDevices(RequestCause, frozen=True, tag="NoDevices"):
 
 
 class ShortCause(RequestCause, frozen=True):
-    """A condition after which no node has as many devices as a request needs."""
+    """Base class of causes with a condition after which no node has as many devices as a request needs."""
 
     NEED = CausePhrase.NEEDS_ON_ONE_NODE
 
@@ -53,12 +55,12 @@ class ShortCause(RequestCause, frozen=True):
 
 
 class TooFewDevices(ShortCause, frozen=True, tag="TooFewDevices"):
-    """No node that the pod may use has enough devices for the request.
+    """No node where the pod can run has enough devices for the request.
 
     asked: the request
-    most: how many devices the best node has
-    node: that node
-    step: the condition after which too few devices are left
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
     """
 
     TEXT = "{at_most} {condition}"
@@ -70,11 +72,11 @@ class TooFewDevices(ShortCause, frozen=True, tag="TooFewDevices"):
 
 
 class FeatureOff(RequestCause, frozen=True, tag="FeatureOff"):
-    """Devices would do, but only with a feature whose gate is off.
+    """Suitable devices exist, but can only be used with a feature gate that is off.
 
     asked: the request
     gate: the feature gate
-    devices: how many devices need it
+    devices: number of devices that need the feature gate
     """
 
     TEXT = "{devices} of the devices that match need gate {gate}, which is off"
@@ -84,10 +86,10 @@ class FeatureOff(RequestCause, frozen=True, tag="FeatureOff"):
 
 
 class TooManyDevices(Cause, frozen=True, tag="TooManyDevices"):
-    """The claim asks for more devices than one claim may have.
+    """The claim asks for more devices than one claim can have.
 
     claim: the claim
-    problem: how many it asks for, and how many it may have
+    problem: the requested number of devices and the maximum
     """
 
     TEXT = "{what}"

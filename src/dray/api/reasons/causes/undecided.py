@@ -1,4 +1,4 @@
-"""Input that no devices make right, and what could not be found out."""
+"""Causes: invalid input that no devices can satisfy, and causes that could not be determined."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dray.api.reasons.wording import input_problem, timed_out
 
 
 class WrongInput(Cause, frozen=True, tag="Wrong"):
-    """A claim, a class or a pool is wrong, and no devices make that right.
+    """A claim, class or pool is invalid, so no devices can satisfy it.
 
-    problem: what is wrong
-    claim: the claim, where the problem is one of a claim
+    problem: the problem
+    claim: the claim, if the problem is in a claim
     """
 
     TEXT = "{what}"
@@ -24,11 +24,11 @@ class WrongInput(Cause, frozen=True, tag="Wrong"):
 
 
 class SearchTookTooLong(Cause, frozen=True, tag="TimedOut"):
-    """The steps that the explanation may take were not enough.
+    """Determining the cause needs more steps than an explanation is allowed.
 
-    late: on how many nodes it is not known whether they have devices
-    nodes: how many nodes the pod may use
-    progress: how far the search came on one of them
+    late: number of nodes for which the search was not finished
+    nodes: number of nodes where the pod can run
+    progress: how far the search came on one of these nodes
     """
 
     TEXT = "whether {late} of {nodes} nodes can serve its claims takes too long to find out: {how_far}"
@@ -46,6 +46,6 @@ class SearchTookTooLong(Cause, frozen=True, tag="TimedOut"):
 
 
 class UnknownCause(Cause, frozen=True, tag="Unknown"):
-    """No node can serve the claims, and nothing tells why."""
+    """No node can satisfy the claims, and the reason could not be determined."""
 
     TEXT = "no node can serve its claims"
