@@ -1,13 +1,14 @@
-"""Constraints of fields: data in the schema table, compiled once for each message.
+"""Validation of fields by constraints in the schema table, compiled once per message.
 
-A field's column `c` lists what Kubernetes' schema says of it: `required`, `format=k8s-short-name`, `maxItems=32` and so on.
-`judged` compiles the constraints of a message and of everything below it into one Python function, and returns the errors
-of an object in the order in which Kubernetes tells them: a union before the fields of its message, fields by their numbers,
-a field before what it holds. What an update leaves as it was is not judged again.
+The column `c` of a field lists the constraints of the Kubernetes schema: `required`, `format=k8s-short-name`,
+`maxItems=32` and so on. `judged` compiles the constraints of a message and of all nested messages into one Python
+function and returns the errors in the order of Kubernetes: unions before the fields of their message, fields by
+number, a field before its contents. Parts that an update does not change are not checked again.
 
-What a constraint means, its condition and its error, is a row of one table for built-in and custom resources (`table`).
-A message's column `k` lists what Kubernetes checks in code, in its order; `checked` takes these steps. What neither can
-express is a function of `dray.api.validation`, which a step or the file of a kind names.
+The condition and the error of each constraint are one row in a table for built-in and custom resources (`table`).
+The column `k` of a message lists the checks that Kubernetes does in code, in the same order; `checked` performs
+these steps. Rules that neither can express are functions in `dray.api.validation`, referenced by a step or by the
+module of a kind.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ __all__ = ["checked", "function", "judged"]
 
 
 class _Enough(Exception):
-    """More errors were found than anybody is told."""
+    """More errors were found than are reported."""
 
 
 class _FoundErrors(list[FieldError]):
-    """Takes errors until there are more than anybody is told; rules that ask for something get the `context`."""
+    """List that collects errors and raises _Enough above MOST_ERRORS. `context` is passed to rules that need more
+    information.
+    """
 
     __slots__ = ("context",)
 
@@ -42,12 +45,14 @@ class _FoundErrors(list[FieldError]):
 
 
 def judged(message: str, value: Any, old: Any = None, path: Path | None = None) -> list[FieldError]:
-    """Returns what the constraints of a message find wrong with a value; `old` is the value that it replaces, or None."""
+    """Check a value against the constraints of a message. Returns the field errors; `old` is the replaced value,
+    or None.
+    """
     suspects = suspicion(message)
     if suspects is None or not suspects(value, old):
         return []
     check = checker(message)
-    assert check is not None  # there are both functions or none
+    assert check is not None  # a message has both functions or neither
     return _told(check, value, old, path)
 
 
@@ -59,9 +64,9 @@ def checked(
     context: Any = None,
     of_status: bool = False,
 ) -> list[FieldError]:
-    """Returns what the steps of a message find wrong with a value, at most one more than anybody is told.
+    """Perform the steps of a message for a value. Returns the field errors, at most MOST_ERRORS + 1.
 
-    Of a kind, the steps of its status are taken apart from the others.
+    For a kind, the steps of its status are separate: `of_status` selects them.
     """
     steps = steps_of(message, of_status)
     return _told(steps, value, old, path, context) if steps is not None else []
@@ -69,7 +74,7 @@ def checked(
 
 def _told(check: Checker, value: Any, old: Any, path: Path | None, context: Any = None) -> list[FieldError]:
     found = _FoundErrors(context)
-    try:  # noqa: SIM105  # `suppress` takes longer than the judgement of a small message
+    try:  # noqa: SIM105  # `suppress` takes longer than validating a small message
         check(value, old, path, found)
     except _Enough:
         pass

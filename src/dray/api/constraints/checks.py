@@ -1,4 +1,4 @@
-"""What compiled constraints call once something may be wrong: the words, and the comparison of lists."""
+"""Functions that compiled constraints call after a possible violation: error messages and comparison of lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.api.written import as_written
 
 IMMUTABLE = "field is immutable"
 Out = Callable[[FieldError], object]
-# Fields that an update may not set, clear or change: the condition, where `x` is a value other than before, and the words.
+# Fields that an update may not set, clear or change: condition of a violation, where `x` is the changed value, and message.
 SET_ONCE = {
     "NoSet": ("not {old}", "field cannot be set once created"),
     "NoUnset": ("not checks.is_set(x)", "field cannot be cleared once set"),
@@ -20,7 +20,7 @@ SET_ONCE = {
 
 
 def union(values: Sequence[Any], names: Sequence[str], path: Path | None, out: Out) -> None:
-    """Tell that not exactly one of several fields is set."""
+    """Report an error because not exactly one of several fields is set."""
     chosen = [name for name, value in zip(names, values, strict=True) if is_set(value)]
     options = ", ".join(f"`{name}`" for name in names)
     if not chosen:
@@ -34,12 +34,12 @@ def is_set(value: Any) -> bool:
 
 
 def same_union(values: Sequence[Any], old: Any, of: Callable[[Any], Sequence[Any]]) -> bool:
-    """Whether an update leaves the choice between the fields of a union as it was."""
+    """Return whether an update leaves the same fields of a union set."""
     return old is not None and list(map(is_set, values)) == list(map(is_set, of(old)))
 
 
 def unique(items: Sequence[Any], attributes: Sequence[str], path: Path, out: Out) -> None:
-    """No two elements with the same key."""
+    """Report each element whose key equals the key of an earlier element."""
     seen: set[Any] = set()
     for index, item in enumerate(items):
         key = _key(item, attributes) if attributes else item
@@ -49,7 +49,9 @@ def unique(items: Sequence[Any], attributes: Sequence[str], path: Path, out: Out
 
 
 def kept_items(new: Sequence[Any], old: Sequence[Any], rule: str, path: Path, out: Out) -> None:
-    """Named elements may change, but none may come (`NoAddItem`) or go (`NoRemoveItem`)."""
+    """Report named elements that were added (rule `NoAddItem`) or removed (rule `NoRemoveItem`); changes are
+    permitted.
+    """
     before, now = {item.name for item in old}, {item.name for item in new}
     if rule == "NoAddItem":
         for index, item in enumerate(new):
@@ -62,17 +64,17 @@ def kept_items(new: Sequence[Any], old: Sequence[Any], rule: str, path: Path, ou
 
 
 def repeats(items: Sequence[Any], attributes: Sequence[str]) -> bool:
-    """Whether two elements have the same key."""
+    """Return whether two elements have the same key."""
     return len({_key(item, attributes) for item in items} if attributes else {*items}) < len(items)
 
 
 def matched(old: Sequence[Any] | None, attributes: Sequence[str]) -> Any:
-    """The elements of a list before an update, by their keys if they have any."""
+    """Return the elements of the previous list: by key if the list has keys, otherwise the list itself."""
     return {_key(item, attributes): item for item in old or ()} if attributes else old
 
 
 def before(known: Any, item: Any, attributes: Sequence[str]) -> Any:
-    """The element that `item` takes the place of, or None."""
+    """Return the previous element that `item` replaces, or None."""
     if attributes:
         return known.get(_key(item, attributes))
     return item if item in known else None

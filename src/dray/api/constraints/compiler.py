@@ -1,8 +1,8 @@
 """Compiles the constraints of a message into Python functions.
 
-They are written as source and made by `exec`, and look at every field once. One (`suspicion`) takes a value and the value
-that it replaces (or None), and tells whether anything may be wrong. The other (`checker`) also takes the path and what
-takes the errors. A message without constraints, itself and below, has no functions.
+The functions are generated as source code and look at every field once. `suspicion` takes a value and the value
+that it replaces (or None), and returns whether an error is possible. `checker` also takes the path and a function
+that collects errors. For a message without constraints, including nested messages, both are None.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dray.api.constraints import checks, table
 from dray.api.constraints.formats import FORMATS, is_format
 from dray.api.paths import Path
 
-Checker = Callable[[Any, Any, Any, Any], None]  # of a value, the one before it, its path, and what takes errors
+Checker = Callable[[Any, Any, Any, Any], None]  # (value, previous value, path, function that collects errors)
 Suspicion = Callable[[Any, Any], bool]
 
-_SHOWN = ("str", "i32", "i64", "bool")  # what an immutable field's error shows; of the rest it shows null
+_SHOWN = ("str", "i32", "i64", "bool")  # types whose value is in the error of an immutable field; others show null
 USED = {**table.NAMES, "Path": Path, "checks": checks}
 
 
 class Tag(NamedTuple):
-    """One constraint: its name, and what stands behind the equals sign."""
+    """One constraint: its name, and the text after the equals sign."""
 
     name: str
     value: str
@@ -34,19 +34,22 @@ class Tag(NamedTuple):
 
 @cache
 def checker(message: str) -> Checker | None:
-    """The function that tells what is wrong with a message, or None if nothing is to be judged."""
+    """Return the function that reports the errors of a message, or None if the message has no constraints."""
     return _Compiler(message, quick=False).made() if message in _judged_messages() else None
 
 
 @cache
 def suspicion(message: str) -> Suspicion | None:
-    """The function that tells whether anything may be wrong with a message: most objects are valid, and need no paths."""
+    """Return the function that says whether a message may have errors, or None if the message has no constraints.
+
+    Most objects are valid, so this function saves computing paths.
+    """
     return _Compiler(message, quick=True).made() if message in _judged_messages() else None
 
 
 @cache
 def _judged_messages() -> frozenset[str]:
-    """The messages that have constraints, themselves or below."""
+    """Return the names of the messages that have constraints, directly or in nested messages."""
     found = {name for name, message in schema.table().items() if any(f.constraints for f in message.fields.values())}
     users: dict[str, set[str]] = {}
     for name, message in schema.table().items():
@@ -61,13 +64,13 @@ def _judged_messages() -> frozenset[str]:
 
 
 class _ConstrainedField(NamedTuple):
-    """A field and the constraints that it has."""
+    """A field with its constraints."""
 
     name: str
     attribute: str
     field: schema.Field
     tags: tuple[Tag, ...]
-    path: str  # an expression
+    path: str  # Python expression of the path
 
     def has(self, name: str) -> bool:
         return any(tag.name == name for tag in self.tags)
@@ -77,7 +80,7 @@ class _ConstrainedField(NamedTuple):
 
 
 class _Compiler:
-    """Writes a function of one message; a `quick` one returns True at the first thing that may be wrong."""
+    """Generates one function of a message; a `quick` function returns True at the first possible error."""
 
     def __init__(self, message: str, *, quick: bool) -> None:
         self._message = message
@@ -97,18 +100,18 @@ class _Compiler:
                 self._judge(field)
         self._line(1, "return False")
         source = compile("\n".join(self._lines), f"<constraints of {self._message}>", "exec")
-        exec(source, self._names)  # written above, from the schema alone
+        exec(source, self._names)  # generated above from the schema only
         return self._names["judge"]
 
     def _is_judged(self, field: _ConstrainedField) -> bool:
-        """Whether a field holds messages that are judged, too."""
+        """Return whether a field contains messages that have constraints."""
         return field.field.reference in _judged_messages()
 
     def _line(self, depth: int, text: str) -> None:
         self._lines.append("    " * depth + text)
 
     def _tell(self, call: str) -> str:
-        """A statement that tells an error, or in a quick function that there may be one."""
+        """Return the statement that reports an error; in a quick function, `return True`."""
         return "return True" if self._quick else call
 
     def _constant(self, value: Any) -> str:
@@ -141,7 +144,7 @@ class _Compiler:
             self._line(depth, "pass")
 
     def _ends(self, depth: int, field: _ConstrainedField) -> int:
-        """Write what ends the judgement of a field; returns how deep the rest stands."""
+        """Generate the checks after which the rest of a field is not checked. Returns the indentation of the rest."""
         ends: list[tuple[str, str]] = []
         if field.has("immutable"):
             shown = "x" if field.field.type in _SHOWN else "None"
@@ -163,7 +166,7 @@ class _Compiler:
         return depth + bool(ends)
 
     def _value(self, depth: int, field: _ConstrainedField) -> None:
-        """Write the constraints of the value itself, and of plain elements."""
+        """Generate the constraints of the field's value and of scalar elements."""
         keys = tuple(map(attribute, field.values("listMapKey")))
         if keys or field.has("unique") or Tag("listType", "set") in field.tags:
             names = self._constant(keys)
@@ -185,7 +188,7 @@ class _Compiler:
             self._line(depth + 1, self._tell(found[1]))
 
     def _below(self, depth: int, field: _ConstrainedField) -> None:
-        """Write the judgement of the message, or messages, that a field holds."""
+        """Generate the validation of the message or messages that a field contains."""
         call = self._constant(None)
         of = suspicion if self._quick else checker
         self._names[call] = _deferred(self._names, call, field.field.reference, of)
@@ -210,7 +213,7 @@ class _Compiler:
 
 
 def _deferred(names: dict[str, Any], name: str, message: str, of: Callable[[str], Any]) -> Any:
-    """The function of a message, which is compiled when it is first called: messages may contain themselves."""
+    """Return a function that compiles the function of a message on its first call: messages may contain themselves."""
 
     def first(*arguments: Any) -> Any:
         names[name] = of(message)
@@ -224,7 +227,10 @@ def parsed(tags: Iterable[str]) -> tuple[Tag, ...]:
 
 
 def scalar(tag: Tag, x: str, path: str, constant: Callable[[Any], str]) -> tuple[str, str] | None:
-    """The condition under which one value breaks one constraint, and the statement that tells so; None for others."""
+    """Return the source of the condition that a value violates a constraint, and of the statement that reports it.
+
+    Returns None if the constraint is not one of a single value.
+    """
     if tag.name == "format":
         check = constant(FORMATS[tag.value])
         return f"not {constant(is_format(tag.value))}({x})", f"for e in {check}({x}, {path}): out(e)"
@@ -233,12 +239,14 @@ def scalar(tag: Tag, x: str, path: str, constant: Callable[[Any], str]) -> tuple
 
 
 def empty(field: schema.Field) -> str:
-    """An expression that tells whether the field `x` was left out; empty if it is always there."""
+    """Return the source of an expression that says whether the field `x` is absent; empty if the field is always
+    present.
+    """
     if field.type == "raw" or (field.pointer and not field.is_list and not field.is_map):
         return "x is None"
     return "" if field.type == "intstr" or field.type.startswith("ref:") else "not x"
 
 
 def attribute(name: str) -> str:
-    """The attribute of a struct that holds a field."""
+    """Return the name of the struct attribute that holds a field; Python keywords get an underscore."""
     return name + "_" if keyword.iskeyword(name) else name

@@ -1,4 +1,4 @@
-"""Formats of texts by the names that Kubernetes' schema has for them."""
+"""Formats of strings, by their names in the Kubernetes schema."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def uuid(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def pool(text: str, path: Path) -> Iterator[FieldError]:
-    """The name of a pool where others refer to it: subdomains, separated by slashes."""
+    """Yield errors if the text is not a pool name as used in references: subdomains separated by slashes."""
     yield from at_most_bytes(text, POOL_MAX, path)
     for index, part in enumerate(text.split("/")):
         for complaint in names.subdomain_reference(part) if part else ["must not be empty"]:
@@ -52,7 +52,7 @@ def identifier(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def fully_qualified(text: str, path: Path) -> Iterator[FieldError]:
-    """The name of an attribute, with the domain of its driver."""
+    """Yield errors if the text is not the name of an attribute with the domain of its driver."""
     domain, slash, name = text.partition("/")
     if "/" in name:
         yield invalid(path, text, "must not contain more than one slash")
@@ -89,7 +89,7 @@ def at_most_bytes(text: str, limit: int, path: Path) -> Iterator[FieldError]:
 
 
 def port(value: int | str, path: Path) -> Iterator[FieldError]:
-    """A port of a container, by its number or by its name."""
+    """Yield errors if the value is not a valid number or name of a container port."""
     for complaint in names.port_number(value) if isinstance(value, int) else names.port_name(value):
         yield invalid(path, value, complaint)
 
@@ -105,7 +105,7 @@ def lowered_subdomain(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def wildcard_subdomain(text: str, path: Path) -> Iterator[FieldError]:
-    """A host, or all hosts below one: `*.example.com`."""
+    """Yield errors if the text is neither a host name nor a wildcard like `*.example.com`."""
     for complaint in names.subdomain(text.removeprefix("*.")):
         yield invalid(path, text.removeprefix("*."), complaint)
 
@@ -148,27 +148,27 @@ def without_backsteps(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def descending(text: str, path: Path) -> Iterator[FieldError]:
-    """A path that stays below the directory it starts from."""
+    """Yield errors if the text is not a relative path without `..`."""
     if text.startswith("/"):
         yield invalid(path, text, "must be a relative path")
     yield from without_backsteps(text, path)
 
 
 def volume_path(text: str, path: Path) -> Iterator[FieldError]:
-    """A descending path beside the names that begin with two dots, which a node keeps for itself."""
+    """Yield errors if the text is not a relative path without `..`, or starts with two dots, which the node reserves."""
     yield from descending(text, path)
     if text.startswith("..") and not text.startswith("../"):
         yield invalid(path, text, "must not start with '..'")
 
 
 def positive(text: str, path: Path) -> Iterator[FieldError]:
-    """A quantity above zero."""
+    """Yield an error if the quantity is not above zero."""
     if Quantity.parse(text).sign <= 0:
         yield invalid(path, text, "must be positive")
 
 
 def amount(text: str, path: Path) -> Iterator[FieldError]:
-    """A quantity that is not negative."""
+    """Yield an error if the quantity is negative."""
     if Quantity.parse(text).sign < 0:
         yield invalid(path, text, "must be greater than or equal to 0")
 
@@ -176,7 +176,7 @@ def amount(text: str, path: Path) -> Iterator[FieldError]:
 FORMATS: Mapping[str, Format] = {
     "amount": amount,
     "trimmed": trimmed,
-    # What Kubernetes checks in code has other names here, and other words for lengths.
+    # Formats that Kubernetes checks in code have names of their own here, and other messages for lengths.
     "ip": address,
     "not-ip": not_address,
     "label-1035": _named(names.label_1035),
@@ -212,8 +212,8 @@ FORMATS: Mapping[str, Format] = {
 
 @cache
 def is_format(name: str) -> Callable[[str], bool]:
-    """The function that tells whether a text has a format; the same few texts are asked about over and over."""
+    """Return a function that says whether a text has a format. Its results are cached, because the same texts recur."""
     check, nowhere = FORMATS[name], Path("")
-    if name == "port":  # numbers are not texts, and judged quickly
+    if name == "port":  # port numbers are not strings, and checking them is fast without a cache
         return lambda value: next(check(value, nowhere), None) is None
     return remembered(1024)(lambda text: next(check(text, nowhere), None) is None)

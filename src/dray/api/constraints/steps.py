@@ -1,9 +1,10 @@
 """Compiles the steps of a message into a Python function.
 
-Steps are what Kubernetes checks in code, in its order: each names a field (or nothing, for the message itself) and what
-holds for it. The function looks at every step once, tells what is wrong, and makes a path only where something is. A field
-that holds messages with steps is looked into at the end of its step, or where the step says `each`. What Kubernetes judges
-again at every update is judged again here; the constraints of the schema (`compiler`) are not.
+Steps are the checks that Kubernetes does in code, in the same order. Each step names a field (or nothing, for the
+message itself) and its constraints. The function performs every step once, reports the errors, and computes a
+path only for an error. The steps of nested messages are performed at the end of the field's step, or at the tag
+`each`. Checks that Kubernetes repeats on every update are repeated here, unlike the constraints of the schema
+(`compiler`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dray.api.paths import Path
 from dray.api.written import as_go
 
 _RULES = "dray.api.validation"
-_NUMERIC = ("enum", "least", "maximum", "minimum", "range")  # nothing is none of the words, and zero may be too little
+_NUMERIC = ("enum", "least", "maximum", "minimum", "range")  # also checked for empty values, which may violate them
 _OF_ELEMENTS = ("anyVal", "distinct", "each", "eachKey", "eachVal")
 _USED = {**USED, "as_go": as_go, "duplicate": duplicate, "forbidden": forbidden}
 _FLAT = (
@@ -31,12 +32,12 @@ _FLAT = (
     "forbidden",
     "immutable",
     "kept",
-)  # steps that look at the field alone, not into it
+)  # steps that check the field itself but not its contents
 _SHOWN = {"": "{x}", "go": "as_go({x})", "null": "None"}
 
 
 class ConstraintStep(NamedTuple):
-    """One step: a field, or None for the message itself, and its constraints."""
+    """One step: a field (None for the message itself) and its constraints."""
 
     name: str
     field: schema.Field | None
@@ -51,7 +52,9 @@ class ConstraintStep(NamedTuple):
 
 @cache
 def function(name: str) -> Callable[..., Any]:
-    """The rule that a step or a kind names as `module.function`, or `module.function:word`, where the word comes first."""
+    """Return the validation function named `module.function`; for `module.function:word`, with `word` as first
+    argument.
+    """
     name, _, word = name.partition(":")
     module, _, attribute_ = name.rpartition(".")
     found: Callable[..., Any] = getattr(import_module(f"{_RULES}.{module}"), attribute_)
@@ -60,9 +63,10 @@ def function(name: str) -> Callable[..., Any]:
 
 @cache
 def steps_of(message: str, of_status: bool = False) -> Checker | None:
-    """The function that takes the steps of a message, or None if it has none.
+    """Return the function that performs the steps of a message, or None if the message has no steps.
 
-    Those of a kind are taken in two parts: the steps of its status when the status is written, the others otherwise.
+    For a kind, `of_status` selects the steps of its status, which are performed when the status is written; all
+    others are performed otherwise.
     """
     found = schema.message(message)
     steps = [step for step in found.steps if not found.kinds or (step[0] == "status") is of_status]
@@ -129,7 +133,7 @@ class _StepCompiler:
             self._line(depth, "pass")
 
     def _conditions(self, depth: int, step: ConstraintStep) -> int:
-        """Write when a step is taken at all; returns how deep the rest stands."""
+        """Generate the conditions under which a step is performed. Returns the indentation of the rest."""
         if step.has("new"):
             self._line(depth, "if o is None:")
             depth += 1
@@ -147,12 +151,12 @@ class _StepCompiler:
         return depth
 
     def _is_given(self, name: str) -> str:
-        """An expression that tells whether a field of the message is set."""
+        """Return the source of an expression that says whether a field of the message is set."""
         field = schema.message(self._message).fields[name]
         return f"v.{attribute(name)}{' is not None' if field.pointer else ''}"
 
     def _updates(self, depth: int, step: ConstraintStep, old: str, path: str) -> None:
-        """Write what only an update can break."""
+        """Generate the checks that only an update can violate."""
         for tag in step.tags:
             if tag.name == "immutable":
                 shown = _SHOWN[tag.value].format(x="x")
@@ -167,7 +171,7 @@ class _StepCompiler:
                 self._line(depth + 1, f"for e in {self._constant(function(tag.value))}(x, {old}, {path}): out(e)")
 
     def _presence(self, depth: int, step: ConstraintStep, path: str) -> int:
-        """Write what holds of a field that was left out; returns how deep the rest stands."""
+        """Generate the checks of an absent field. Returns the indentation of the rest."""
         if step.field is None:
             return depth
         missing = "not x" if step.has("some") else empty(step.field)
@@ -220,7 +224,7 @@ class _StepCompiler:
             self._line(depth + 1, "return")
 
     def _scalar(self, depth: int, tag: Tag, x: str, path: str) -> bool:
-        """Write a constraint of one value, if it is such a one; tells whether it is."""
+        """Generate a constraint of a single value. Returns False if the constraint is of another type."""
         found = scalar(tag, x, path, self._constant)
         if found is not None:
             self._line(depth, f"if {found[0]}:")
@@ -228,7 +232,7 @@ class _StepCompiler:
         return found is not None
 
     def _elements(self, depth: int, step: ConstraintStep, path: str) -> None:
-        """Write the loop over the elements of a list, or the entries of a map."""
+        """Generate the loop over the elements of a list or the entries of a map."""
         assert step.field is not None
         if step.has("distinct"):
             self._line(depth, "s = set()")
@@ -249,9 +253,10 @@ class _StepCompiler:
             self._line(depth + 1, "pass")
 
     def _distinct(self, depth: int, name: str, here: str) -> None:
-        """Write that no element equals an earlier one, or has its `name`.
+        """Generate the check that no two elements are equal, or have the same value of the field `name`.
 
-        With a question mark, elements without a name may repeat; with an exclamation mark, no more is told of one that does.
+        With a question mark, elements without this value may repeat; with an exclamation mark, a duplicate is not
+        checked further.
         """
         only_set, ends, name = name.endswith("?"), name.endswith("!"), name.rstrip("?!")
         value, place = (f"y.{attribute(name)}", f"{here} / {name!r}") if name else ("y", here)
@@ -263,7 +268,7 @@ class _StepCompiler:
         self._line(depth, "s.add(k)")
 
     def _below(self, depth: int, step: ConstraintStep, old: str, path: str) -> None:
-        """Write the steps of the message, or messages, that a field holds."""
+        """Generate the steps of the message or messages that a field contains."""
         if step.field is None or not step.field.reference or not schema.message(step.field.reference).steps:
             return
         if step.field.is_list or step.field.is_map:
@@ -281,7 +286,7 @@ class _StepCompiler:
 
 
 def _deferred(names: dict[str, Any], name: str, message: str) -> Checker:
-    """The function of a message, which is compiled when it is first called: messages may contain themselves."""
+    """Return a function that compiles the steps of a message on its first call: messages may contain themselves."""
 
     def first(value: Any, old: Any, path: Path | None, out: Callable[[Any], None]) -> None:
         made = names[name] = steps_of(message)

@@ -1,9 +1,10 @@
-"""The table of constraints of one value: when a constraint holds, and the error if it does not.
+"""Table of constraints of single values: the condition that must hold, and the error if it does not.
 
-Built-in and custom resources share the table. A row has two expressions, of `x`, the value, `n`, the bound or the words of
-the constraint, and `p`, the path. The messages of built-in resources are known, so that their expressions are written into
-compiled functions (`written`). Schemas of custom resources come from users, who may have thousands of them, and would
-hold up others if each were compiled: their bounds are passed to the expressions (`constraint`).
+Built-in and custom resources share the table. A row has two expressions of `x` (the value), `n` (the bound or
+text of the constraint) and `p` (the path). The messages of built-in resources are fixed, so their expressions are
+inserted into generated functions (`written`). Schemas of custom resources come from users, who may have thousands
+of them, and compiling each would delay other requests; their bounds are passed to precompiled functions
+(`constraint`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from dray.api.custom.formats import is_format as is_text_format
 from dray.api.custom.structure import pattern
 from dray.api.errors import FieldError, invalid, required, shown, too_long, too_many, unsupported
 
-KeepsBound = Callable[[Any, Any], bool]  # of a value and a bound
-BoundError = Callable[[Any, Any, Any], FieldError]  # of a value, a bound and a path
+KeepsBound = Callable[[Any, Any], bool]  # (value, bound) → whether the constraint holds
+BoundError = Callable[[Any, Any, Any], FieldError]  # (value, bound, path) → error
 
 _ROWS = {
-    # In the words of built-in resources
+    # With the messages of built-in resources
     "alone": ("len(x) == 1 or '*' not in x", "invalid(p, x, n)"),
     "bytes": ("len(x.encode()) <= n[0]", "invalid(p, x, n[1])"),
     "enum": ("x in n", "unsupported(p, x, n)"),
@@ -38,7 +39,7 @@ _ROWS = {
     "most": ("x <= n[0]", "invalid(p, x, n[1])"),
     "range": ("n[0] <= x <= n[1]", "invalid(p, x, n[2])"),
     "size": ("len(x) <= n[0]", "invalid(p, x, n[1])"),
-    # In the words of OpenAPI schemas
+    # With the messages of OpenAPI schemas
     "longest": ("len(x) <= n", "too_long(p, n)"),
     "shortest": ("len(x) >= n", "in_body(p, x, f'should be at least {n} chars long')"),
     "pattern": ("pattern(n).search(x)", "in_body(p, x, f\"should match '{n}'\")"),
@@ -53,17 +54,17 @@ _ROWS = {
     "fewestProperties": ("len(x) >= n", "in_body(p, x, f'should have at least {n} properties')"),
     "allDifferent": ("len({*map(encoded, x)}) == len(x)", 'in_body(p, x, "shouldn\'t contain duplicates")'),
 }
-_WORDED = ("bytes", "least", "most", "size")  # number and text, with a colon between
+_WORDED = ("bytes", "least", "most", "size")  # constraints of the form number:text
 _VARIABLE = re.compile(r"\b[xnp]\b")
 
 
 def in_body(path: str, value: Any, text: str) -> FieldError:
-    """Returns an error about a value in a custom object, which names the place twice."""
+    """Return an error about a value in a custom object. As in Kubernetes, the message repeats the path."""
     return invalid(path, value, f"{path} in body {text}")
 
 
 def wrong_type(path: str, wanted: str, actual: str) -> FieldError:
-    """Returns an error about a value in a custom object that is not of the type, or format, that its schema wants."""
+    """Return an error about a value in a custom object that does not have the type or format of its schema."""
     text = f"{path} in body must be of type {wanted}: {shown(actual)}"
     return FieldError("FieldValueTypeInvalid", path, f"Invalid value: {shown(actual)}: {text}")
 
@@ -76,7 +77,7 @@ def encoded(value: Any) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
-NAMES: dict[str, Any] = {  # that expressions use
+NAMES: dict[str, Any] = {  # names that the expressions use
     "encoded": encoded,
     "in_body": in_body,
     "invalid": invalid,
@@ -92,7 +93,7 @@ NAMES: dict[str, Any] = {  # that expressions use
 
 
 def written(name: str, value: str, x: str, path: str) -> tuple[str, str] | None:
-    """Returns the source of the condition and of the error of a constraint; None for names that are not in the table."""
+    """Return the source of a constraint's condition and of its error, or None if the table has no row of this name."""
     if name not in _ROWS:
         return None
     variables = {"x": x, "n": repr(_bound(name, value)), "p": path}
@@ -102,13 +103,13 @@ def written(name: str, value: str, x: str, path: str) -> tuple[str, str] | None:
 
 @cache
 def constraint(name: str) -> tuple[KeepsBound, BoundError]:
-    """Returns the functions of a row: whether a value keeps a bound, and the error if it does not."""
-    holds, error = _ROWS[name]  # expressions of this module
+    """Return two functions for a row: whether a value satisfies a bound, and the error if it does not."""
+    holds, error = _ROWS[name]  # trusted: the expressions are in this module
     return eval(f"lambda x, n: {holds}", NAMES), eval(f"lambda x, n, p: {error}", NAMES)
 
 
 def _bound(name: str, value: str) -> Any:
-    """Returns what stands behind the name of a constraint, as the expressions need it."""
+    """Return the bound or text of a constraint in the form that the expressions need."""
     if name == "enum":
         return tuple(value.split("|"))
     if name == "range":

@@ -1,8 +1,9 @@
-"""Custom resources: kinds whose schema comes from a CustomResourceDefinition instead of the table.
+"""Custom resources: kinds whose schema comes from a CustomResourceDefinition instead of the built-in schema table.
 
-A definition becomes a `Resource` like any other (`kinds`), with a compiled schema for each version (`structure`), by
-which trees are pruned and defaulted (`pruning`) and values are judged (`values`). Objects are structs with typed
-metadata (`objects`). Pure. Left out: rules in CEL, which whoever knows the language passes in, and webhooks.
+`kinds` converts a definition to a `Resource`, with a compiled schema per version (`structure`). `pruning` prunes
+and defaults objects, and `values` validates them. Objects are structs with typed metadata (`objects`). All
+functions are pure. CEL rules are passed in by callers that can evaluate CEL. Conversion webhooks are not part of
+this package.
 """
 
 from typing import TYPE_CHECKING

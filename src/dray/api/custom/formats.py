@@ -1,4 +1,4 @@
-"""The formats of texts that schemas of custom resources may name; others are not checked, as in Kubernetes."""
+"""String formats in schemas of custom resources. Unknown formats are not checked, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -93,6 +93,6 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = {
 
 
 def is_format(format_: str, text: str) -> bool:
-    """Whether a text has a format; every text has one that is not known."""
+    """Return whether a text has a format; True for unknown formats."""
     check = _FORMATS.get(format_)
     return check is None or check(text)

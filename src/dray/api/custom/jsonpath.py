@@ -1,9 +1,8 @@
-"""JSONPath as definitions use it: for columns, fields to select by, and replicas.
+r"""JSONPath as used in CustomResourceDefinitions: for printer columns, selectable fields and scale replicas.
 
-Understands members (`.a`, `['a']`, `\\.` in names), elements (`[0]`, `[-1]`, `[0:2]`, `[*]`), comparisons
-(`[?(@.type=="Ready")]`) and `..` for all depths. A caller that reads an object by many paths gives them one reach
-together (`PathBudget`), so that they do not look through all of it again and again. Left out: what templates do with several
-results.
+Supports fields (`.a`, `['a']`, `\.` in names), elements (`[0]`, `[-1]`, `[0:2]`, `[*]`), comparisons
+(`[?(@.type=="Ready")]`) and `..` for all depths. A caller that evaluates many paths on one object passes them a
+common `PathBudget`, so that the work stays bounded. Formatting several results is not part of this module.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ Step = Callable[[Any, "PathBudget"], Iterator[Any]]
 
 
 class PathError(ValueError):
-    """A path that cannot be read, with the reason."""
+    """The path has invalid syntax; the message gives the reason."""
 
 
 class TooFar(Exception):
-    """Paths have looked at as many values as they may."""
+    """The paths have visited more values than their budget allows."""
 
 
 class PathBudget:
-    """How many values paths may still look at."""
+    """Number of values that paths may still visit."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def spend(self, values: int = 1) -> None:
-        """Raises TooFar."""
+        """Subtract visited values from the budget. Raises TooFar when it is exhausted."""
         self._left -= values
         if self._left < 0:
             raise TooFar
 
 
 def is_simple(path: str) -> bool:
-    """Whether a path goes through members only, as paths must that something is written to."""
+    """Return whether a path consists of field names only, as required for paths that are written to."""
     return _SIMPLE.fullmatch(path) is not None
 
 
@@ -58,7 +57,7 @@ def simple(path: str) -> tuple[str, ...]:
 
 @remembered(4096)
 def parse(path: str) -> tuple[Step, ...]:
-    """The steps of a path; raises PathError."""
+    """Parse a path into its steps. Raises PathError."""
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()
@@ -72,7 +71,7 @@ def parse(path: str) -> tuple[Step, ...]:
 
 
 def is_readable(path: str) -> bool:
-    """Whether a path means anything; columns may have others."""
+    """Return whether a path has valid syntax; printer columns may contain invalid paths."""
     try:
         parse(path)
     except PathError:
@@ -81,7 +80,7 @@ def is_readable(path: str) -> bool:
 
 
 def find(path: str, value: Any, reach: PathBudget | None = None) -> Iterator[Any]:
-    """Everything that a path leads to; nothing where it leads nowhere. Raises TooFar, if a reach is given."""
+    """Yield all values that a path selects in `value`. Raises TooFar if `reach` is given and exhausted."""
     found: Iterator[Any] = iter((value,))
     reach = reach or PathBudget(sys.maxsize)
     for step in parse(path):
@@ -90,12 +89,14 @@ def find(path: str, value: Any, reach: PathBudget | None = None) -> Iterator[Any
 
 
 def first(path: str, value: Any, reach: PathBudget | None = None) -> Any:
-    """The first thing that a path leads to, or None. Raises TooFar, if a reach is given."""
+    """Return the first value that a path selects in `value`, or None. Raises TooFar if `reach` is given and
+    exhausted.
+    """
     return next(find(path, value, reach), None)
 
 
 def text(value: Any) -> str:
-    """A value of several parts in a cell."""
+    """Return a value as JSON text, for a table cell."""
     return msgspec.json.encode(value).decode()
 
 

@@ -1,4 +1,4 @@
-"""Whether a custom object is what its schema says: values first, then rules, which would stumble over wrong values."""
+"""Validates a custom object against its schema: first the values, then the CEL rules, which expect valid values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dray.api.wire import Tree
 
 Rules = Callable[[SchemaNode, Tree, Tree | None, Interrupt], Iterable[FieldError]]
 
-# Faults after which rules are not asked. Values are forbidden only if judging them takes too many steps.
+# Errors after which CEL rules are not evaluated. FieldValueForbidden means that validation needed too many steps.
 _BLOCKING = frozenset(
     {"FieldValueForbidden", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
@@ -27,14 +27,17 @@ _UNASKED = FieldError(
 
 
 def no_rules(node: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrupt) -> Iterable[FieldError]:
-    """The rules as those see them who have no expression language at hand."""
+    """Return no errors; placeholder for callers that cannot evaluate CEL rules."""
     return ()
 
 
 def judged(
     node: SchemaNode, tree: Tree, old: Tree | None, rules: Rules = no_rules, interrupt: Interrupt = NEVER
 ) -> list[FieldError]:
-    """What is wrong with an object; `old` is the one that it replaces."""
+    """Validate an object. Returns its field errors; `old` is the object that it replaces, or None.
+
+    CEL rules are not evaluated after certain value errors; an additional error says so.
+    """
     found = values.value_faults(node, tree, UNSET if old is None else old, interrupt)
     if not node.has_rules:
         return found

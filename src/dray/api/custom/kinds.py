@@ -1,7 +1,8 @@
-"""A definition as a resource: its names, versions, schemas, and what clients see of its objects.
+"""Converts a CustomResourceDefinition to a resource: its names, versions, schemas and subresources.
 
-`custom_resource` makes the row that routing, discovery, storage and patches work with. The schema of each version is
-also told to `dray.api.schema`, in the words of the table, so that server-side apply knows whose field is whose.
+`custom_resource` creates the `Resource` that routing, discovery, storage and patches use. The schema of each
+version is also registered in `dray.api.schema`, in the form of the built-in table, so that server-side apply
+knows the field structure.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ class CustomKindVersion:
 
     def __init__(self, name: str, message: str, spec: apiextensions.CustomResourceDefinitionVersion) -> None:
         self.name = name
-        self.message = message  # what the schema is called in `dray.api.schema`
+        self.message = message  # name of the schema in `dray.api.schema`
         self.spec = spec
 
     @cached_property
     def node(self) -> SchemaNode:
-        """The schema, compiled when it is first asked for: of a large one that takes long, and not everybody needs it."""
+        """The schema, compiled on first use: compiling a large schema takes long, and not every caller needs it."""
         return compiled(schema_of(self.spec))
 
     @property
@@ -53,18 +54,22 @@ class CustomKindVersion:
 
 
 class CustomKind:
-    """What a definition says about its objects."""
+    """The versions, schemas and names that a definition gives its objects."""
 
     def __init__(self, definition: apiextensions.CustomResourceDefinition, before: CustomKind | None = None) -> None:
-        """`before` lends its schemas, where the definition still has them."""
+        """`before` is the previous state of the kind; its compiled schemas are reused if the definition's spec is
+        unchanged.
+        """
         self.definition = definition
         names = definition.status.acceptedNames
         self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
         self.versions: dict[str, CustomKindVersion] = {}
         self._seen: dict[str, Resource] = {}
         self._is_forgotten = False
-        self.client_types: dict[Resource, type[CustomObject]] = {}  # by which clients ask for objects of a resource
-        number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
+        self.client_types: dict[
+            Resource, type[CustomObject]
+        ] = {}  # classes that clients pass to request objects of a resource
+        number = next(_numbers)  # every instance registers its own schemas, because the old ones may still be in use
         if before is not None and before.describes(definition):
             self.versions = before.versions
             return
@@ -72,7 +77,9 @@ class CustomKind:
             self.versions[spec.name] = CustomKindVersion(spec.name, self._message(spec.name, number), spec)
 
     def describes(self, definition: apiextensions.CustomResourceDefinition) -> bool:
-        """Whether a definition still says what this was made of; generations tell, without looking at a large schema."""
+        """Return whether a definition has the same spec as this kind. Compares generations, to avoid comparing
+        large schemas.
+        """
         mine, meta = self.definition.metadata, definition.metadata
         if mine.uid and mine.generation:
             return (mine.uid, mine.generation) == (meta.uid, meta.generation)
@@ -92,40 +99,42 @@ class CustomKind:
 
     @property
     def converts(self) -> bool:
-        """Whether versions differ in more than their name."""
+        """Whether the definition uses a conversion webhook; otherwise versions differ only in their name."""
         conversion = self.definition.spec.conversion
         return conversion is not None and conversion.strategy == "Webhook"
 
     @property
     def fills_on_read(self) -> bool:
-        """Whether objects that were stored before the definition changed may lack defaults that it has now."""
+        """Whether stored objects may lack defaults that were added to the definition later."""
         changed = self.definition.metadata.generation > 1
         return changed and any(version.node.has_defaults for version in self.versions.values())
 
     def message(self, version: str) -> str:
-        """The schema of a version, as it is known to `dray.api.schema`."""
+        """Return the name of a version's schema in `dray.api.schema`. Registers the schema if necessary."""
         found = self.versions[version]
         if not schema.is_known(found.message):
             spec = self.definition.spec
             kinds = ((spec.group, found.name, spec.names.kind),)
             schema.define(found.message, dict(_message(found.node, found.message, kinds, whole=True)))
-            if self._is_forgotten:  # a request that began before still asks: when it ends, nobody takes it back
+            if self._is_forgotten:  # an older request still uses this kind; unregister the schema when it ends
                 weakref.finalize(self, schema.forget, found.message)
         return found.message
 
     def forget(self, heir: CustomKind | None) -> None:
-        """Take back what was told to `dray.api.schema`, unless another reading of the definition has the same schemas."""
+        """Unregister the schemas from `dray.api.schema`, unless `heir`, the next state of the kind, uses the same
+        schemas.
+        """
         if heir is None or heir.versions is not self.versions:
             for version in self.versions.values():
                 schema.forget(version.message)
             self._is_forgotten = True
         for type_ in self.client_types.values():
-            del type_.RESOURCE  # type: ignore[attr-defined]  # a class lives until the collector looks, a schema need not
+            del type_.RESOURCE  # type: ignore[attr-defined]  # frees the schema before the class is garbage-collected
         self.client_types.clear()
         self._seen.clear()
 
     def seen_in(self, resource: Resource, version: str) -> Resource:
-        """The resource as those work with it who speak one version: for them that is the stored one."""
+        """Return the resource for clients of one version: a copy whose stored version is this version."""
         if version == resource.stored:
             return resource
         found = self._seen.get(version)
@@ -134,13 +143,15 @@ class CustomKind:
             self._seen[version] = found
         return found
 
-    # What clients see
+    # Subresources and fields of a version
 
     def subresources(self, version: str) -> tuple[str, ...]:
         return tuple(_subresources(self.versions[version]))
 
     def scale(self, version: str, obj: CustomObject) -> tuple[int, int, str]:
-        """Replicas wanted and there, and the selector of what is scaled."""
+        """Return the desired replicas, the current replicas and the label selector of an object, for the scale
+        subresource.
+        """
         paths = self.versions[version].scale
         assert paths is not None
         tree = members(obj)
@@ -149,13 +160,13 @@ class CustomKind:
         return wanted, there, selector if isinstance(selector, str) else ""
 
     def unscaled(self, version: str, obj: CustomObject) -> str:
-        """The path of the replicas that are wanted, where it leads nowhere."""
+        """Return the path of the desired replicas if the object has no value there, otherwise an empty string."""
         paths = self.versions[version].scale
         assert paths is not None
         return "" if jsonpath.first(paths.specReplicasPath, members(obj)) is not None else paths.specReplicasPath
 
     def rescale(self, version: str, tree: Tree, replicas: int) -> None:
-        """Write the number of replicas into a tree."""
+        """Write the desired number of replicas into a tree. Raises BadRequest if a parent is not an object."""
         paths = self.versions[version].scale
         assert paths is not None
         *parents, last = jsonpath.simple(paths.specReplicasPath)
@@ -166,14 +177,14 @@ class CustomKind:
         tree[last] = replicas
 
     def selectable(self, version: str) -> dict[str, str]:
-        """The fields that a version lets itself be selected by, with their paths."""
+        """Return the selectable fields of a version with their JSONPaths."""
         return {
             field.jsonPath.removeprefix("."): field.jsonPath for field in self.versions[version].spec.selectableFields
         }
 
 
 def selected_text(path: str, obj: CustomObject) -> str:
-    """The value of a field as a selector compares it."""
+    """Return the value at a path as text for comparison with a field selector."""
     value = jsonpath.first(path, members(obj))
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -191,7 +202,7 @@ def schema_of(version: apiextensions.CustomResourceDefinitionVersion) -> Tree:
 
 
 def custom_resource(definition: apiextensions.CustomResourceDefinition, before: CustomKind | None = None) -> Resource:
-    """The row of a definition whose names are accepted; `before` is what was known of it."""
+    """Return the resource of a definition with accepted names; `before` is the previous state of the kind."""
     kind = CustomKind(definition, before)
     names, spec = definition.status.acceptedNames, definition.spec
     sub = {name for version in kind.versions.values() for name in _subresources(version)}
@@ -219,7 +230,7 @@ def _subresources(version: CustomKindVersion) -> Iterator[str]:
         yield "scale"
 
 
-# The schema in the words of the table
+# Conversion of the schema to the form of the built-in table
 
 
 def _message(
@@ -250,7 +261,7 @@ def _list_type(node: SchemaNode) -> Any:
 
 
 def _type(node: SchemaNode, name: str) -> tuple[str, Iterator[tuple[str, schema.Message]]]:
-    """The type of a place, and the messages that it needs."""
+    """Return the type of a schema node in table notation, and the messages that this type refers to."""
     if node.int_or_string:
         return "intstr", iter(())
     if node.type == "array":

@@ -1,7 +1,7 @@
-"""Custom objects in memory: typed metadata, and beside it the values that JSON has.
+"""Custom objects in memory: typed metadata, and plain JSON values for everything else.
 
-Nearly all have `spec` and `status` and nothing else. Whatever else stands at the top of an object gets a class with
-those members, made when it is first seen, so that custom objects are encoded, compared and replaced like all others.
+Most objects have only `spec` and `status` besides metadata. For other fields at the top level, a class with these
+fields is created on first use, so that custom objects are encoded, compared and replaced like built-in ones.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.wire import Tree, Wire
 
 _UNFIT = re.compile(r'[\\"\x00-\x1f]')
-_CLASSES = 1024  # different sets of further members that are remembered
+_CLASSES = 1024  # cached classes, one per set of additional top-level fields
 
 
 class CustomObject(Wire, frozen=True):
-    """An object of a kind that a CustomResourceDefinition describes."""
+    """An object of a kind defined by a CustomResourceDefinition."""
 
     apiVersion: str = msgspec.field(default_factory=str)
     kind: str = msgspec.field(default_factory=str)
@@ -36,30 +36,34 @@ _decoder = msgspec.json.Decoder(CustomObject)
 
 @lru_cache(maxsize=_CLASSES)
 def _class(names: tuple[str, ...]) -> type[CustomObject]:
-    """The class of objects that have further members at the top. Attributes are numbered: names can be any text."""
+    """Return the class of objects with these additional top-level fields. Attributes are numbered, because names
+    can be any text.
+    """
     fields = [(f"member_{index}", Any, msgspec.field(default=UNSET, name=name)) for index, name in enumerate(names)]
     made = msgspec.defstruct("CustomObject", fields, bases=(CustomObject,), frozen=True, gc=False, omit_defaults=True)
     return cast(type[CustomObject], made)
 
 
 def unfit_name(tree: Tree) -> str | None:
-    """A name at the top of a tree that no class can have a member for: with quotes, backslashes or control characters."""
+    """Return a top-level name in a tree that a class cannot represent (quotes, backslashes or control
+    characters), or None.
+    """
     return next((name for name in tree if _UNFIT.search(name)), None)
 
 
 def class_of(tree: Tree) -> type[CustomObject]:
-    """The class that a tree fits into."""
+    """Return the class with the top-level fields of a tree."""
     more = tree.keys() - _KNOWN
     return _class(tuple(sorted(more))) if more else CustomObject
 
 
 def from_tree(tree: Tree) -> CustomObject:
-    """The object of a tree whose metadata was checked."""
+    """Convert a tree to an object; its metadata must have been validated."""
     return msgspec.convert(tree, class_of(tree))
 
 
 def decode(value: bytes) -> CustomObject:
-    """The object of stored bytes."""
+    """Decode an object from its stored bytes."""
     try:
         return _decoder.decode(value)
     except msgspec.ValidationError:
@@ -67,12 +71,12 @@ def decode(value: bytes) -> CustomObject:
 
 
 def members(obj: CustomObject) -> Tree:
-    """Everything but metadata, as the trees that the object shares: to be read, never changed."""
+    """Return all fields except metadata as a tree. The values are shared with the object and must not be changed."""
     found = zip(obj.__struct_encode_fields__, obj.__struct_fields__, strict=True)
     values = ((name, getattr(obj, attribute)) for name, attribute in found if name != "metadata")
     return {name: value for name, value in values if value is not UNSET}
 
 
 def whole(obj: CustomObject) -> Tree:
-    """The object as rules see it: metadata as a tree too."""
+    """Return the object as a tree including metadata, as CEL rules see it."""
     return {**members(obj), "metadata": msgspec.to_builtins(obj.metadata)}

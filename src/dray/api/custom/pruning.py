@@ -1,7 +1,7 @@
-"""What a request's tree loses and gains before anybody looks at its values.
+"""Prunes and defaults the tree of a request before its values are validated.
 
-Members that the schema does not know are dropped, and told as complaints. A null where none is allowed means that the
-member is left out. Then come the defaults. All in place: the tree is private to its request.
+Fields that the schema does not declare are removed and reported. A null that is not permitted counts as an absent
+field. Then defaults are added. All changes are in place, because the tree belongs to one request.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from dray.api.custom.structure import ANYTHING, SchemaNode
 from dray.api.errors import TooLarge
 from dray.api.wire import Tree
 
-MOST_DEFAULTS = 512 << 10  # bytes that a request may have filled in; no object is stored with three times as many
+MOST_DEFAULTS = 512 << 10  # maximum bytes of defaults added to one object; about a third of the largest stored object
 _TYPE = ("apiVersion", "kind", "metadata")
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
 def pruned(node: SchemaNode, tree: Tree) -> list[str]:
-    """Drop what the schema of a whole object does not know; returns the complaints about it."""
+    """Remove all fields of an object that its schema does not declare. Returns one warning per removed field."""
     complaints: list[str] = []
     _prune(node, tree, "", complaints, whole=True)
     return complaints
 
 
 def embedded_metadata(node: SchemaNode, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The metadata of objects within an object, with their paths."""
+    """Yield the metadata of embedded objects, each with its path."""
     if not node.has_embedded:
         return
     if node.embedded and isinstance(value, dict) and "metadata" in value:
@@ -45,7 +45,7 @@ def embedded_metadata(node: SchemaNode, value: Any, path: str = "") -> Iterator[
 
 
 def pruned_value(node: SchemaNode, value: Any) -> list[str]:
-    """What a part of an object says that its schema does not know; the value stays as it is."""
+    """Return one warning per field of a value that its schema does not declare; the value is not changed."""
     complaints: list[str] = []
     _prune(node, _decode(_encode(value)), "", complaints)
     return complaints
@@ -74,20 +74,24 @@ def _prune_members(node: SchemaNode, tree: Tree, path: str, complaints: list[str
 
 
 class DefaultsBudget:
-    """How many bytes of defaults an object may still get: a short list of empty objects could otherwise become huge."""
+    """Remaining bytes of defaults for one object: the defaults of a list of empty objects could otherwise become
+    huge.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
 
     def take(self, size: int) -> None:
-        """Raises TooLarge."""
+        """Subtract from the remaining bytes. Raises TooLarge when they are exhausted."""
         self._left -= size
         if self._left < 0:
             raise TooLarge(f"Request entity too large: the defaults of the object have more than {self._most} bytes")
 
 
 def fill(node: SchemaNode, value: Any, room: DefaultsBudget | None = None) -> None:
-    """Drop nulls that mean nothing, and fill in defaults."""
+    """Remove nulls that are not permitted and add defaults, in place. Raises TooLarge if the budget `room` is
+    exhausted.
+    """
     if isinstance(value, dict):
         _fill_members(node, value, room)
     elif isinstance(value, list) and node.items is not None:
@@ -106,7 +110,7 @@ def _fill_members(node: SchemaNode, tree: Tree, room: DefaultsBudget | None) -> 
                 text = _encode(part.default)
                 if room is not None:
                     room.take(len(text))
-                tree[name] = _decode(text)  # a copy of its own
+                tree[name] = _decode(text)  # a separate copy for each object
     for name, value in tree.items():
         part = node.properties.get(name) or node.additional
         if part is not None and part is not ANYTHING and isinstance(value, (dict, list)):

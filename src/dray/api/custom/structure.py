@@ -1,8 +1,8 @@
-"""Schemas of custom resources, compiled once for all walks over trees.
+"""Schemas of custom resources, compiled once for pruning, defaulting and validation.
 
-A definition's OpenAPI v3 schema is structural: the skeleton says which members there are, and everything else judges
-values. `compiled` reads a schema that `validation.definitions` let through; it never fails on one. References do not
-exist, so a schema is a finite tree.
+An OpenAPI v3 schema in a definition is structural: its skeleton declares the fields, everything else constrains
+values. `compiled` expects a schema that `validation.definitions` has accepted and never fails on such a schema.
+References are not permitted, so a schema is a finite tree.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from msgspec import UNSET
 
 from dray.api.wire import Tree
 
-# Compiled patterns that are kept, of all schemas together. A schema with more of them than are kept compiles each again for
-# every value, which takes ten times as long as a search. Most have a small program and take 5 KiB; a short text can become
-# thousands of instructions, which take a megabyte.
+# Maximum number of cached compiled patterns of all schemas. A schema with more patterns compiles each of them again for
+# every value, which takes ten times as long as a search. Most patterns have a small program and take 5 KiB; a short text
+# can become thousands of instructions, which take a megabyte.
 _SMALL_PATTERNS = 8192
 _LARGE_PATTERNS = 256
 _SMALL_PROGRAM = 100  # instructions
 
 
 class ValidationRule(msgspec.Struct, frozen=True):
-    """One of `x-kubernetes-validations`."""
+    """One rule in `x-kubernetes-validations`."""
 
     rule: str
     message: str = ""
@@ -36,41 +36,41 @@ class ValidationRule(msgspec.Struct, frozen=True):
 
 
 class SchemaNode(msgspec.Struct, eq=False, weakref=True):
-    """One place in an object: what may stand there."""
+    """The schema of one position in an object."""
 
     schema: Tree
     type: str = ""
     properties: dict[str, SchemaNode] = {}
-    additional: SchemaNode | None = None  # of the values of a map
+    additional: SchemaNode | None = None  # schema of the values of a map
     items: SchemaNode | None = None
     default: Any = UNSET
     nullable: bool = False
-    preserves: bool = False  # unknown members stay
-    embedded: bool = False  # a whole object, with apiVersion, kind and metadata
+    preserves: bool = False  # unknown fields are preserved
+    embedded: bool = False  # an embedded object, with apiVersion, kind and metadata
     int_or_string: bool = False
     required: tuple[str, ...] = ()
     list_type: str = ""
     map_keys: tuple[str, ...] = ()
-    atomic: bool = False  # of an object: x-kubernetes-map-type
+    atomic: bool = False  # x-kubernetes-map-type is atomic
     rules: tuple[ValidationRule, ...] = ()
     pattern: str = ""
     all_of: tuple[SchemaNode, ...] = ()
     any_of: tuple[SchemaNode, ...] = ()
     one_of: tuple[SchemaNode, ...] = ()
     negated: SchemaNode | None = None
-    has_defaults: bool = False  # here or below
+    has_defaults: bool = False  # this node or a descendant has a default
     has_rules: bool = False
-    has_keys: bool = False  # a list here or below is a set, or a map by keys
-    has_embedded: bool = False  # an object here or below is a whole one
-    has_choices: bool = False  # here: allOf, anyOf, oneOf or not
-    constraints: Any = None  # of values by their type, once one was judged (`values`)
+    has_keys: bool = False  # this node or a descendant is a list of type set or map
+    has_embedded: bool = False  # this node or a descendant is an embedded object
+    has_choices: bool = False  # this node has allOf, anyOf, oneOf or not
+    constraints: Any = None  # constraints by type of value; set by `values` on first use
 
 
 ANYTHING = SchemaNode({}, preserves=True)
 
 
 def compiled(schema: Tree) -> SchemaNode:
-    """The node of a schema."""
+    """Compile a schema. Returns its root node."""
     additional, items = schema.get("additionalProperties"), schema.get("items")
     node = SchemaNode(
         schema,
@@ -115,13 +115,15 @@ def _rule(tree: Tree) -> ValidationRule:
 
 
 def pattern(text: str) -> Any:
-    """A pattern that takes linear time, however it is written. A short one can take a lot of time and memory to make."""
+    """Return the compiled regular expression. Matching takes linear time; compiling can take long even for a
+    short text.
+    """
     return _small_pattern(text) or _large_pattern(text)
 
 
 @lru_cache(maxsize=_SMALL_PATTERNS)
 def _small_pattern(text: str) -> Any:
-    """The pattern, or None if its program is large."""
+    """Return the compiled pattern, or None if its program is large."""
     made = _compiled_pattern(text)
     return made if getattr(made, "programsize", 0) <= _SMALL_PROGRAM else None
 
@@ -139,4 +141,4 @@ def _compiled_pattern(text: str) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error:
-        return re.compile(r"(?!)")  # not reached: definitions with a bad pattern are refused
+        return re.compile(r"(?!)")  # never reached, because definitions with an invalid pattern are rejected

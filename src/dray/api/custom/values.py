@@ -1,10 +1,11 @@
-"""Whether the values of a custom object are what its schema says, in Kubernetes' words.
+"""Validates the values of a custom object against its schema, with the error messages of Kubernetes.
 
-Every value is judged by its own rules and those of `allOf`, `anyOf`, `oneOf` and `not`; the first thing wrong with a
-text or a number is told, and everything wrong with the members of objects and lists. A part that an update leaves as it
-was is not judged again, so that a schema can become stricter than what is stored. Alternatives multiply the work: the
-steps of one judgement are limited, what an alternative said of a value is remembered, and whoever asks can interrupt. No
-clock decides, so that an object is valid on every machine or on none. Left out: rules in CEL.
+Every value is checked against its own constraints and those of `allOf`, `anyOf`, `oneOf` and `not`. For a string
+or number only the first violation is reported; for objects and lists, the violations of all members are. A part
+that an update does not change is not checked again, so a schema can become stricter than stored objects.
+Alternatives multiply the work, so the steps of one validation are limited, results of alternatives are cached,
+and the caller can interrupt. No clock is used, so the result is the same on every machine. CEL rules are not part
+of this module.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from dray.api.errors import FieldError, duplicate, invalid, required, shown, uns
 from dray.api.wire import Tree
 
 Errors = Iterator[FieldError]
-Interrupt = Callable[[], bool]  # asked before alternatives; ends the judgement by raising
+Interrupt = Callable[[], bool]  # called before alternatives; raises an exception to end the validation
 NEVER: Interrupt = bool
-MOST_STEPS = 2_000_000  # of one judgement: a value at its place is a step
-_STEP_CHARACTERS = 512  # of a text that cost one more step
-_STEP_MEMBERS = 8  # of a list, an object, an enumeration or `required` that cost one more step
-_LONG_STEPS = 64  # after which whoever asks may interrupt
-_REMEMBERED = 100_000  # answers of alternatives in one judgement, so that memory stays small
+MOST_STEPS = 2_000_000  # maximum steps of one validation; checking one value against one schema node is a step
+_STEP_CHARACTERS = 512  # characters of a string that count as one additional step
+_STEP_MEMBERS = 8  # members of a list, object, enum or `required` that count as one additional step
+_LONG_STEPS = 64  # additional steps of one value from which the interrupt function is called
+_REMEMBERED = 100_000  # maximum cached results of alternatives in one validation, to bound memory
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
-_KEYWORDS: Mapping[type, Mapping[str, str]] = {  # of schemas, and what the table of constraints calls them
+_KEYWORDS: Mapping[type, Mapping[str, str]] = {  # schema keywords and their names in the table of constraints
     str: {"maxLength": "longest", "minLength": "shortest", "pattern": "pattern", "format": "textFormat"},
     list: {"minItems": "fewestItems", "maxItems": "limit", "uniqueItems": "allDifferent"},
     dict: {"minProperties": "fewestProperties", "maxProperties": "limit"},
 }
 _CHAINED = ("longest", "shortest", "pattern")
-_WHOLE = "<nil>"  # where Kubernetes looks for what is wrong with a choice of schemas
+_WHOLE = "<nil>"  # path that Kubernetes reports for violations of allOf, anyOf, oneOf and not
 
 
 def type_name(value: Any) -> str:
@@ -43,11 +44,11 @@ def type_name(value: Any) -> str:
 
 
 class TooManySteps(Exception):
-    """A judgement needs more than MOST_STEPS."""
+    """A validation needs more than MOST_STEPS steps."""
 
 
 class _Judgement:
-    """One judgement: its steps so far, and which alternatives a value fits."""
+    """State of one validation: its steps so far, and cached results of alternatives."""
 
     __slots__ = ("_fits", "interrupt", "steps")
 
@@ -57,7 +58,7 @@ class _Judgement:
         self._fits: dict[tuple[int, type, Any], bool] = {}
 
     def spend(self, node: SchemaNode, value: Any) -> None:
-        """Count the steps for a value at its place. Raises TooManySteps, and what interrupts."""
+        """Count the steps for checking a value against a node. Raises TooManySteps, and the exception of `interrupt`."""
         more = len(node.schema.get("enum") or ()) // _STEP_MEMBERS
         if isinstance(value, str):
             more += len(value) // _STEP_CHARACTERS
@@ -70,8 +71,10 @@ class _Judgement:
             self.interrupt()
 
     def fits(self, node: SchemaNode, value: Any) -> bool:
-        """Whether a value is what an alternative says. Equal values are judged once; lists and objects are told by identity."""
-        # The tree outlives the judgement, so an id stays with its value; the type tells true from 1.
+        """Return whether a value satisfies an alternative. Results are cached by value; lists and objects by
+        identity.
+        """
+        # The tree outlives the validation, so an id is not reused; the type distinguishes true from 1.
         key = id(node), type(value), id(value) if isinstance(value, (dict, list)) else value
         known = self._fits.get(key)
         if known is None:
@@ -83,7 +86,11 @@ class _Judgement:
 
 
 def value_faults(node: SchemaNode, value: Any, old: Any = UNSET, interrupt: Interrupt = NEVER) -> list[FieldError]:
-    """What is wrong with a value, by paths from it; `old` is what it replaces. Raises what interrupts."""
+    """Validate a value. Returns its field errors with paths relative to the value; `old` is the value that it
+    replaces.
+
+    Raises the exception of `interrupt`.
+    """
     try:
         found = [*_judged(node, value, "", old, _Judgement(interrupt))]
     except TooManySteps:
@@ -120,7 +127,7 @@ def _judged(node: SchemaNode, value: Any, path: str, old: Any, judgement: _Judge
 
 
 def by_key(node: SchemaNode, old: Any) -> dict[bytes, Any]:
-    """The elements of a list before, where its elements can be told apart."""
+    """Return the previous elements of a list by key, or an empty dict if the list is not of type map."""
     if node.list_type != "map" or not isinstance(old, list):
         return {}
     return {key_of(node, item): item for item in old}
@@ -132,14 +139,14 @@ def key_of(node: SchemaNode, item: Any) -> bytes:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality of JSON values: true is not 1."""
+    """Return whether two JSON values are equal; unlike in Python, true differs from 1."""
     if isinstance(left, bool) is not isinstance(right, bool):
         return False
     return bool(left == right)
 
 
 def _wrong_type(node: SchemaNode, value: Any) -> str:
-    """The type that was expected, if it is another."""
+    """Return the expected type if the value has another type, otherwise an empty string."""
     if node.int_or_string:
         right = isinstance(value, str) or _is_integer(value)
         return "" if right else "integer,string"
@@ -163,20 +170,20 @@ def _not_supported(path: str, value: Any, allowed: list[Any]) -> FieldError:
     return FieldError("FieldValueNotSupported", path, text)
 
 
-# Constraints of one value
+# Constraints of single values
 
 
 class SchemaConstraint(NamedTuple):
-    """One keyword of a schema: a row of the table of constraints, with a bound."""
+    """One schema keyword: a row of the table of constraints, with its bound."""
 
     holds: KeepsBound
     error: BoundError
     bound: Any
-    is_chained: bool  # of the constraints of a text that are chained, the first one that is broken is told
+    is_chained: bool  # only the first violated constraint among the chained ones is reported
 
 
 def _constraints_of(node: SchemaNode) -> Mapping[type, tuple[SchemaConstraint, ...]]:
-    """The constraints of a node by the type of a value."""
+    """Return the constraints of a node by type of value; computed on first use."""
     if node.constraints is None:
         numbers = _made(_bounds(node.schema))
         node.constraints = {kind: _made(_of_keywords(node.schema, kind)) for kind in _KEYWORDS}
@@ -190,15 +197,15 @@ def _made(said: Iterator[tuple[str, Any]]) -> tuple[SchemaConstraint, ...]:
 
 
 def _of_keywords(schema: Tree, kind: type) -> Iterator[tuple[str, Any]]:
-    """Yields the names and bounds of the constraints for values of a type."""
+    """Yield the names and bounds of a schema's constraints for values of a type."""
     for keyword, name in _KEYWORDS[kind].items():
         bound = schema.get(keyword)
-        if bound is not None and bound is not False and bound != "":  # zero is a bound
+        if bound is not None and bound is not False and bound != "":  # zero is a valid bound
             yield name, bound
 
 
 def _bounds(schema: Tree) -> Iterator[tuple[str, Any]]:
-    """Yields the names and bounds of the constraints for numbers."""
+    """Yield the names and bounds of a schema's constraints for numbers."""
     if schema.get("multipleOf"):
         yield "multipleOf", schema["multipleOf"]
     if schema.get("maximum") is not None:
@@ -210,7 +217,7 @@ def _bounds(schema: Tree) -> Iterator[tuple[str, Any]]:
 
 
 def _broken(node: SchemaNode, value: Any, path: str) -> Errors:
-    """Yields the errors of a value by itself, without the parts of it."""
+    """Yield the errors of a value itself, without those of its members."""
     is_told = False
     for holds, error, bound, is_chained in _constraints_of(node).get(type(value), ()):
         if not (is_chained and is_told) and not holds(value, bound):
@@ -257,7 +264,7 @@ def _choice(text: str) -> FieldError:
     return invalid(_WHOLE, "", text)
 
 
-# Lists that are sets or maps
+# Lists of type set or map
 
 
 def _lists(node: SchemaNode, value: Any, path: str) -> Errors:

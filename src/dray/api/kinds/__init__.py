@@ -1,5 +1,5 @@
-"""The kinds of the API: one file per kind, with everything that is specific to it.
+"""The kinds of the API: one module per kind, with everything that is specific to the kind.
 
-A file is called as its kind, in lower case with underscores, and contains a `Resource` named `KIND`; another group that
-serves the same stored objects has a `Resource` named `ALIAS` there. `dray.api.resources` finds the files.
+A module is named after its kind in snake case and contains a `Resource` named `KIND`. If another API group serves
+the same stored objects, the module also has a `Resource` named `ALIAS`. `dray.api.resources` finds the modules.
 """

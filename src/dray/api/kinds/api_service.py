@@ -1,4 +1,4 @@
-"""APIService: which server answers for a group and version. It is only stored."""
+"""APIService: the server that serves an API group and version. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _available(service: apiregistration.APIService) -> str:
 
 
 def _create(tree: Tree) -> None:
-    """Whatever no other server answers for is there."""
+    """Set the status of an APIService without an external service to available."""
     if not (tree.get("spec") or {}).get("service"):
         text = "Local APIServices are always available"
         available = {"type": "Available", "status": "True", "reason": "Local", "message": text}

@@ -1,4 +1,4 @@
-"""Binding: assigns a pod to a node; it is created and not stored."""
+"""Binding: assigns a pod to a node. Can be created but is not stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CertificateSigningRequest: asks for a signed certificate. No part of dray signs one."""
+"""CertificateSigningRequest: requests a signed certificate. Dray has no signer."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _JUDGEMENTS = ("Approved", "Denied")
 
 
 def _keep_spec(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
-    """What is to be signed cannot change once somebody may have judged it."""
+    """Revert changes of the spec: a request must not change after its approval."""
     tree["spec"] = tree_of(old.spec)
 
 
 def _keep_certificate(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
-    """An approver does not sign."""
+    """Revert changes of the certificate: an approver cannot sign."""
     status = tree.setdefault("status", {})
     status.pop("certificate", None)
     if old.status.certificate:
@@ -45,7 +45,7 @@ def _keep_certificate(tree: Tree, old: certificates.CertificateSigningRequest) -
 
 
 def _keep_judgement(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
-    """A signer does not approve."""
+    """Revert changes of the conditions Approved and Denied: a signer cannot approve."""
     status = tree.setdefault("status", {})
     judged = [tree_of(one) for one in old.status.conditions or () if one.type in _JUDGEMENTS]
     others = [one for one in status.get("conditions") or () if one.get("type") not in _JUDGEMENTS]

@@ -1,4 +1,4 @@
-"""ClusterRole: permissions in the whole cluster, or in each namespace that binds them."""
+"""ClusterRole: permissions for the whole cluster, or for the namespaces of RoleBindings that refer to it."""
 
 from __future__ import annotations
 

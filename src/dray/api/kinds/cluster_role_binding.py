@@ -1,4 +1,4 @@
-"""ClusterRoleBinding: gives the permissions of a ClusterRole in the whole cluster."""
+"""ClusterRoleBinding: grants the permissions of a ClusterRole in the whole cluster."""
 
 from __future__ import annotations
 

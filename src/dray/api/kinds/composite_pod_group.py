@@ -1,4 +1,4 @@
-"""CompositePodGroup: a group of groups of pods. It is only stored."""
+"""CompositePodGroup: a group of PodGroups. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

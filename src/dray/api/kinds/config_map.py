@@ -1,4 +1,4 @@
-"""ConfigMap: configuration that pods read."""
+"""ConfigMap: configuration data that pods read."""
 
 from __future__ import annotations
 

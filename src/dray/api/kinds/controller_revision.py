@@ -1,4 +1,4 @@
-"""ControllerRevision: a state that a DaemonSet or StatefulSet had."""
+"""ControllerRevision: an earlier state of a DaemonSet or StatefulSet."""
 
 from __future__ import annotations
 

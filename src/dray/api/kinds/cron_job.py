@@ -1,4 +1,4 @@
-"""CronJob: creates Jobs by a schedule."""
+"""CronJob: creates Jobs on a schedule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.api.wire import Tree
 
 
 def _defaults(tree: Tree) -> None:
-    """The jobs to come get the defaults of jobs when they are made, their pod template has them now."""
+    """Add the defaults of the pod template. The other Job defaults are added when a Job is created."""
     template_defaults(tree["spec"].setdefault("jobTemplate", {}).setdefault("spec", {}))
 
 

@@ -1,4 +1,4 @@
-"""CSIDriver: what a storage driver needs and can do. It is only stored."""
+"""CSIDriver: the properties of a storage driver. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSINode: the storage drivers of a node. It is only stored."""
+"""CSINode: the storage drivers of a node. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSIStorageCapacity: how much storage a class has left for some nodes. It is only stored."""
+"""CSIStorageCapacity: remaining storage of a StorageClass for some nodes. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dray.api.wire import Tree
 
 
 def _defaults(tree: Tree) -> None:
-    """Fill in further names and how versions are converted."""
+    """Add the default names and the conversion strategy None."""
     spec = tree.setdefault("spec", {})
     names = spec.setdefault("names", {})
     if kind := names.get("kind"):
@@ -27,7 +27,7 @@ def _create(tree: Tree) -> None:
 
 
 def _keep_versions(tree: Tree, old: apiextensions.CustomResourceDefinition) -> None:
-    """A version that objects are stored in now is one of those that they may be found in."""
+    """Keep the stored versions in the status, and add the current storage version."""
     stored = list(old.status.storedVersions or ())
     for version in (tree.get("spec") or {}).get("versions") or ():
         if version.get("storage") and version.get("name") not in stored:

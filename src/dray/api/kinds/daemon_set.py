@@ -1,4 +1,4 @@
-"""DaemonSet: keeps one pod on every node that fits."""
+"""DaemonSet: runs one pod on every suitable node."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _defaults(tree: Tree) -> None:
 
 
 def _create(tree: Tree) -> None:
-    """Templates of daemons are counted in an annotation, as they were before there were revisions."""
+    """Set the annotation that counts template changes to its initial value. It is older than ControllerRevisions."""
     annotations = annotations_of(tree)
     said = annotations.get(_GENERATION)
     annotations[_GENERATION] = said if said is not None and said.isdigit() and int(said) > 0 else "1"
 
 
 def _count_template(tree: Tree, old: apps.DaemonSet) -> None:
-    """Count the templates of daemons, whatever the author says."""
+    """Increment the annotation that counts template changes if the template has changed; ignore the client's value."""
     before = old.metadata.annotations.get(_GENERATION, "1")
     template = msgspec.convert((tree.get("spec") or {}).get("template") or {}, core.PodTemplateSpec)
     number = (int(before) if before.isdigit() else 1) + (template != old.spec.template)

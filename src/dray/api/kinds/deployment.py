@@ -1,4 +1,4 @@
-"""Deployment: keeps a number of equal pods and replaces them step by step when their template changes."""
+"""Deployment: runs a number of identical pods and replaces them gradually when the template changes."""
 
 from __future__ import annotations
 

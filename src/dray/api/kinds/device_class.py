@@ -1,4 +1,4 @@
-"""DeviceClass: a kind of device that claims can ask for."""
+"""DeviceClass: a category of devices that claims can request."""
 
 from __future__ import annotations
 

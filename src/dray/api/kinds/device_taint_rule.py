@@ -12,7 +12,7 @@ from dray.api.wire import Tree
 
 
 def _renew(tree: Tree, old: resource.DeviceTaintRule) -> None:
-    """The time of a taint is that of its effect: a new effect gets a new time unless the author says otherwise."""
+    """Set the taint's timeAdded to the current time if its effect changes and the client does not set another time."""
     taint = tree.setdefault("spec", {}).setdefault("taint", {})
     before = old.spec.taint
     if taint.get("effect", "") != before.effect and taint.get("timeAdded") == before.timeAdded:

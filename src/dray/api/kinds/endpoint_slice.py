@@ -1,4 +1,4 @@
-"""EndpointSlice: some of the addresses behind a Service."""
+"""EndpointSlice: some of the addresses of a Service."""
 
 from __future__ import annotations
 

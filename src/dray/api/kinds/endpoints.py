@@ -1,4 +1,4 @@
-"""Endpoints: the addresses behind a Service; the predecessor of EndpointSlice."""
+"""Endpoints: the addresses of a Service; predecessor of EndpointSlice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event: what happened to an object. Core events and those of events.k8s.io are the same stored objects."""
+"""Event: reports what happened to an object. Core events and events.k8s.io events are the same stored objects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CORE_FIELDS: Mapping[str, Callable[[Any], str]] = {
     "source": lambda event: event.source.component or event.reportingComponent,
     "type": attrgetter("type"),
 }
-# Events are stored as core events, whichever group asks.
+# Events are stored as core events, whichever group they were written through.
 _NEW_FIELDS: Mapping[str, Callable[[Any], str]] = {
     **{f"regarding.{field}": attrgetter(f"involvedObject.{field}") for field in _INVOLVED},
     "reason": _CORE_FIELDS["reason"],

@@ -1,4 +1,4 @@
-"""FlowSchema: assigns requests to a priority level. It is only stored."""
+"""FlowSchema: assigns requests to a priority level. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

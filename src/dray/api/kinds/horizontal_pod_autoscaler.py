@@ -1,4 +1,7 @@
-"""HorizontalPodAutoscaler: changes the number of pods with their load. v1 knows the processor only."""
+"""HorizontalPodAutoscaler: changes the number of pods with their load. Version v1 supports only CPU metrics.
+
+Stored only; dray does not act on it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from dray.api.wire import Tree, Wire
 
 
 def _metric(metric: autoscaling.MetricSpec) -> str:
-    """Returns what is aimed at; nothing here measures what is."""
+    """Return the target of a metric; the current value is always unknown."""
     source = metric.resource or metric.containerResource or metric.pods or metric.object or metric.external
     if source is None:
         return "<unknown type>"

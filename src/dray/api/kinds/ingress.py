@@ -1,4 +1,4 @@
-"""Ingress: which HTTP requests reach which Service. It is only stored."""
+"""Ingress: routes HTTP requests to Services. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IngressClass: which controller serves the Ingresses of a class. It is only stored."""
+"""IngressClass: the controller that serves the Ingresses of a class. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IPAddress: an address that is taken, and by what."""
+"""IPAddress: an allocated address and the object that uses it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _parent(address: networking.IPAddress) -> str:
 
 
 def _name(text: str) -> Sequence[str]:
-    """The name of an object is the address, in its canonical form."""
+    """Return an error message if the text is not an IP address in canonical form; the object's name is the address."""
     try:
         is_canonical = str(ipaddress.ip_address(text)) == text
     except ValueError:

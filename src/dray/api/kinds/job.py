@@ -54,7 +54,7 @@ def _defaults(tree: Tree) -> None:
 
 
 def _select_own_pods(tree: Tree) -> None:
-    """A job finds its pods by its own uid, unless its author insists on another selector."""
+    """Set the selector and labels so that the Job selects pods by its own UID, unless manualSelector is set."""
     spec, metadata = tree.setdefault("spec", {}), tree.get("metadata") or {}
     if spec.get("manualSelector"):
         return

@@ -1,4 +1,4 @@
-"""Lease: who holds a role, and until when."""
+"""Lease: the holder of a role, and until when the holder has it."""
 
 from __future__ import annotations
 

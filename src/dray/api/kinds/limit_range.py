@@ -1,4 +1,4 @@
-"""LimitRange: bounds and defaults of what the containers and claims of a namespace ask for."""
+"""LimitRange: limits and defaults of the resources that containers and claims in a namespace request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dray.api.wire import Tree
 
 
 def _defaults(tree: Tree) -> None:
-    """A container may have what the range allows at most, and asks for what it may have."""
+    """Add default limits of containers from their maximum, and default requests from their minimum and limits."""
     for item in tree.setdefault("spec", {}).get("limits") or ():
         if item.get("type") == "Container":
             limits = {**(item.get("max") or {}), **(item.get("default") or {})}

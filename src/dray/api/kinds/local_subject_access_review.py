@@ -1,4 +1,4 @@
-"""LocalSubjectAccessReview: asks whether somebody may do something in one namespace."""
+"""LocalSubjectAccessReview: checks whether a user has a permission in one namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicy: CEL expressions that may change objects."""
+"""MutatingAdmissionPolicy: CEL expressions that can change objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicyBinding: where a MutatingAdmissionPolicy applies."""
+"""MutatingAdmissionPolicyBinding: the requests to which a MutatingAdmissionPolicy applies."""
 
 from __future__ import annotations
 

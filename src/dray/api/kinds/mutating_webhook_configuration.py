@@ -1,4 +1,4 @@
-"""MutatingWebhookConfiguration: webhooks that may change objects."""
+"""MutatingWebhookConfiguration: webhooks that can change objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespace: where the objects of one user or purpose are."""
+"""Namespace: a scope for the objects of one user or purpose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _create(tree: Tree) -> None:
 
 
 def _keep_finalizers(tree: Tree, old: core.Namespace) -> None:
-    """Finalizers of a namespace have a subresource of their own."""
+    """Revert changes of spec.finalizers, which can only be changed through the subresource `finalize`."""
     tree["spec"] = {"finalizers": list(old.spec.finalizers)} if old.spec.finalizers else {}
 
 
@@ -41,7 +41,7 @@ def _keep_status(tree: Tree, old: core.Namespace) -> None:
 
 
 def _unenforced(namespace: core.Namespace, old: core.Namespace | None) -> list[str]:
-    """Pod Security levels that were set or changed: whoever sets one relies on it."""
+    """Return a warning per added or changed Pod Security label, because dray does not enforce these labels."""
     before = old.metadata.labels if old is not None else {}
     return [
         f"metadata.labels: {quote(key)} is not enforced: dray has no Pod Security admission"

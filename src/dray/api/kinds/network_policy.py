@@ -1,4 +1,4 @@
-"""NetworkPolicy: who may talk to some pods. It is only stored."""
+"""NetworkPolicy: restricts network traffic of pods. Stored only; dray does not enforce it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.api.wire import Tree
 
 
 def _directions(tree: Tree) -> None:
-    """A policy is about ingress, and about egress too where it says something about that."""
+    """Default policyTypes to Ingress, and also Egress if the policy has egress rules."""
     spec = tree.setdefault("spec", {})
     fill(spec, "policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
 

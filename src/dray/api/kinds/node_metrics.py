@@ -1,4 +1,4 @@
-"""NodeMetrics: what a node uses; measured when it is asked for, and stored nowhere."""
+"""NodeMetrics: resource usage of a node; measured on request and not stored."""
 
 from __future__ import annotations
 

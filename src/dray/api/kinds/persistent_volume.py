@@ -1,4 +1,4 @@
-"""PersistentVolume: storage that a claim can be bound to."""
+"""PersistentVolume: storage that a PersistentVolumeClaim can be bound to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _claim(volume: core.PersistentVolume) -> str:
 
 
 def _protect(tree: Tree) -> None:
-    """A volume that a claim holds is not deleted under it."""
+    """Add the finalizer that prevents deletion while a claim uses the volume, and set the initial status."""
     add_finalizer(tree, "kubernetes.io/pv-protection")
     tree["status"] = {"phase": "Pending", "lastPhaseTransitionTime": tree["metadata"].get("creationTimestamp")}
 

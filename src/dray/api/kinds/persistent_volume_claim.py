@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: asks for a volume."""
+"""PersistentVolumeClaim: requests a volume."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def access_modes(modes: Iterable[str]) -> str:
-    """Returns the short names of access modes."""
+    """Return the short names of access modes, separated by commas."""
     given = set(modes)
     return ",".join(short for mode, short in _MODES.items() if mode in given)
 
 
 def phase(obj: core.PersistentVolume | core.PersistentVolumeClaim) -> str:
-    """Returns the phase of a volume or claim, or that it is being deleted."""
+    """Return the phase of a volume or claim, or `Terminating` if it is being deleted."""
     return "Terminating" if obj.metadata.deletionTimestamp else obj.status.phase
 
 
@@ -30,13 +30,15 @@ _DATA_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "Vol
 
 
 def _create(tree: Tree) -> None:
-    """A claim that a pod uses is not deleted under it. Its source has two fields, which are kept in step."""
+    """Add the finalizer that prevents deletion while a pod uses the claim, set the initial status and synchronize
+    the data source fields.
+    """
     add_finalizer(tree, "kubernetes.io/pvc-protection")
     tree["status"] = {"phase": "Pending"}
     spec = tree.setdefault("spec", {})
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and (source.get("apiGroup") or "", source.get("kind")) not in _DATA_SOURCES:
-        source = None  # older than the other field, and never meant for anything else
+        source = None  # the older field dataSource supports no other kinds
         del spec["dataSource"]
     if source and not reference:
         spec["dataSourceRef"] = dict(source)

@@ -20,7 +20,7 @@ from dray.api.types import core
 from dray.api.wire import Tree
 
 _COMPUTE = ("cpu", "memory")
-_METADATA = ("annotations", "finalizers", "labels", "ownerReferences")  # what writers of other subresources keep
+_METADATA = ("annotations", "finalizers", "labels", "ownerReferences")  # fields that other subresources cannot change
 
 
 def _defaults(tree: Tree) -> None:
@@ -28,9 +28,9 @@ def _defaults(tree: Tree) -> None:
     for name in ("containers", "initContainers"):
         for container in spec.get(name) or ():
             resources = container.get("resources")
-            if resources and resources.get("limits"):  # what says a limit and no request asks for the limit
+            if resources and resources.get("limits"):  # a request defaults to the limit
                 resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-    spec.setdefault("enableServiceLinks", True)  # of pods only: templates leave it open
+    spec.setdefault("enableServiceLinks", True)  # a default of pods only, not of pod templates
     spec_defaults(spec)
 
 
@@ -50,10 +50,10 @@ def _create(tree: Tree) -> None:
 
 
 def quality_of_service(spec: Tree) -> str:
-    """Returns how a pod is treated when a node runs short, from what its containers ask for."""
+    """Return the QoS class of a pod, which follows from the requests and limits of its containers."""
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
-    complete = True  # every container limits both cpu and memory
+    complete = True  # whether every container limits both CPU and memory
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
         _add(requests, resources.get("requests"))
@@ -66,7 +66,7 @@ def quality_of_service(spec: Tree) -> str:
 
 
 def _add(sums: dict[str, Quantity], amounts: Tree | None) -> bool:
-    """Add what counts; returns whether all that counts was said."""
+    """Add CPU and memory amounts to the sums. Returns whether both amounts are given."""
     if not amounts:
         return False
     said = 0
@@ -79,7 +79,7 @@ def _add(sums: dict[str, Quantity], amounts: Tree | None) -> bool:
 
 
 def _keep(tree: Tree, old: core.Pod) -> None:
-    """The quality of service follows from what cannot change."""
+    """Revert changes of the QoS class and priority, which are derived from immutable fields."""
     tree.setdefault("status", {})["qosClass"] = old.status.qosClass
     keep_priority(tree.setdefault("spec", {}), old.spec)
 
@@ -93,7 +93,7 @@ def _keep_all_but_ephemeral_containers(tree: Tree, old: core.Pod) -> None:
 
 
 def _keep_all_but_sizes(tree: Tree, old: core.Pod) -> None:
-    """Nothing of a pod but what its containers may use changes by a resize."""
+    """Revert all changes except those of the containers' resources and resizePolicy."""
     wanted = tree.get("spec") or {}
     tree["spec"] = _put_back(tree, old)
     for field in ("containers", "initContainers"):
@@ -107,7 +107,7 @@ def _keep_all_but_sizes(tree: Tree, old: core.Pod) -> None:
 
 
 def _put_back(tree: Tree, old: core.Pod) -> Tree:
-    """Undo what a client changed of the metadata; returns the spec as it was."""
+    """Revert changes of metadata. Returns the old spec."""
     before = tree_of(old)
     metadata = tree.setdefault("metadata", {})
     for name in _METADATA:
@@ -132,7 +132,7 @@ def _settles(status: core.PodStatus, old: core.PodStatus, gates: FeatureGates) -
 
 
 def _warnings(pod: core.Pod, old: core.Pod | None) -> Iterator[str]:
-    """Yields what is odd about a pod, and what no node does: nodes restart one container at a time."""
+    """Yield warnings about a pod's spec, and about the action RestartAllContainers, which nodes do not support."""
     yield from pod_warnings(pod.spec, "spec")
     for field, containers in (("initContainers", pod.spec.initContainers), ("containers", pod.spec.containers)):
         for at, container in enumerate(containers):

@@ -1,4 +1,4 @@
-"""PodDisruptionBudget: how many pods of an application may be evicted at the same time."""
+"""PodDisruptionBudget: limits how many pods of an application can be evicted at the same time."""
 
 from __future__ import annotations
 

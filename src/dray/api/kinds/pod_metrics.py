@@ -1,4 +1,4 @@
-"""PodMetrics: what the containers of a pod use; measured when it is asked for, and stored nowhere."""
+"""PodMetrics: resource usage of a pod's containers; measured on request and not stored."""
 
 from __future__ import annotations
 

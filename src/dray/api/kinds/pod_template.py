@@ -1,4 +1,4 @@
-"""PodTemplate: a template of pods, stored for others to use."""
+"""PodTemplate: a stored pod template for use by other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PriorityClass: a named priority of pods."""
+"""PriorityClass: a named pod priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""PriorityLevelConfiguration: how many requests of a level run at the same time. It is only stored."""
+"""PriorityLevelConfiguration: the number of concurrent requests of a priority level. Stored only; dray does not
+act on it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplicaSet: keeps a number of equal pods."""
+"""ReplicaSet: runs a number of identical pods."""
 
 from __future__ import annotations
 

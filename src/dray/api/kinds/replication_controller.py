@@ -1,4 +1,4 @@
-"""ReplicationController: keeps a number of equal pods; the predecessor of ReplicaSet."""
+"""ReplicationController: runs a number of identical pods; predecessor of ReplicaSet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.api.wire import Tree
 
 
 def _defaults(tree: Tree) -> None:
-    """What names no labels or selector has those of its pods."""
+    """Add the defaults of the pod template, and default the selector and labels to the template's labels."""
     spec = tree["spec"]
     template_defaults(spec)
     if labels := (spec["template"].get("metadata") or {}).get("labels"):

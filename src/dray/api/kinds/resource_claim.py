@@ -1,4 +1,4 @@
-"""ResourceClaim: asks for devices, and says which it got."""
+"""ResourceClaim: requests devices and records the allocated ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dray.api.wire import Tree, Wire
 
 
 def _state(claim: resource.ResourceClaim) -> str:
-    """Returns `pending`, `allocated`, `allocated,reserved`, and the same with `deleted` before it."""
+    """Return `pending`, `allocated` or `allocated,reserved`; if the claim is being deleted, with `deleted` first."""
     deleted, allocated = claim.metadata.deletionTimestamp is not None, claim.status.allocation is not None
     states = ["deleted"] if deleted else []
     if allocated:
@@ -41,9 +41,9 @@ def _defaults(tree: Tree) -> None:
 
 
 def _forget_devices(tree: Tree, old: resource.ResourceClaim) -> None:
-    """What drivers said about devices is forgotten when the devices are given back.
+    """Remove the status of devices that are no longer allocated.
 
-    A client that leaves `reservedForAnyPod` out of an allocation does not know the field, and means what is there.
+    A client that omits `reservedForAnyPod` from an allocation does not know the field; its old value is kept.
     """
     status = tree.setdefault("status", {})
     if old.status.allocation is None:
@@ -68,12 +68,12 @@ def _settles(status: resource.ResourceClaimStatus, old: resource.ResourceClaimSt
     if allocation is old.allocation or allocation == old.allocation:
         return True
     if status.devices and old.allocation is not None:
-        return False  # what drivers said about devices goes with the devices
+        return False  # the device status of deallocated devices must be removed
     return allocation is None or not (_is_guarded(allocation) or (old.allocation and _is_guarded(old.allocation)))
 
 
 def _is_guarded(allocation: resource.AllocationResult) -> bool:
-    """Whether an allocation has a field that depends on a gate."""
+    """Return whether an allocation has a field that depends on a feature gate."""
     if allocation.reservedForAnyPod is not None:
         return True
     return any(

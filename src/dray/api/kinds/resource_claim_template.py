@@ -1,4 +1,4 @@
-"""ResourceClaimTemplate: what the claims that are made for pods look like."""
+"""ResourceClaimTemplate: template of claims that are created for pods."""
 
 from __future__ import annotations
 

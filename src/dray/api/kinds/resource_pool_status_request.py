@@ -1,4 +1,4 @@
-"""ResourcePoolStatusRequest: asks how many devices of a driver's pools are free."""
+"""ResourcePoolStatusRequest: requests the numbers of free and allocated devices in a driver's pools."""
 
 from __future__ import annotations
 

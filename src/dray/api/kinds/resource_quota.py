@@ -1,4 +1,4 @@
-"""ResourceQuota: how much a namespace may use."""
+"""ResourceQuota: limits the resource usage of a namespace."""
 
 from __future__ import annotations
 

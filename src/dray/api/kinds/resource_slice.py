@@ -1,4 +1,4 @@
-"""ResourceSlice: some of the devices of a pool, as their driver publishes them."""
+"""ResourceSlice: some of the devices of a pool, published by their driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _to_stored(tree: Tree, old: Wire | None, workloads: WorkloadLookup | None) -
     spec = tree.get("spec", {})
     for name in ("nodeName", "allNodes"):
         if not spec.get(name, True):
-            del spec[name]  # no pointers in v1beta1: the zero value means unset
+            del spec[name]  # v1beta1 has no pointers, so the zero value means unset
     for device in spec.get("devices") or ():
         device.update(device.pop("basic", None) or {})
 

@@ -1,4 +1,4 @@
-"""RoleBinding: gives the permissions of a role in one namespace."""
+"""RoleBinding: grants the permissions of a role in one namespace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BINDING_DEFAULTS = {"roleRef.apiGroup": RBAC}
 
 
 def subject_groups(tree: Tree) -> None:
-    """Users and groups belong to the group of roles."""
+    """Set the apiGroup of users and groups to the RBAC group if it is missing."""
     for subject in tree.get("subjects") or ():
         if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
             subject["apiGroup"] = RBAC

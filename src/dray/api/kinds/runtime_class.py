@@ -1,4 +1,4 @@
-"""RuntimeClass: which container runtime runs pods, and what it costs."""
+"""RuntimeClass: the container runtime for pods, and its overhead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.api.types import node
 
 
 def _warnings(class_: node.RuntimeClass, old: node.RuntimeClass | None) -> Iterator[str]:
-    """Whoever wants another runtime may want what it keeps containers from."""
+    """Yield the warning that the handler has no effect, because users may rely on its isolation."""
     yield f"handler: {quote(class_.handler)} {UNUSED}"
 
 

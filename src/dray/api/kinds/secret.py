@@ -12,7 +12,7 @@ from dray.api.wire import Tree
 
 
 def _encode(tree: Tree) -> None:
-    """`stringData` is only ever written: it becomes `data`."""
+    """Move the write-only `stringData` into `data`, encoded as base64."""
     plain = tree.pop("stringData", None)
     if plain:
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}

@@ -1,4 +1,4 @@
-"""SelfSubjectAccessReview: asks whether the caller may do something."""
+"""SelfSubjectAccessReview: checks whether the caller has a permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SelfSubjectReview: asks who the caller is."""
+"""SelfSubjectReview: returns the user information of the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SelfSubjectRulesReview: asks what the caller may do in a namespace."""
+"""SelfSubjectRulesReview: lists the caller's permissions in a namespace."""
 
 from __future__ import annotations
 

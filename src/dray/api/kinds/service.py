@@ -1,4 +1,4 @@
-"""Service: one address for many pods."""
+"""Service: one address for a set of pods."""
 
 from __future__ import annotations
 
@@ -56,14 +56,16 @@ def _defaults(tree: Tree) -> None:
 
 
 def _create(tree: Tree) -> None:
-    """A client may name one address by the older field. What nobody names is assigned when the Service is written."""
+    """Copy the older field clusterIP to clusterIPs. Addresses that the client does not set are assigned when the
+    Service is written.
+    """
     spec = tree.setdefault("spec", {})
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 def _update(tree: Tree, old: core.Service) -> None:
-    """Keep assigned values that the client left out, and drop those for which a new type has no use."""
+    """Keep assigned values that the client omitted, and remove values that a new type does not use."""
     spec, before = tree.setdefault("spec", {}), old.spec
     now = core.ServiceSpec(
         type=spec.get("type") or "",
@@ -75,7 +77,7 @@ def _update(tree: Tree, old: core.Service) -> None:
         settle(spec, before, ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"))
     addresses = tuple(spec.get("clusterIPs") or ())
     if (spec.get("clusterIP") or "") != before.clusterIP and addresses in ((), before.clusterIPs):
-        spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []  # only the older field was changed
+        spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []  # only clusterIP was changed
     if takes_health_check_port(before):
         (_keep if takes_health_check_port(now) else _drop_unchanged)(spec, before, ("healthCheckNodePort",))
     if takes_node_ports(before):
@@ -103,7 +105,7 @@ def _drop_unchanged(spec: Tree, old: core.ServiceSpec, names: Sequence[str]) -> 
 
 
 def _keep_node_ports(ports: Sequence[Tree], old: core.ServiceSpec) -> None:
-    """Ports of the same name keep their node ports, unless another port asks for the number."""
+    """Keep the node ports of ports with the same name, unless another port requests the same number."""
     used = {port.get("nodePort") for port in ports}
     known = {port.name: port.nodePort for port in old.ports if port.nodePort not in used}
     for port in ports:

@@ -1,4 +1,4 @@
-"""ServiceAccount: the identity of the programs in pods."""
+"""ServiceAccount: the identity of programs in pods."""
 
 from __future__ import annotations
 

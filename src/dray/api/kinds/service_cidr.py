@@ -1,4 +1,4 @@
-"""ServiceCIDR: a range of addresses for Services."""
+"""ServiceCIDR: a range of IP addresses for Services."""
 
 from __future__ import annotations
 

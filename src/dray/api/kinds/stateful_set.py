@@ -1,4 +1,4 @@
-"""StatefulSet: keeps numbered pods, each with its own name and volumes."""
+"""StatefulSet: runs numbered pods, each with a stable name and its own volumes."""
 
 from __future__ import annotations
 

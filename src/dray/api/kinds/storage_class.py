@@ -1,4 +1,4 @@
-"""StorageClass: how volumes are provided."""
+"""StorageClass: describes how volumes are provisioned."""
 
 from __future__ import annotations
 

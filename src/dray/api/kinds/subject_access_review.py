@@ -1,4 +1,4 @@
-"""SubjectAccessReview: asks whether somebody may do something."""
+"""SubjectAccessReview: checks whether a user has a permission."""
 
 from __future__ import annotations
 

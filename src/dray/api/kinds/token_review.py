@@ -1,4 +1,4 @@
-"""TokenReview: asks whose token something is."""
+"""TokenReview: returns the user that a token belongs to."""
 
 from __future__ import annotations
 

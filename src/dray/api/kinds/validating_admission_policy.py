@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: CEL expressions that may refuse requests."""
+"""ValidatingAdmissionPolicy: CEL expressions that can reject requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.api.types import admissionregistration
 def param_kind(
     policy: admissionregistration.ValidatingAdmissionPolicy | admissionregistration.MutatingAdmissionPolicy,
 ) -> str:
-    """Returns the kind of the parameters of a policy; empty if it has none."""
+    """Return the kind of a policy's parameters; empty if it has none."""
     kind = policy.spec.paramKind
     return f"{kind.apiVersion}/{kind.kind}" if kind else ""
 

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicyBinding: where a ValidatingAdmissionPolicy applies."""
+"""ValidatingAdmissionPolicyBinding: the requests to which a ValidatingAdmissionPolicy applies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def param_ref(
     binding: admissionregistration.ValidatingAdmissionPolicyBinding
     | admissionregistration.MutatingAdmissionPolicyBinding,
 ) -> str:
-    """Returns which parameters a binding names; empty if it names none."""
+    """Return the namespace and name of a binding's parameters; empty if it has none."""
     reference = binding.spec.paramRef
     return f"{reference.namespace or '*'}/{reference.name or '*'}" if reference else ""
 

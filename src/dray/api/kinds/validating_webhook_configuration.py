@@ -1,4 +1,4 @@
-"""ValidatingWebhookConfiguration: webhooks that may refuse requests."""
+"""ValidatingWebhookConfiguration: webhooks that can reject requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VolumeAttachment: asks for a volume to be attached to a node. It is only stored."""
+"""VolumeAttachment: requests that a volume is attached to a node. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VolumeAttributesClass: attributes of volumes that may change later. It is only stored."""
+"""VolumeAttributesClass: mutable attributes of volumes. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

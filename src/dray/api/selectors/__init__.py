@@ -1,8 +1,8 @@
-"""Selectors: which objects, nodes and taints are meant.
+"""Selectors: match objects by labels and fields, nodes by node selectors, and taints by tolerations.
 
-Labels and fields select objects (text in a query, or a LabelSelector in an object), node selectors select nodes, and
-tolerations select taints. Read by the API server, the allocator, the scheduler and controllers. All are pure functions
-of typed objects; whether a selector is well formed where it is stored is the business of `validation`.
+Label and field selectors are text in a query or a LabelSelector in an object. The API server, allocator,
+scheduler and controllers use them. All functions are pure. `validation` checks that a selector in an object is
+well formed.
 """
 
 from dray.api.selectors.fields import FieldSelector, parse_fields

@@ -1,7 +1,7 @@
-"""Field selectors: conditions on the few fields that each resource lets itself be selected by.
+"""Field selectors: conditions on the fields that each resource offers for selection.
 
-`metadata.name` and `metadata.namespace` work for every resource. A field that a resource does not offer is refused when
-the selector is read, so matching never fails.
+`metadata.name` and `metadata.namespace` are available for every resource. Parsing rejects a field that the
+resource does not offer, so matching never fails.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EVERYWHERE: Mapping[str, Reader] = {"metadata.name": _metadata("name"), "metada
 
 
 class FieldSelector(msgspec.Struct, frozen=True):
-    """Conditions that must all hold: field, wanted value, and whether equal or not."""
+    """Conditions that must all hold. A condition is a field, a value, and whether they must be equal (or different)."""
 
     conditions: tuple[tuple[str, str, bool], ...] = ()
     readers: tuple[Reader, ...] = ()
@@ -53,12 +53,16 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return True
 
     def exact(self, field: str) -> str | None:
-        """The value that a field must have, if the selector says so: for reads that need not look at everything."""
+        """Return the value that a field must equal, or None if the selector does not say so; lets callers avoid a
+        full scan.
+        """
         return next((value for name, value, equal in self.conditions if equal and name == field), None)
 
 
 def parse_fields(resource: Resource, text: str) -> FieldSelector:
-    """Read a selector for a resource; raises BadRequest for bad syntax and fields that are not offered."""
+    """Parse a field selector for a resource. Raises BadRequest for a syntax error or a field that the resource
+    does not offer.
+    """
     conditions: list[tuple[str, str, bool]] = []
     for term in _terms(text):
         match = _OPERATOR.fullmatch(term)

@@ -1,7 +1,7 @@
 """Label selectors: the text form of queries and the structured form of objects, matched by one class.
 
-The grammar and the complaints are Kubernetes': `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, `a>1`, `a<1`,
-joined by commas.
+Grammar and error messages are those of Kubernetes: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, `a>1`,
+`a<1`, separated by commas.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from dray.api import names
 from dray.api.errors import FieldError, invalid
 from dray.api.types import meta
 
-AnySelector: TypeAlias = meta.LabelSelector | dict[str, str] | None  # as it stands in an object
+AnySelector: TypeAlias = meta.LabelSelector | dict[str, str] | None  # all forms of a selector in an object
 Operator = Literal["in", "notin", "=", "==", "!=", "gt", "lt", "exists", "!"]
 
 _SPECIAL = {"(": "(", ")": ")", ",": ",", "!": "!", "=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt"}
 _LEXEME = re.compile(r"\s*(?:([^\s=!(),><]+)|([=!><]+|[(),])|$)")
-_FEW = 16  # values, which are looked through as quickly as one is found in a set
+_FEW = 16  # up to this number of values, searching a tuple is as fast as a set lookup
 _BINARY = "in, notin, =, ==, !=, gt, lt"
 _STRUCT_OPERATORS: Mapping[str, Operator] = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
 class SelectorError(ValueError):
-    """The text is no selector; says where and what was expected."""
+    """The text is not a valid label selector; the message says where and what was expected."""
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
@@ -57,7 +57,7 @@ class LabelRequirements(msgspec.Struct, frozen=True, gc=False):
     """Conditions that must all hold."""
 
     requirements: tuple[Requirement, ...] = ()
-    nothing: bool = False  # an absent selector selects nothing, an empty one everything
+    nothing: bool = False  # whether nothing matches: an absent selector matches nothing, an empty one everything
 
     @property
     def everything(self) -> bool:
@@ -75,12 +75,12 @@ NOTHING = LabelRequirements(nothing=True)
 
 
 def spelled_out(selector: AnySelector) -> meta.LabelSelector | None:
-    """A selector in the form of most kinds; ReplicationControllers have plain labels instead."""
+    """Return a selector as a LabelSelector; a ReplicationController has a plain dict of labels instead."""
     return meta.LabelSelector(matchLabels=selector) if isinstance(selector, dict) else selector
 
 
 def label_selector(selector: AnySelector) -> LabelRequirements:
-    """The matcher of a selector that stands in an object."""
+    """Return the compiled form of a selector in an object. None matches nothing."""
     selector = spelled_out(selector)
     if selector is None:
         return NOTHING
@@ -94,12 +94,12 @@ def label_selector(selector: AnySelector) -> LabelRequirements:
 
 
 def _values(said: tuple[str, ...]) -> Collection[str]:
-    """Very many are a set: a selector is compared with thousands of objects."""
+    """Return the values, as a set if there are many: a selector is compared with thousands of objects."""
     return said if len(said) <= _FEW else frozenset(said)
 
 
 def parse(text: str) -> LabelRequirements:
-    """Read the text form. Raises SelectorError."""
+    """Parse the text form of a label selector. Raises SelectorError."""
     return LabelRequirements(_RequirementParser(text).requirements()) if text.strip() else EVERYTHING
 
 
@@ -115,12 +115,12 @@ class _Token(msgspec.Struct, frozen=True):
     text: str
 
     def as_value(self) -> _Token:
-        """`in` and `notin` are words where an operator cannot stand."""
+        """Return the token as a word if it is `in` or `notin`, for positions where no operator is possible."""
         return _Token("word", self.text) if self.kind in ("in", "notin") else self
 
 
 class _RequirementParser:
-    """Reads requirements from left to right, one token ahead."""
+    """Parses requirements from left to right with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)
@@ -172,7 +172,7 @@ class _RequirementParser:
         kind = _SPECIAL.get(token.kind, token.kind)
         if kind not in ("in", "notin", "=", "==", "!=", "gt", "lt"):
             raise SelectorError(f"found '{token.text}', expected: {_BINARY}")
-        return kind  # type: ignore[return-value]  # the line above says that it is an operator
+        return kind  # type: ignore[return-value]  # the line above checks that it is an operator
 
     def _single(self) -> str:
         if self._peek().kind in ("end", ","):
@@ -210,7 +210,7 @@ def _tokens(text: str) -> list[_Token]:
         if word:
             tokens.append(_Token(word if word in ("in", "notin") else "word", word))
         elif symbols:
-            # The longest symbol that exists: "==" before "=", "!=" before "!".
+            # Take the longest symbol: "==" before "=", "!=" before "!".
             length = 2 if symbols[:2] in ("==", "!=") else 1
             position -= len(symbols) - length
             tokens.append(_Token(symbols[:length], symbols[:length]))

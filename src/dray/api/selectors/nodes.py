@@ -1,7 +1,7 @@
-"""Node selectors: terms of which one must hold, conditions in a term that must all hold.
+"""Node selectors: at least one term must hold; within a term, all conditions must hold.
 
-A term without conditions matches no node, and neither does a condition that makes no sense; both are refused where
-they are written, but objects may be older than the rule.
+A term without conditions matches no node, and neither does a term with an invalid condition. Validation rejects
+both, but stored objects may be older than the validation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPERATORS: Mapping[str, Operator] = {
 
 
 def node_selector_matches(selector: core.NodeSelector, labels: Mapping[str, str], name: str) -> bool:
-    """Whether a node with these labels and this name is meant."""
+    """Return whether a node with these labels and this name matches the selector."""
     return any(term_matches(term, labels, name) for term in selector.nodeSelectorTerms)
 
 

@@ -1,4 +1,4 @@
-"""Tolerations: which taints of nodes and devices a pod or a request puts up with."""
+"""Tolerations: decide which taints of nodes and devices a pod or request tolerates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dray.api.types import core, resource
 
 
 def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
-    """Whether a pod's toleration covers a node's taint; how long it does is another question."""
+    """Return whether a pod's toleration matches a node taint, regardless of tolerationSeconds."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -24,7 +24,7 @@ def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
 
 
 def tolerates_device(toleration: resource.DeviceToleration, taint: resource.DeviceTaint) -> bool:
-    """Whether a request's toleration covers a device's taint."""
+    """Return whether a request's toleration matches a device taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -39,14 +39,16 @@ def untolerated(
     tolerations: tuple[core.Toleration, ...],
     effects: tuple[str, ...] = ("NoSchedule", "NoExecute"),
 ) -> Iterator[core.Taint]:
-    """The taints with one of these effects that no toleration covers."""
+    """Yield the taints with one of these effects that no toleration matches."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations):
             yield taint
 
 
 def _compares(operator: str, bound: str, value: str) -> bool:
-    """A taint's number against a toleration's: the taint's must be greater, or less."""
+    """Return whether the taint's `value` is greater (Gt) or less (Lt) than the toleration's `bound`; False if
+    either is no integer.
+    """
     try:
         return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
     except ValueError:

@@ -1,9 +1,9 @@
-"""What the server decides about an object, whatever its author wrote.
+"""Changes that the server makes to every written object, regardless of the client's input.
 
-Clients of the main resource do not write status, clients of `/status` write nothing else; a generation counts the
-changes of a spec; fields whose feature gate is off vanish unless the object already uses them. All on trees of the
-stored version, after defaults and admission, before validation. Left out: names, uids and times (the server's), and
-refusing anything (`validation`).
+Clients of the main resource cannot change the status; clients of `/status` cannot change anything else. The
+generation counts changes of the spec. Fields of disabled feature gates are removed unless the object already uses
+them. All functions change trees of the stored version, after defaulting and admission and before validation.
+Names, UIDs and timestamps are set by the server; rejecting objects is the task of `validation`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ __all__ = [
     "warnings",
 ]
 
-_STATUS_PARTS = ("status", "approval")  # subresources through which nothing but the status changes
+_STATUS_PARTS = ("status", "approval")  # subresources that can only change the status
 _OWN_STATUS = ("annotations", "finalizers", "labels", "ownerReferences", "deletionGracePeriodSeconds")
 
 
 def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> tuple[Dropped, ...]:
-    """Make a new object what the server lets it be, in place; answers the fields for which a gate is off."""
+    """Apply the server's rules to a new object, in place. Returns the fields that were removed because a feature
+    gate is off.
+    """
     if resource.custom is not None:
         custom.prepare_create(resource, tree)
         return NOTHING_DROPPED
@@ -55,7 +57,7 @@ def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> tuple
 
 
 def adds_nothing(resource: Resource) -> bool:
-    """Whether `prepare_create` leaves every object of a kind as it is, whatever the gates."""
+    """Return whether `prepare_create` leaves every object of a kind unchanged with all feature gates."""
     stored = resource.home
     return resource.custom is None and (
         stored.generation is None
@@ -68,7 +70,10 @@ def adds_nothing(resource: Resource) -> bool:
 def prepare_update(
     resource: Resource, tree: Tree, old: Wire, subresource: str, gates: FeatureGates
 ) -> tuple[Dropped, ...]:
-    """Undo, in place, what an update through a (sub)resource may not change; answers the fields without a gate."""
+    """Revert, in place, changes that an update of the resource or subresource must not make.
+
+    Returns the fields that were removed because a feature gate is off.
+    """
     if resource.custom is not None:
         custom.prepare_update(resource, tree, old, subresource)
         return NOTHING_DROPPED
@@ -85,7 +90,7 @@ def prepare_update(
 
 
 def stands(resource: Resource, status: Wire, old: Any, gates: FeatureGates) -> bool:
-    """Whether `prepare_update` would leave a typed status alone; no where that is not known."""
+    """Return whether `prepare_update` would leave a typed status unchanged; False if unknown."""
     stored = resource.home
     if stored.settles is not None:
         return stored.settles(status, old.status, gates)
@@ -112,7 +117,7 @@ def _keep_all_but_status(resource: Resource, tree: Tree, old: Wire) -> None:
 
 
 def _count(resource: Resource, tree: Tree, old: Any, counted: tuple[str, ...]) -> None:
-    """A generation grows with each change of what it counts, and with nothing else."""
+    """Set the generation: one higher if a counted field has changed, otherwise the old value."""
     metadata = tree.setdefault("metadata", {})
     metadata.pop("generation", None)
     if not old.metadata.generation:
@@ -127,5 +132,5 @@ def _count(resource: Resource, tree: Tree, old: Any, counted: tuple[str, ...]) -
 
 
 def allows_unconditional_update(resource: Resource, version: str) -> bool:
-    """Whether an update may leave out the resourceVersion that it is based on."""
+    """Return whether an update may omit the resourceVersion that it is based on."""
     return resource.custom is None and version not in resource.conditional

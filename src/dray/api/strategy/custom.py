@@ -1,7 +1,7 @@
-"""What the server decides about custom objects: the same as about others, told by their definition.
+"""Changes that the server makes to every written custom object, as its definition specifies.
 
-With a status subresource the status is written through it alone and counts for no generation; without one, it is a
-member like any other.
+With a status subresource, the status can only be written through it and does not count for the generation.
+Without this subresource, the status is an ordinary field.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which served versions are on their way out: clients are warned with every answer."""
+"""Warnings about deprecated versions, which the server adds to every response."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dray.api.resources import Resource
 
 
 def deprecation(resource: Resource, version: str) -> str | None:
-    """The warning about a version of a resource, if there is one."""
+    """Return the deprecation warning of a resource's version, or None."""
     if resource.custom is not None:
         return _custom(resource, version)
     since = resource.deprecated.get(version)
@@ -14,7 +14,7 @@ def deprecation(resource: Resource, version: str) -> str | None:
 
 
 def _custom(resource: Resource, version: str) -> str | None:
-    """What the definition of a custom resource says about a version."""
+    """Return the deprecation warning of a custom resource's version, or None."""
     assert resource.custom is not None
     spec = resource.custom.versions[version].spec
     if not spec.deprecated:

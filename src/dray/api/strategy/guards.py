@@ -1,7 +1,8 @@
-"""Fields behind feature gates: dropped from objects while the gate is off, unless the object has them already.
+"""Fields behind feature gates: removed from objects while the gate is off, unless the object already uses the
+feature.
 
-Whether an object "has them already" is asked of the whole object, as in Kubernetes: an update of a claim that uses
-alternatives somewhere may add another alternative.
+As in Kubernetes, any use in the old object counts: an update of a claim that uses prioritized alternatives
+somewhere can add another alternative.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dray.api.wire import Tree, Wire
 
 
 class Dropped(NamedTuple):
-    """A field that is not kept, as its gate is off, or one that the gate needs."""
+    """A field that was removed because its feature gate is off."""
 
     field: str
     gate: str
@@ -28,10 +29,12 @@ class Dropped(NamedTuple):
 
 
 class _Disabled(NamedTuple):
-    """The places that disabled gates guard."""
+    """The fields behind the disabled feature gates of a kind, and a function that tests whether a tree has any of
+    them.
+    """
 
     guards: tuple[tuple[str, tuple[str, ...]], ...]
-    are_there: Callable[[Tree], bool]  # whether a tree has anything at all that is guarded
+    are_there: Callable[[Tree], bool]  # whether a tree has any of these fields
 
 
 NOTHING_DROPPED: tuple[Dropped, ...] = ()
@@ -39,13 +42,13 @@ NOTHING_DROPPED: tuple[Dropped, ...] = ()
 
 @cache
 def _disabled(resource: Resource, served: frozenset[str]) -> _Disabled | None:
-    """Find out once for each choice of gates what they guard in a kind; None where that is nothing."""
+    """Return the fields of a kind behind gates that are not in `served`, or None if no field is affected."""
     guards = tuple((gate, places) for gate, places in resource.guards.items() if gate not in served)
     return _Disabled(guards, finder(place for _, places in guards for place in places)) if guards else None
 
 
 def drop_disabled(resource: Resource, tree: Tree, old: Wire | None, gates: FeatureGates) -> tuple[Dropped, ...]:
-    """Remove the fields of disabled features, in place; answers those that said something."""
+    """Remove the fields of disabled features, in place. Returns the removed fields that had a value."""
     disabled = _disabled(resource, gates.all_served)
     if disabled is None or not disabled.are_there(tree):
         return NOTHING_DROPPED
@@ -71,5 +74,5 @@ def _present(tree: Tree, places: tuple[str, ...]) -> list[tuple[Tree, str]]:
 
 
 def is_guarded(resource: Resource, gates: FeatureGates) -> bool:
-    """Whether objects of a kind may have fields that are dropped."""
+    """Return whether objects of a kind can have fields that are removed because of a disabled gate."""
     return _disabled(resource, gates.all_served) is not None

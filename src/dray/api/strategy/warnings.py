@@ -1,4 +1,4 @@
-"""What clients are told about objects that are accepted all the same."""
+"""Warnings to clients about objects that are accepted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.api.wire import Wire
 
 
 def _finalizers(object_: Any, old: Any) -> list[str]:
-    """Finalizers of custom objects may be called anything, and two of a name would be taken for one."""
+    """Return a warning per added finalizer without a domain and path, since such names can collide."""
     before = old.metadata.finalizers if old is not None else ()
     added = sorted(set(object_.metadata.finalizers) - set(before))
     text = "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts"
@@ -24,14 +24,14 @@ def _finalizers(object_: Any, old: Any) -> list[str]:
 
 
 def unused(resource: Resource) -> list[str]:
-    """What the author of a new object must know: that nothing will come of it."""
+    """Return the warning that a new object of this kind has no effect; an empty list if the kind is used."""
     if not resource.inert:
         return []
     return [f"{resource.api_version()} {resource.kind} {UNUSED}"]
 
 
 def warnings(resource: Resource, object_: Wire, old: Wire | None = None) -> list[str]:
-    """The warnings about a written object; `old` is the one that it replaces."""
+    """Return the warnings about a written object; `old` is the object that it replaces, or None."""
     if resource.custom is not None:
         return _finalizers(object_, old)
     return [] if resource.warnings is None else list(resource.warnings(object_, old))
