@@ -1,4 +1,4 @@
-"""What travels over the wire: types, defaults, conversion, validation, quantities, feature gates, errors.
+"""The Kubernetes API without a server: types, defaults, conversion, validation, quantities, feature gates and errors.
 
-Pure: nothing here does input or output, and nothing here imports another part of dray.
+All functions are pure: they do no input or output. This package imports no other part of dray.
 """

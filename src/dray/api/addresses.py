@@ -1,4 +1,4 @@
-"""Addresses and networks as texts, and Kubernetes' words about those that are none."""
+"""Parsing of IP addresses and networks, and the Kubernetes error messages for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What an allocation takes: whole devices, and shares of devices with what they consume of its capacity.
+"""Devices and shares of devices that an allocation takes.
 
-Everybody who counts devices in use asks here: the scheduler's ledger, the API server's holds, pool status, explain.
-Admin access takes nothing. A result with a share ID takes a share; the device stays open to others. Counters are not
-part of an allocation: a device in use draws what its slice says, once, however many shares it has. Left out: what is
-published (`pools`).
+The scheduler's ledger, the API server, pool status and explain all use these functions to count devices in use. A
+result with admin access takes nothing. A result with a share ID takes only a share, and the device stays
+available to other claims. Counters are not part of an allocation: a device in use consumes the counters of its
+slice once, regardless of its number of shares. `pools` handles published devices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dray.api.types.resource import AllocationResult, ResourceClaim
 
 
 class DeviceId(NamedTuple):
-    """A device as the whole cluster knows it."""
+    """Cluster-wide identity of a device: driver, pool and device name."""
 
     driver: str
     pool: str
@@ -29,7 +29,7 @@ class DeviceId(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One share of a device. `consumed` has the capacity that it takes, by name, as it stands in the claim."""
+    """One share of a device. `consumed` holds the consumed capacities as (name, quantity), as in the claim."""
 
     device: DeviceId
     share: str
@@ -37,19 +37,19 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, device: tuple[str, str, str], share: str, consumed: Mapping[str, str]) -> Share:
-        """A share that consumes these capacities."""
+        """Return the share of a device with these consumed capacities."""
         return cls(DeviceId(*device), share, tuple(sorted(consumed.items())))
 
 
 class Taken(msgspec.Struct, frozen=True, gc=False):
-    """What one allocation, or several, take."""
+    """Devices and shares that one or several allocations take."""
 
     devices: tuple[DeviceId, ...] = ()
     shares: tuple[Share, ...] = ()
 
     @property
     def touched(self) -> tuple[DeviceId, ...]:
-        """The devices that are in use, whole or in part, each once: those that draw from counters."""
+        """The devices in use, completely or in part, without duplicates; these consume counters."""
         if not self.shares:
             return self.devices
         return tuple(dict.fromkeys((*self.devices, *(share.device for share in self.shares))))
@@ -58,7 +58,7 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
         return bool(self.devices or self.shares)
 
     def beyond(self, other: Taken) -> Taken:
-        """What the other does not have: each once, in order."""
+        """Return the devices and shares that `other` does not contain, sorted and without duplicates."""
         if not other and len(self.devices) + len(self.shares) == 1:  # a new allocation of one device
             return self
         devices = tuple(sorted(set(self.devices).difference(other.devices))) if self.devices else ()
@@ -69,7 +69,7 @@ NOTHING = Taken()
 
 
 def taken_by(allocation: AllocationResult | None) -> Taken:
-    """What an allocation takes; nothing where there is none."""
+    """Return the devices and shares that an allocation takes; nothing for None."""
     if allocation is None:
         return NOTHING
     devices, shares = [], []
@@ -85,17 +85,17 @@ def taken_by(allocation: AllocationResult | None) -> Taken:
 
 
 def taken_by_claim(claim: ResourceClaim | None) -> Taken:
-    """What a claim takes; nothing where there is none, or where it is not allocated."""
+    """Return the devices and shares that a claim takes; nothing for None or an unallocated claim."""
     return NOTHING if claim is None else taken_by(claim.status.allocation)
 
 
 def taken_by_all(claims: Iterable[ResourceClaim]) -> Taken:
-    """What claims take together."""
+    """Return the devices and shares that several claims take together."""
     return together(taken_by_claim(claim) for claim in claims)
 
 
 def together(several: Iterable[Taken]) -> Taken:
-    """What several allocations take."""
+    """Return the union of the devices and shares of several allocations."""
     known = [*several]
     return Taken(
         tuple(device for taken in known for device in taken.devices),
@@ -104,7 +104,7 @@ def together(several: Iterable[Taken]) -> Taken:
 
 
 def consumed(shares: Iterable[Share]) -> dict[DeviceId, dict[str, Quantity]]:
-    """What shares consume together, by device and capacity."""
+    """Return the total capacity that shares consume, by device and capacity name."""
     found: dict[DeviceId, dict[str, Quantity]] = {}
     for share in shares:
         own = found.setdefault(share.device, {})
@@ -115,7 +115,7 @@ def consumed(shares: Iterable[Share]) -> dict[DeviceId, dict[str, Quantity]]:
 
 
 def node_of(allocation: AllocationResult | None) -> str:
-    """The one node that an allocation is for; empty if it names none, or several."""
+    """Return the name of the only node that can use an allocation; empty if the allocation names no node or several."""
     terms = allocation.nodeSelector.nodeSelectorTerms if allocation and allocation.nodeSelector else ()
     if len(terms) != 1 or terms[0].matchExpressions or len(terms[0].matchFields) != 1:
         return ""

@@ -1,9 +1,9 @@
-"""What a device is to somebody who wants one: the one definition of "free", for everybody who shows or counts devices.
+"""Availability of devices: the definition of "free" for all components that show or count devices.
 
-A device is free when nobody holds any of it and a claim that asks for this device alone, and tolerates no taint, can have
-it. Pool status, `dray top`, "what fits" and the dashboard all ask `PoolUse`. Free partitions may exclude each other, so
-how many can be had at the same time is another number (`together`). Left out: which node reaches a device, and which
-device an allocation takes.
+A device is free when no claim holds any part of it, and a claim that requests only this device and tolerates no
+taints can have it allocated. Pool status, `dray top`, "what fits" and the dashboard all use `PoolUse`. Free
+partitions can exclude each other, so `together` counts how many can be allocated at the same time. Which nodes
+can reach a device, and which device an allocation takes, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from dray.api.reasons.devices import PoolProblem
 from dray.api.taints import selects, with_rules
 from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 
-KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})  # any other effect of a taint, None included, only informs
+KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})  # taints with any other effect, None included, are informational
 
 
 class DeviceState(IntEnum):
-    """What a device is to somebody who wants one."""
+    """Availability of a device for a new claim."""
 
     FREE = 0
-    RESERVED = 1  # allocated, and somebody is listed as consumer
-    IDLE = 2  # allocated, and nobody is
-    SHARED = 3  # some of it is allocated, and more can be
-    EXCLUDED = 4  # nobody holds it, but others use up the counters that it draws on
+    RESERVED = 1  # allocated to a claim with a consumer
+    IDLE = 2  # allocated only to claims without consumers
+    SHARED = 3  # partly allocated; the rest is available
+    EXCLUDED = 4  # not allocated, but other devices have used up the counters that it needs
     TAINTED = 5
     UNHEALTHY = 6
-    INCOMPLETE = 7  # its pool lacks slices or contradicts itself
-    UNPUBLISHED = 8  # held, and no slice has it
-    UNKNOWN = 9  # nobody is known to hold it, but not all claims are known
+    INCOMPLETE = 7  # slices of its pool are missing or inconsistent
+    UNPUBLISHED = 8  # allocated, but in no slice
+    UNKNOWN = 9  # not allocated to any visible claim, but not all claims are visible
 
 
 HELD = frozenset({DeviceState.RESERVED, DeviceState.IDLE, DeviceState.SHARED})
@@ -51,26 +51,26 @@ class PublishedDevice(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def node(self) -> str:
-        """The node that the device is on; empty where several nodes reach it."""
+        """The node of the device; empty if several nodes can reach it."""
         return self.slice.spec.nodeName or self.device.nodeName or ""
 
     @property
     def is_tainted(self) -> bool:
-        """Whether a taint keeps claims away that do not tolerate it."""
+        """Whether the device has a taint that keeps claims without a toleration away."""
         return any(taint.effect in KEEPS_OUT for taint in self.device.taints)
 
 
 class PublishedPool(msgspec.Struct, frozen=True):
-    """A pool as its newest slices publish it, with the taints of rules."""
+    """A pool as published in its newest slices, including the taints of DeviceTaintRules."""
 
     name: PoolName
     slices: tuple[ResourceSlice, ...] = ()
     devices: dict[str, PublishedDevice] = {}
-    problem: PoolProblem | None = None  # why the pool cannot be used
+    problem: PoolProblem | None = None  # why the pool cannot be used; None if it can
 
     @classmethod
     def of(cls, name: PoolName, slices: Iterable[ResourceSlice], rules: Collection[DeviceTaintRule] = ()) -> PublishedPool:  # fmt: skip
-        """The pool that these slices make, of whichever generations they are."""
+        """Return the pool that these slices form. Slices of older generations are ignored."""
         current = newest(sorted(slices, key=lambda one: one.metadata.name))
         tainted = tuple(with_rules(one, rules) for one in current)
         devices = {device.name: PublishedDevice(device, one) for one in tainted for device in one.spec.devices}
@@ -78,7 +78,7 @@ class PublishedPool(msgspec.Struct, frozen=True):
 
     @property
     def node(self) -> str:
-        """The node that all of the pool is on; empty where there is no such node."""
+        """The node of all slices of the pool; empty if they do not have a common node."""
         nodes = {one.spec.nodeName or "" for one in self.slices}
         return nodes.pop() if len(nodes) == 1 else ""
 
@@ -88,7 +88,7 @@ class PublishedPool(msgspec.Struct, frozen=True):
 
 
 class ClusterPools:
-    """All pools of a cluster, kept up to date with slices and taint rules. A pool is read when it is asked for."""
+    """All pools of a cluster, updated with slices and taint rules. A pool is computed when it is first requested."""
 
     def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Iterable[DeviceTaintRule] = ()) -> None:
         self._slices: dict[PoolName, tuple[ResourceSlice, ...]] = {n: tuple(of) for n, of in by_pool(slices).items()}
@@ -99,26 +99,26 @@ class ClusterPools:
         return iter(sorted(self._slices))
 
     def __getitem__(self, name: PoolName) -> PublishedPool:
-        """A pool; one without slices and devices where nobody publishes it."""
+        """Return a pool; an empty pool if it has no slices."""
         found = self._read.get(name)
         if found is None:
             found = self._read[name] = PublishedPool.of(name, self._slices.get(name, ()), self._rules.values())
         return found
 
     def slices_of(self, name: PoolName) -> Iterator[ResourceSlice]:
-        """The slices of a pool, of all generations, with the taints of rules."""
+        """Return an iterator over the slices of a pool, of all generations, with the taints of rules."""
         return (self.tainted(one) for one in self._slices.get(name, ()))
 
     def tainted(self, piece: ResourceSlice) -> ResourceSlice:
-        """A slice with the taints of rules."""
+        """Return a slice with the taints of rules added to its devices."""
         return with_rules(piece, self._rules.values())
 
     def rules_for(self, device: DeviceId) -> list[DeviceTaintRule]:
-        """The rules that taint a device."""
+        """Return the rules that taint a device."""
         return [rule for rule in self._rules.values() if selects(rule, *device)]
 
     def change_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> list[PoolName]:
-        """Note that a slice came, changed or went. Returns the pools that this changes."""
+        """Record that a slice was added, changed or deleted. Returns the affected pools."""
         changed: dict[PoolName, None] = {}
         for one in filter(None, (old, new)):
             pool = PoolName(one.spec.driver, one.spec.pool.name)
@@ -134,7 +134,7 @@ class ClusterPools:
         return [*changed]
 
     def change_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> list[PoolName]:
-        """Note that a rule came, changed or went. Returns the pools whose devices it may taint, now or before."""
+        """Record that a rule was added, changed or deleted. Returns the pools whose devices it selects or selected."""
         rules = [*filter(None, (old, new))]
         if new is not None:
             self._rules[new.metadata.name] = new
@@ -147,7 +147,7 @@ class ClusterPools:
 
 
 class DeviceHolders:
-    """Which claims hold a device, or shares of it."""
+    """Index of the claims that hold each device, completely or in part."""
 
     def __init__(self, claims: Iterable[ResourceClaim] = ()) -> None:
         self._claims: dict[DeviceId, dict[tuple[str, str], ResourceClaim]] = {}
@@ -161,12 +161,12 @@ class DeviceHolders:
         return iter(self._claims)
 
     def claims(self, device: DeviceId) -> Sequence[ResourceClaim]:
-        """The claims that hold a device, or shares of it."""
+        """Return the claims that hold a device, completely or in part."""
         held = self._claims.get(device)
         return tuple(held.values()) if held else ()
 
     def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Iterable[DeviceId]:
-        """Note that a claim came, changed or went. Returns the devices that it held or holds."""
+        """Record that a claim was added, changed or deleted. Returns the devices that it held before or holds now."""
         before, after = taken_by_claim(old).touched, taken_by_claim(new).touched
         for device in before:
             assert old is not None
@@ -181,7 +181,7 @@ class DeviceHolders:
 
 
 class PoolUse:
-    """One pool, and who holds its devices. `sick` are devices whose drivers say that they are unhealthy."""
+    """One pool and the claims that hold its devices. `sick` contains the devices reported as unhealthy."""
 
     def __init__(self, pool: PublishedPool, holders: DeviceHolders, sick: Collection[DeviceId] = ()) -> None:
         self.pool = pool
@@ -190,21 +190,21 @@ class PoolUse:
 
     @cached_property
     def held(self) -> frozenset[str]:
-        """The published devices that claims hold, whole or in part."""
+        """Names of the published devices that claims hold, completely or in part."""
         return frozenset(name for name in self.pool.devices if DeviceId(*self.pool.name, name) in self.holders)
 
     @cached_property
     def left(self) -> CountersLeft:
-        """What is left of the pool's counters."""
+        """The remaining amounts of the pool's counters."""
         return CountersLeft.of(self.pool.slices, self.held)
 
     @cached_property
     def total(self) -> CountersLeft:
-        """The pool's counters as they are while nobody draws on them."""
+        """The amounts of the pool's counters while no device is in use."""
         return CountersLeft.of(self.pool.slices, ())
 
     def state(self, name: str) -> DeviceState:
-        """What a device of the pool is to somebody who wants one."""
+        """Return the availability of a device of the pool for a new claim."""
         id_ = DeviceId(*self.pool.name, name)
         found = self.pool.devices.get(name)
         if found is None:
@@ -224,18 +224,20 @@ class PoolUse:
         return DeviceState.FREE
 
     def shares(self, name: str) -> list[tuple[ResourceClaim, Share]]:
-        """The shares of a device that claims hold, each with its claim."""
+        """Return the shares of a device that claims hold, each with its claim."""
         id_ = DeviceId(*self.pool.name, name)
         claims = self.holders.claims(id_)
         return [(claim, share) for claim in claims for share in taken_by_claim(claim).shares if share.device == id_]
 
     def consumed(self, name: str) -> dict[str, Quantity]:
-        """What the shares of a device consume of its capacity."""
+        """Return the capacity of a device that its shares consume, by capacity name."""
         id_ = DeviceId(*self.pool.name, name)
         return consumed(share for _, share in self.shares(name)).get(id_, {})
 
     def used_part(self, name: str) -> float | None:
-        """How much of a device is consumed, from 0 to 1; None where nobody holds it, or somebody has the whole."""
+        """Return the consumed fraction of a device, from 0 to 1; None if no claim holds it, or if a claim holds
+        all of it.
+        """
         id_ = DeviceId(*self.pool.name, name)
         claims = self.holders.claims(id_)
         if not claims or any(id_ in taken_by_claim(claim).devices for claim in claims):
@@ -249,21 +251,22 @@ class PoolUse:
         return max(parts, default=0.0)
 
     def together(self, names: Iterable[str]) -> list[str]:
-        """Those of these devices that can all be allocated at the same time.
+        """Return those of the given devices that can all be allocated at the same time.
 
-        Partitions that exclude each other are taken from the smallest up: surely possible, and perhaps not the most.
+        Partitions that exclude each other are chosen from the smallest to the largest. The selection is always
+        possible, but not always the largest.
         """
         left = CountersLeft.of(self.pool.slices, self.held)
         found = []
         for name in sorted(names, key=lambda name: drawn_by(self.pool.devices[name].device)):
             device = self.pool.devices[name].device
-            # A device that is held already has drawn what it needs.
+            # A device in use already consumes its counters.
             if name in self.held or not device.consumesCounters or left.draw(device):
                 found.append(name)
         return found
 
 
 def drawn_by(device: Device) -> Quantity:
-    """What a device draws from counters, all together."""
+    """Return the sum of all counter amounts that a device consumes."""
     drawn = (counter.value for one in device.consumesCounters for counter in one.counters.values())
     return sum(map(Quantity.parse, drawn), ZERO)

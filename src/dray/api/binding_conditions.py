@@ -1,8 +1,8 @@
-"""Whether the devices of a claim are ready for a pod to be bound: what drivers said of the conditions they promised.
+"""Binding conditions: whether drivers have made the devices of a claim ready for binding the pod.
 
-A device may name conditions that its driver sets in the claim's `status.devices` once the device is attached, and others
-that it sets when that failed (KEP-5007). Pure: the caller brings the claim and the time. Left out: waiting for them
-(`dray.scheduler.conditions`).
+A device can name conditions that its driver sets in the claim's `status.devices` when the device is attached, and
+others that it sets when attaching has failed (KEP-5007). The functions are pure: the caller passes the claim and
+the time. `dray.scheduler.conditions` waits for the conditions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dray.api.types.resource import DeviceRequestAllocationResult, ResourceClaim
 
 
 class BindingState(StrEnum):
-    """How far the devices of a claim are."""
+    """State of a claim's devices before binding."""
 
     READY = "ready"
     PENDING = "pending"
@@ -26,7 +26,7 @@ class BindingState(StrEnum):
 
 
 class DeviceBinding(msgspec.Struct, frozen=True):
-    """The state of a claim's devices, with the condition that decides it: the one that is missing, or that failed."""
+    """State of a claim's devices, and the condition that determines it: the missing or the failed one."""
 
     state: BindingState
     claim: str = ""
@@ -37,7 +37,7 @@ class DeviceBinding(msgspec.Struct, frozen=True):
 
 
 def waiting_results(claim: ResourceClaim) -> Iterator[DeviceRequestAllocationResult]:
-    """The allocated devices that have conditions."""
+    """Yield the allocated devices of a claim that have binding conditions."""
     if claim.status.allocation is not None:
         for result in claim.status.allocation.devices.results:
             if result.bindingConditions:
@@ -45,7 +45,9 @@ def waiting_results(claim: ResourceClaim) -> Iterator[DeviceRequestAllocationRes
 
 
 def device_binding(claim: ResourceClaim) -> DeviceBinding:
-    """What the conditions of a claim say. One that failed counts more than any that is missing."""
+    """Return the state that the conditions of a claim indicate. A failed condition takes precedence over a
+    missing one.
+    """
     pending: DeviceBinding | None = None
     for result in waiting_results(claim):
         name = f"{result.driver}/{result.pool}/{result.device}"
@@ -61,15 +63,17 @@ def device_binding(claim: ResourceClaim) -> DeviceBinding:
 
 
 def binding_deadline(claim: ResourceClaim, timeout: float) -> float | None:
-    """When devices that are not ready take too long; None where nobody noted since when they are allocated."""
+    """Return the time at which devices that are not ready count as failed; None if the allocation has no timestamp."""
     allocation = claim.status.allocation
     if allocation is None or not allocation.allocationTimestamp:
         return None
-    return parse_timestamp(allocation.allocationTimestamp) + 1 + timeout  # the second is cut off when it is written
+    return (
+        parse_timestamp(allocation.allocationTimestamp) + 1 + timeout
+    )  # the stored timestamp is rounded down to a second
 
 
 def is_lost(claim: ResourceClaim, now: float, timeout: float) -> bool:
-    """Whether the devices of a claim will not become ready: that failed, or takes too long."""
+    """Return whether the devices of a claim will not become ready: a condition failed, or the deadline has passed."""
     if next(waiting_results(claim), None) is None:
         return False
     found = device_binding(claim)
@@ -79,7 +83,7 @@ def is_lost(claim: ResourceClaim, now: float, timeout: float) -> bool:
 
 
 def _conditions(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, Condition]:
-    """What is known of an allocated device, by type of condition."""
+    """Return the conditions of an allocated device by type; empty if its driver has reported none."""
     for known in claim.status.devices or ():
         same = (known.driver, known.pool, known.device) == (result.driver, result.pool, result.device)
         if same and (known.shareID or None) == (result.shareID or None):

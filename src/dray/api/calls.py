@@ -1,8 +1,8 @@
-"""What a part of this process asks of an API server: one struct for each verb.
+"""Requests to an API server: one struct per verb.
 
-Clients make these. A server in the same process reads them, and the HTTP client makes requests of them; neither package
-imports the other. A call with its caller says everything that the answer depends on. Left out: dry runs, field validation
-and tables, which only other clients ask for.
+Clients create these structs. A server in the same process executes them directly, and the HTTP client converts
+them to HTTP requests; neither package imports the other. A call and its caller contain everything that the
+response depends on. Dry runs, field validation and tables are not supported; only other clients request them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Patch = Tree | list[Tree]
 
 
 class PatchKind(Enum):
-    """How a patch is meant; the value is its media type."""
+    """Type of a patch; the value is the media type."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -29,14 +29,14 @@ class PatchKind(Enum):
 
 
 class Caller(Struct, frozen=True):
-    """Who calls, and the name of the program, which manages the fields that it writes."""
+    """User of a call and name of the program, which becomes the field manager."""
 
     user: User
     agent: str = ""
 
 
 class ApiCall(Struct, frozen=True):
-    """The part that all calls have. `namespace` is empty for all namespaces and for resources without them."""
+    """Base class of all calls. `namespace` is empty for all namespaces and for cluster-scoped resources."""
 
     verb: ClassVar[str]
 
@@ -45,13 +45,13 @@ class ApiCall(Struct, frozen=True):
 
 
 class ObjectCall(ApiCall, frozen=True):
-    """A call about one object."""
+    """Base class of calls about one object."""
 
     name: str = ""
 
 
 class PartCall(ObjectCall, frozen=True):
-    """A call about one object, or a subresource of it."""
+    """Base class of calls about one object or a subresource of it."""
 
     subresource: str = ""
 
@@ -63,7 +63,7 @@ class GetCall(ObjectCall, frozen=True):
 
 
 class ListCall(ApiCall, frozen=True, kw_only=True):
-    """Read a page of objects; without `limit`, all that the selectors match."""
+    """Read a page of objects; without `limit`, all objects that match the selectors."""
 
     verb = "list"
 
@@ -75,7 +75,7 @@ class ListCall(ApiCall, frozen=True, kw_only=True):
 
 
 class WatchCall(ApiCall, frozen=True, kw_only=True):
-    """Follow the changes after `resource_version`, for `timeout` seconds."""
+    """Watch the changes after `resource_version` for `timeout` seconds."""
 
     verb = "watch"
 
@@ -87,7 +87,7 @@ class WatchCall(ApiCall, frozen=True, kw_only=True):
 
 
 class CreateCall(PartCall, frozen=True, kw_only=True):
-    """Create an object, or post to the subresource of the object `name`. The caller may keep `body`."""
+    """Create an object, or post to a subresource of the object `name`. The server does not modify `body`."""
 
     verb = "create"
 
@@ -95,7 +95,7 @@ class CreateCall(PartCall, frozen=True, kw_only=True):
 
 
 class UpdateCall(PartCall, frozen=True, kw_only=True):
-    """Replace an object or a part of it. The caller may keep `tree`."""
+    """Replace an object or a subresource of it. The server does not modify `tree`."""
 
     verb = "update"
 
@@ -103,7 +103,7 @@ class UpdateCall(PartCall, frozen=True, kw_only=True):
 
 
 class PatchCall(PartCall, frozen=True, kw_only=True):
-    """Change an object or a part of it. An empty `manager` means the program."""
+    """Patch an object or a subresource of it. If `manager` is empty, the field manager is the program."""
 
     verb = "patch"
 
@@ -114,7 +114,7 @@ class PatchCall(PartCall, frozen=True, kw_only=True):
 
 
 class StatusCall(ObjectCall, frozen=True, kw_only=True):
-    """Write the status of an object that was read: `wanted` is the same object with the status that it is to have."""
+    """Write the status of an object: `wanted` is the object as it was read, with the new status."""
 
     verb = "patch"
 
@@ -123,7 +123,7 @@ class StatusCall(ObjectCall, frozen=True, kw_only=True):
 
 
 class DeleteCall(ObjectCall, frozen=True, kw_only=True):
-    """Delete an object; an empty `uid` or `resource_version` is no precondition."""
+    """Delete an object. An empty `uid` or `resource_version` is no precondition."""
 
     verb = "delete"
 
@@ -134,7 +134,7 @@ class DeleteCall(ObjectCall, frozen=True, kw_only=True):
 
 
 class DeleteCollectionCall(ApiCall, frozen=True, kw_only=True):
-    """Delete all objects that the selectors match."""
+    """Delete all objects that match the selectors."""
 
     verb = "deletecollection"
 
@@ -147,4 +147,4 @@ class DeleteCollectionCall(ApiCall, frozen=True, kw_only=True):
 AnsweredByObject: TypeAlias = GetCall | CreateCall | UpdateCall | PatchCall | StatusCall
 Deletion: TypeAlias = DeleteCall | DeleteCollectionCall
 AnsweredCall: TypeAlias = AnsweredByObject | ListCall | Deletion
-"""All calls but `WatchCall`, which has many answers."""
+"""All calls except `WatchCall`, whose response is a stream of events."""

@@ -1,7 +1,8 @@
-"""The Container Device Interface: what a device id means for a container, as types, and the rules of its specs.
+"""Container Device Interface (CDI): types of specs and the validation of specs.
 
-Drivers write specs and nodes read them; both check them here, by the rules of the specification itself, since its JSON
-schema lets most mistakes pass. Pure. Left out: files, and applying edits, which is the runtime's part.
+Drivers write specs and nodes read them; both validate them with these functions. They implement the rules of the
+specification, because its JSON schema misses most mistakes. All functions are pure. Reading files is not part of
+this module, and the container runtime applies the edits.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _DEVICE_TYPES = ("", "b", "c", "u", "p")
 
 
 class CdiError(ValueError):
-    """A spec breaks a rule, or an id cannot be resolved; the text says which and where."""
+    """A spec violates a rule, or a device ID cannot be resolved; the message says which and where."""
 
 
 class CdiDeviceNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device file to appear in the container."""
+    """A device file to create in the container."""
 
     path: str
     hostPath: str = ""
@@ -41,7 +42,7 @@ class CdiDeviceNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CdiMount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A directory or file of the host to appear in the container."""
+    """A directory or file of the host to mount into the container."""
 
     hostPath: str
     containerPath: str
@@ -50,7 +51,7 @@ class CdiMount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CdiHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A program to run at a point of the container's life."""
+    """A program to run at a stage of the container's life cycle."""
 
     hookName: str
     path: str
@@ -67,7 +68,7 @@ class NetDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IntelRdt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A class of cache and memory bandwidth."""
+    """Intel RDT settings: a class of cache and memory bandwidth."""
 
     closID: str = ""
     l3CacheSchema: str = ""
@@ -79,7 +80,7 @@ class IntelRdt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CdiEdits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change about a container."""
+    """Changes to a container's configuration."""
 
     env: tuple[str, ...] = ()
     deviceNodes: tuple[CdiDeviceNode, ...] = ()
@@ -104,7 +105,7 @@ class CdiDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CdiSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One spec file."""
+    """Content of one spec file."""
 
     cdiVersion: str
     kind: str
@@ -114,7 +115,7 @@ class CdiSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def split_id(qualified: str) -> tuple[str, str, str]:
-    """Vendor, class and name of `vendor/class=name`."""
+    """Parse a qualified device name `vendor/class=name`. Returns vendor, class and name; raises CdiError."""
     kind, equals, name = qualified.partition("=")
     vendor, slash, class_ = kind.partition("/")
     if not (equals and slash):
@@ -145,7 +146,7 @@ def name_problem(name: str) -> str:
 
 
 def problems(spec: CdiSpec) -> Iterator[str]:
-    """Every rule that a spec breaks."""
+    """Yield one message per rule that a spec violates."""
     if spec.cdiVersion not in VERSIONS:
         yield f"cdiVersion {spec.cdiVersion!r}: expected one of {', '.join(VERSIONS)}"
         return
@@ -194,7 +195,7 @@ def _edit_problems(edits: CdiEdits) -> Iterator[str]:
 
 
 def _texts(edits: CdiEdits) -> Iterator[str]:
-    """What becomes a path, an argument or a variable."""
+    """Yield all strings that become paths, arguments or environment variables."""
     yield from edits.env
     for node in edits.deviceNodes:
         yield from (node.path, node.hostPath)
@@ -222,7 +223,7 @@ def _env_problems(env: Iterable[str]) -> Iterator[str]:
 
 
 def minimum_version(spec: CdiSpec) -> str:
-    """The oldest version that has everything a spec uses."""
+    """Return the oldest CDI version that supports all features used in a spec."""
     edits = [spec.containerEdits, *(device.containerEdits for device in spec.devices)]
     rdt = [e.intelRdt for e in edits if e.intelRdt]
     if any(e.netDevices for e in edits) or any(r.schemata or r.enableMonitoring for r in rdt):

@@ -1,6 +1,6 @@
-"""The small texts that cells are made of: ages, labels, selectors, lists of containers.
+"""Text of table cells: ages, labels, selectors and lists of containers.
 
-Durations read as Kubernetes prints them: two units while the smaller one still matters, one afterwards.
+Durations are formatted as in Kubernetes: with two units while the smaller one matters, otherwise with one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def duration(seconds: float) -> str:
-    """A duration for people.
+    """Return a duration in seconds as text, in the format of kubectl.
 
     >>> [duration(s) for s in (-5, 90, 130, 3700, 30000, 90000 * 2, 86400 * 9, 86400 * 800)]
     ['<invalid>', '90s', '2m10s', '61m', '8h', '2d2h', '9d', '2y70d']
@@ -53,7 +53,7 @@ def _two(total: int, large: int, large_name: str, small: int, small_name: str) -
 
 
 def seconds(timestamp: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0, which nobody takes for a time, if it is none."""
+    """Return the seconds since 1970 of an RFC 3339 timestamp; 0 if it is invalid."""
     try:
         return datetime.fromisoformat(timestamp).timestamp()
     except (ValueError, OverflowError):
@@ -61,7 +61,7 @@ def seconds(timestamp: str) -> float:
 
 
 def age(timestamp: str | None, now: float) -> str:
-    """How long ago something was."""
+    """Return the time since a timestamp as text, or `<unknown>` if it is missing or invalid."""
     since = seconds(timestamp) if timestamp else 0.0
     return duration(now - since) if since else UNKNOWN
 
@@ -71,7 +71,7 @@ def labels(values: Mapping[str, str]) -> str:
 
 
 def selector(value: meta.LabelSelector | None) -> str:
-    """A label selector in the form that `kubectl get -l` takes."""
+    """Return a label selector in the text form of `kubectl get -l`."""
     if value is None:
         return NONE
     terms = [(key, f"{key}={text}") for key, text in value.matchLabels.items()]
@@ -95,6 +95,6 @@ def images(containers: Iterable[core.Container]) -> str:
 
 
 def some(items: Sequence[str]) -> str:
-    """The first few of many, and how many more there are."""
+    """Return the first three items, separated by commas, and the number of further items."""
     more = f" + {len(items) - _SHOWN} more..." if len(items) > _SHOWN else ""
     return ",".join(items[:_SHOWN]) + more

@@ -1,7 +1,8 @@
-"""The channels of exec, attach and port-forward: their numbers, sub-protocols, and how a command's end is told. Pure.
+"""Channels of exec, attach and port-forward: channel numbers, subprotocols and the exit status message.
 
-A message is one byte, the channel, and data. API server and node agent speak the same form to each other that clients
-speak to the API server. Left out: sockets, and older forms (`dray.apiserver.streaming`).
+A message is one byte for the channel, followed by data. The API server and the node agent use the same protocol
+between each other as clients use with the API server. Sockets and older protocols are in
+`dray.apiserver.streaming`. All functions are pure.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dray.api.wire import Tree
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
-CLOSE = 255  # followed by the number of the channel that ends; since version 5
+CLOSE = 255  # followed by the number of the closed channel; since protocol version 5
 V5, V4, V3, V2, V1 = (f"v{number}.channel.k8s.io" if number > 1 else "channel.k8s.io" for number in (5, 4, 3, 2, 1))
 BASE64_V4, BASE64_V1 = "v4.base64.channel.k8s.io", "base64.channel.k8s.io"
 PORT_FORWARD = "portforward.k8s.io"
@@ -19,7 +20,7 @@ SUCCESS: Tree = {"metadata": {}, "status": "Success"}
 
 
 def ended_with(code: int) -> Tree:
-    """How a command that ended is told."""
+    """Return the Status object that reports the exit code of a command."""
     if code == 0:
         return SUCCESS
     return {
@@ -32,5 +33,5 @@ def ended_with(code: int) -> Tree:
 
 
 def failed(text: str) -> Tree:
-    """How it is told that a command, or a connection, could not be had."""
+    """Return the Status object that reports that a command or connection could not be started."""
     return {"metadata": {}, "status": "Failure", "message": text, "reason": "InternalError", "code": 500}

@@ -1,8 +1,8 @@
-"""May this pod use this claim, here and now: one sequence of checks for scheduler, controllers, nodes and explain.
+"""Checks whether a pod can use a claim at the moment; shared by the scheduler, controllers, nodes and explain.
 
-`SEQUENCES` says which checks stand between a pod and a claim, by what the pod is about to do; the first that fails is the
-answer. Pure: the caller brings the objects and says what else it knows. Left out: the single rules (`podclaims`), and
-whether there are devices for a claim that is not allocated (`dray.allocator`).
+`SEQUENCES` lists the checks for each purpose; the first failing check is the result. The functions are pure: the
+caller passes the objects and its other knowledge. The individual rules are in `podclaims`; `dray.allocator`
+determines whether devices are available for an unallocated claim.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from dray.api.types.scheduling import PodGroup
 
 
 class Purpose(StrEnum):
-    """What a pod wants a claim for."""
+    """What a pod needs a claim for."""
 
-    WAIT = "wait"  # to be looked at by the scheduler at all
-    PLACE = "place"  # to be given a node, and the claim its devices and its reservation
-    RESERVE = "reserve"  # to get the reservation that it lacks on the node that it has
-    START = "start"  # to start on its node
+    WAIT = "wait"  # before the scheduler considers the pod
+    PLACE = "place"  # to assign the pod to a node, and to allocate and reserve the claim
+    RESERVE = "reserve"  # to add the missing reservation of a pod that already has a node
+    START = "start"  # to start the pod on its node
 
 
 class Knowledge(msgspec.Struct, frozen=True):
-    """What the caller knows beside the objects; what it does not know is in nobody's way."""
+    """Facts that the caller knows beyond the objects. With the default values, no check fails for lack of knowledge."""
 
     sharing: Sharing = Sharing()
     has_class: Callable[[str], bool] = lambda name: True
-    is_promised: Callable[[str], bool] = lambda uid: False  # devices for a claim of this uid are about to be written
+    is_promised: Callable[[str], bool] = lambda uid: False  # whether an allocation of the claim is about to be written
     labels_of: Callable[[str], Mapping[str, str]] = lambda node: {}
-    is_lost: Callable[[Pod, ResourceClaim], bool] = lambda pod, claim: False  # its devices will not become ready
+    is_lost: Callable[[Pod, ResourceClaim], bool] = lambda pod, claim: False  # whether the devices will never be ready
 
 
 class ClaimAccess(msgspec.Struct, frozen=True, gc=False):
-    """One pod that wants one claim. `group` is the pod's, where it exists and is known."""
+    """One pod that needs one claim. `group` is the pod's PodGroup, or None if it does not exist or is unknown."""
 
     pod: Pod
     use: Use
@@ -54,7 +54,7 @@ class ClaimAccess(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def through(self) -> PodGroup | None:
-        """The group, where the pod comes to the claim through it."""
+        """The PodGroup if the pod uses the claim through its group, otherwise None."""
         return self.group if self.use.by_group else None
 
     def problem(self, code: ClaimCode, subject: str = "", request: str = "") -> ClaimProblem:
@@ -74,7 +74,7 @@ class ClaimAccess(msgspec.Struct, frozen=True, gc=False):
 
 
 def _has_group(access: ClaimAccess) -> ClaimProblem | None:
-    """Without the group of the pod, nobody can say whose its entries are."""
+    """Fail if the pod's PodGroup does not exist: the pod's claims cannot be resolved without it."""
     is_lost = access.group is None and access.known.sharing.groups and podclaims.group_name(access.pod)
     return access.problem(ClaimCode.GROUP_MISSING) if is_lost else None
 
@@ -93,9 +93,10 @@ def _exists(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _is_placed_with_own(access: ClaimAccess, claim: ResourceClaim) -> bool:
-    """Whether a pod got its node with a claim of its own, while groups meant nothing, and so keeps it.
+    """Return whether the pod was assigned to a node with a claim of its own while group claims were disabled, and
+    keeps it.
 
-    That can only be for an entry which is the group's because it is equal, and does not say that it is.
+    This is possible only for an entry that equals an entry of the group but has no podGroupResourceClaim.
     """
     pod, name = access.pod, access.use.entry
     is_silent = any(e.name == name and e.podGroupResourceClaim is None for e in pod.spec.resourceClaims)
@@ -103,7 +104,7 @@ def _is_placed_with_own(access: ClaimAccess, claim: ResourceClaim) -> bool:
 
 
 def _is_own(access: ClaimAccess) -> ClaimProblem | None:
-    """A generated claim belongs to its pod or group. A group that is not known is told by its name."""
+    """Fail if a generated claim was not created for the pod or its PodGroup. An unknown group is compared by name."""
     claim, pod, group = access.claim, access.pod, access.group
     if claim is None or not access.use.generated:
         return None
@@ -116,15 +117,15 @@ def _is_own(access: ClaimAccess) -> ClaimProblem | None:
     if podclaims.is_controlled_by(claim, pod.metadata.uid):
         return None
     if not groups and podclaims.is_made_for_group(claim, podclaims.group_name(pod)):
-        return None  # where groups mean nothing, what was made for the pod's group passes for the pod's own
+        return None  # with group claims disabled, a claim created for the pod's group counts as the pod's own
     return access.problem(ClaimCode.NOT_FOR_POD)
 
 
 def _may_join(access: ClaimAccess) -> ClaimProblem | None:
-    """Refuse a claim that is being deleted: it gets neither devices nor another pod.
+    """Fail if the claim is being deleted, because it can be neither allocated nor used by another pod.
 
-    Only a pod with a reservation of its own has joined before. A reservation for a PodGroup or a workload may be older
-    than the pod, so it does not let the pod in.
+    The check passes if the claim is already reserved for this pod. A reservation for a PodGroup or workload is
+    not sufficient, because it may be older than the pod.
     """
     claim = access.claim
     if claim is None:
@@ -182,9 +183,11 @@ def _is_reserved(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _came_before_deletion(access: ClaimAccess) -> ClaimProblem | None:
-    """Refuse a pod that got its node after the claim was deleted, for example from its creator.
+    """Fail if the pod was assigned to its node after the claim was deleted, for example because it was created
+    with a node.
 
-    Both times are whole seconds of the API server. A tie counts as after, because no pod may join a deleted claim.
+    Both timestamps have a resolution of one second. Equal timestamps count as after, because no pod may join a
+    deleted claim.
     """
     claim, pod = access.claim, access.pod
     deleted = claim.metadata.deletionTimestamp if claim is not None else None
@@ -213,16 +216,16 @@ def claim_problem(
     group: PodGroup | None,
     known: Knowledge,
 ) -> ClaimProblem | None:
-    """Why a pod may not use a claim for a purpose; None when it may.
+    """Return why a pod cannot use a claim for a purpose, or None if it can.
 
-    `use` is an entry of the pod that needs a claim, `claim` the object of that name, if there is one. `PLACE` comes after
-    `WAIT` and repeats none of its checks.
+    `use` is an entry of the pod that needs a claim; `claim` is the claim with that name, or None. `PLACE` comes
+    after `WAIT` and does not repeat its checks.
     """
     return _first(SEQUENCES[purpose], [ClaimAccess(pod, use, claim, group, known)])
 
 
 class ClaimUse(msgspec.Struct, frozen=True):
-    """A claim of a pod, with how the pod comes to it."""
+    """A claim of a pod, and whether the pod uses it through its PodGroup."""
 
     claim: ResourceClaim
     by_group: bool
@@ -230,26 +233,26 @@ class ClaimUse(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class PodClaims:
-    """The claims of a pod that looks for a node."""
+    """The claims of a pod that waits for a node."""
 
     pod: Pod
     group: PodGroup | None = None
     uses: Sequence[ClaimUse] = ()
-    pending: Sequence[ResourceClaim] = ()  # to be allocated, in the order of the pod's entries
+    pending: Sequence[ResourceClaim] = ()  # unallocated claims in the order of the pod's entries
     allocated: Sequence[ResourceClaim] = ()
-    lost: Sequence[ResourceClaim] = ()  # those of them whose devices will not become ready
-    left_over: ResourceClaim | None = None  # made for extended resources by an attempt that failed
+    lost: Sequence[ResourceClaim] = ()  # allocated claims whose devices will never be ready
+    left_over: ResourceClaim | None = None  # claim for extended resources from a failed attempt
 
     def through(self, use: ClaimUse) -> PodGroup | None:
-        """The group, where the pod comes to a claim through it."""
+        """Return the PodGroup if the pod uses the claim through its group, otherwise None."""
         return self.group if use.by_group else None
 
 
-Find = Callable[[str], ResourceClaim | None]  # a claim of the pod's namespace, by name
+Find = Callable[[str], ResourceClaim | None]  # returns a claim in the pod's namespace by name
 
 
 def claims_of(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> PodClaims | ClaimProblem:
-    """The claims with which a pod can be placed, or the first problem that keeps it from being placed anywhere."""
+    """Return the claims of a pod for scheduling, or the first problem that prevents scheduling it on any node."""
     accesses = _accesses(pod, group, find, known)
     problem = _first(SEQUENCES[Purpose.WAIT], accesses) or _first(SEQUENCES[Purpose.PLACE], accesses)
     if problem is not None:
@@ -259,7 +262,7 @@ def claims_of(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) ->
     allocated: list[ResourceClaim] = []
     for access in accesses:
         claim = access.claim
-        assert claim is not None  # else there was a problem
+        assert claim is not None  # otherwise a check would have failed
         by_group = access.use.by_group and known.sharing.groups
         listed = pending if claim.status.allocation is None else allocated
         if uses and _is_named(uses, claim, by_group):
@@ -272,13 +275,13 @@ def claims_of(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) ->
 
 
 def missing_for(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> ClaimProblem | None:
-    """What is missing before it makes sense to look for a node: a group, or a claim."""
+    """Return the problem if a PodGroup or claim is missing that is needed before scheduling, otherwise None."""
     return _first(SEQUENCES[Purpose.WAIT], _accesses(pod, group, find, known))
 
 
 def _accesses(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> list[ClaimAccess]:
     accesses: list[ClaimAccess] = []
-    for entry in pod.spec.resourceClaims:  # no comprehension: this is asked with every change of a pod
+    for entry in pod.spec.resourceClaims:  # a loop is faster than a comprehension here, and this runs often
         use = podclaims.use_of(pod, entry, group)
         if use.needed:
             claim = find(use.claim) if use.claim is not None else None
@@ -296,12 +299,12 @@ def _first(checks: tuple[Check, ...], accesses: list[ClaimAccess]) -> ClaimProbl
 
 
 def _is_named(uses: list[ClaimUse], claim: ResourceClaim, by_group: bool) -> bool:
-    """Whether an earlier entry names the same claim in the same way."""
+    """Return whether an earlier entry refers to the same claim in the same way."""
     return any(known.claim is claim and known.by_group == by_group for known in uses)
 
 
 def classes_of(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
-    """The requests of a claim, alternatives as request/alternative, with the device class of each."""
+    """Yield the names and device classes of a claim's requests; alternatives are named request/alternative."""
     for request in claim.spec.devices.requests or ():
         if request.exactly is not None:
             yield request.name, request.exactly.deviceClassName
@@ -310,12 +313,12 @@ def classes_of(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
 
 
 def is_within_reach(allocation: AllocationResult, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether a node of this name and these labels can use what was allocated."""
+    """Return whether the node with this name and these labels can use an allocation."""
     return allocation.nodeSelector is None or node_selector_matches(allocation.nodeSelector, labels, node)
 
 
 def _joins(access: ClaimAccess, claim: ResourceClaim) -> bool:
-    """Whether somebody must be added to the reservations of the claim."""
+    """Return whether a consumer must be added to the reservations of the claim."""
     sharing = access.known.sharing
     through = access.through if sharing.groups else None
     return podclaims.consumer_to_add(claim, access.pod, through, sharing) is not None

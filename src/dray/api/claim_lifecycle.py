@@ -1,9 +1,9 @@
-"""The life of a ResourceClaim, as one table: its states, what happens to it, and what it is afterwards.
+"""Life cycle of a ResourceClaim as a table of states and events.
 
-`TRANSITIONS` is the whole of it. Scheduler, claim controller and nodes ask it what may happen to a claim (`allows`), and
-the claim controller derives what it writes from the state that comes after. A claim that is deleted keeps its devices
-until nobody uses them; a finalizer keeps it that long. Left out: who may use a claim (`claim_access`), and finding out
-whether somebody still does (`dray.controllers.claim_facts`).
+`TRANSITIONS` is the complete life cycle. The scheduler, the claim controller and nodes ask `allows` which events
+are possible; the claim controller derives its writes from the next state. A deleted claim keeps its devices until
+it has no users; a finalizer prevents its removal until then. `claim_access` decides who can use a claim;
+`dray.controllers.claim_facts` determines who still uses it.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReferenc
 
 
 class ClaimState(StrEnum):
-    """What a claim is. The last three are those of a claim that somebody has deleted."""
+    """State of a claim. The states starting with DELETING are those of claims with a deletionTimestamp."""
 
-    PENDING = "pending"  # no devices
-    ALLOCATED = "allocated"  # devices, and nobody is listed as consumer
-    RESERVED = "reserved"  # devices, and consumers are listed
+    PENDING = "pending"  # not allocated
+    ALLOCATED = "allocated"  # allocated, without consumers in reservedFor
+    RESERVED = "reserved"  # allocated, with consumers in reservedFor
     DELETING = "deleting"
     DELETING_ALLOCATED = "deleting-allocated"
     DELETING_RESERVED = "deleting-reserved"
-    GONE = "gone"  # nothing keeps it any more
+    GONE = "gone"  # removed
 
 
 class ClaimEvent(StrEnum):
-    """What happens to a claim."""
+    """Event that changes the state of a claim."""
 
-    ALLOCATE = "allocate"  # the scheduler gives it devices and its first consumer, in one write
-    RESERVE = "reserve"  # the scheduler, or the claim controller for a pod that has its node, adds a consumer
-    RELEASE = "release"  # a consumer is gone, and others stay
-    RELEASE_LAST = "release-last"  # the last consumer is gone, and nobody else can be using the devices
-    RELEASE_SHARED = "release-shared"  # the last one listed is gone, but pods that are not listed may use the devices
-    ABANDON = "abandon"  # nobody is listed, and nobody needs the devices, or the claim
-    DELETE = "delete"  # somebody deletes it
+    ALLOCATE = "allocate"  # the scheduler allocates the claim and adds the first consumer, in one write
+    RESERVE = "reserve"  # the scheduler, or the claim controller for a pod with a node, adds a consumer
+    RELEASE = "release"  # a consumer is removed, others remain
+    RELEASE_LAST = "release-last"  # the last consumer is removed, and no other pod can be using the devices
+    RELEASE_SHARED = "release-shared"  # the last listed consumer is removed, but unlisted pods may use the devices
+    ABANDON = "abandon"  # without consumers; the devices, or the deleted claim, are no longer needed
+    DELETE = "delete"  # a client deletes the claim
 
 
 S, E = ClaimState, ClaimEvent
 
-# A shared claim loses its last reservation first and its devices after that: in between, a scheduler must write to it
-# before it binds another pod, and one of the two writes fails.
+# A shared claim first loses its last reservation and later its allocation. In between, a scheduler must write to the
+# claim before it binds another pod, so one of the two conflicting writes fails.
 TRANSITIONS: Mapping[ClaimState, Mapping[ClaimEvent, ClaimState]] = {
     S.PENDING: {E.ALLOCATE: S.RESERVED, E.DELETE: S.DELETING},
     S.ALLOCATED: {E.RESERVE: S.RESERVED, E.ABANDON: S.PENDING, E.DELETE: S.DELETING_ALLOCATED},
@@ -65,11 +65,11 @@ TRANSITIONS: Mapping[ClaimState, Mapping[ClaimEvent, ClaimState]] = {
 }
 
 HOLDING = frozenset({S.ALLOCATED, S.RESERVED, S.DELETING_ALLOCATED, S.DELETING_RESERVED})  # states with devices
-IDLE = frozenset({S.ALLOCATED, S.DELETING_ALLOCATED})  # states with devices that nobody is listed for
+IDLE = frozenset({S.ALLOCATED, S.DELETING_ALLOCATED})  # states with devices but without consumers
 
 
 def state_of(claim: ResourceClaim | None) -> ClaimState:
-    """What a claim is right now; one that does not exist is gone."""
+    """Return the current state of a claim; GONE for None."""
     if claim is None:
         return S.GONE
     deleting = claim.metadata.deletionTimestamp is not None
@@ -81,22 +81,24 @@ def state_of(claim: ResourceClaim | None) -> ClaimState:
 
 
 def has_devices(claim: ResourceClaim | None) -> bool:
-    """Whether a claim is in one of the `HOLDING` states."""
+    """Return whether a claim is allocated, so in one of the `HOLDING` states."""
     return claim is not None and claim.status.allocation is not None
 
 
 def allows(claim: ResourceClaim, event: ClaimEvent) -> bool:
-    """Whether this may happen to a claim as it is."""
+    """Return whether an event is possible in the current state of a claim."""
     return event in TRANSITIONS[state_of(claim)]
 
 
 def after(state: ClaimState, event: ClaimEvent | None) -> ClaimState:
-    """The state after an event; the same one where nothing happens, or nothing that concerns this state."""
+    """Return the state after an event. Returns the same state for None or an event that is not possible in this
+    state.
+    """
     return TRANSITIONS[state].get(event, state) if event is not None else state
 
 
 def with_consumers(claim: ResourceClaim, users: Sequence[ResourceClaimConsumerReference]) -> ResourceClaim:
-    """The claim when it is reserved for these; reserved for nobody, it has no devices either."""
+    """Return the claim reserved for these consumers. Without consumers, its status is empty, so it is deallocated."""
     if tuple(users) == claim.status.reservedFor:
         return claim
     status = replace(claim.status, reservedFor=tuple(users)) if users else ResourceClaimStatus()

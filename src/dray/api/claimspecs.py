@@ -1,12 +1,12 @@
-"""What claims and the templates of claims have in common: defaults, guarded fields, and the flat requests of v1beta1."""
+"""Functions for the spec of claims and claim templates: defaults, feature gates, and conversion of v1beta1 requests."""
 
 from __future__ import annotations
 
 from dray.api.trees import fill
 from dray.api.wire import Tree
 
-# v1beta1 has no `exactly`. Kubernetes calls a field as the client does where the rule stands in the schema, and as v1
-# does where it stands in code; so do we.
+# v1beta1 has no `exactly`. In errors of schema rules, Kubernetes names a field as in v1beta1; in errors of rules in code,
+# as in v1. Dray does the same.
 FLAT_NAMES = (
     (
         r"(\brequests\[\d+\])\.exactly(\.selectors|\.allocationMode|\.tolerations\[\d+\]\.(key|operator|effect))$",
@@ -26,7 +26,7 @@ _MAIN_REQUEST = (
 
 
 def claim_defaults(spec: Tree) -> None:
-    """Fill in the spec of a claim."""
+    """Add the defaults to the spec of a claim."""
     for request in spec.get("devices", {}).get("requests") or ():
         if request.get("exactly") is not None:
             _request(request["exactly"])
@@ -43,7 +43,7 @@ def _request(request: Tree) -> None:
 
 
 def claim_guards(spec: str) -> dict[str, tuple[str, ...]]:
-    """Returns what feature gates guard in a claim with its spec at a path."""
+    """Return the fields of a claim behind each feature gate; `spec` is the path of the claim's spec."""
     exactly, alternatives = f"{spec}.devices.requests[].exactly", f"{spec}.devices.requests[].firstAvailable[]"
     results = "status.allocation.devices.results[]"
 
@@ -71,7 +71,7 @@ def claim_guards(spec: str) -> dict[str, tuple[str, ...]]:
 
 
 def unflatten(spec: Tree) -> None:
-    """v1beta1 says the main request's fields beside `firstAvailable`, the stored form under `exactly`."""
+    """Move the fields of v1beta1 requests into `exactly`, as in the stored version."""
     for request in spec.get("devices", {}).get("requests") or ():
         main = {name: request.pop(name) for name in _MAIN_REQUEST if name in request}
         if any(value not in (None, "", 0) or value is False for value in main.values()):
@@ -79,7 +79,7 @@ def unflatten(spec: Tree) -> None:
 
 
 def flatten(spec: Tree) -> None:
-    """Write requests as v1beta1 does."""
+    """Move the fields in `exactly` into the request itself, as in v1beta1."""
     for request in spec.get("devices", {}).get("requests") or ():
         request.update(request.pop("exactly", None) or {})
         request.setdefault("deviceClassName", "")

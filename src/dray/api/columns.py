@@ -1,6 +1,6 @@
-"""Columns of the tables that `kubectl get` shows: a name, and where the cell of an object comes from.
+"""Columns of the tables that `kubectl get` prints: a name and the source of the cells.
 
-A cell is the value at a path, or what a function makes of the object. Left out: printing (`apiserver.wire.tables`).
+The source is a path in the object or a function of the object. `apiserver.wire.tables` builds the tables.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import msgspec
 from dray.api.cells import UNKNOWN, age
 
 Cell: TypeAlias = str | int | float | bool
-Source: TypeAlias = str | Callable[[Any], Any]  # a path of attributes, or a function of the object
+Source: TypeAlias = str | Callable[[Any], Any]  # a dotted attribute path, or a function of the object
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A column of a table; `cell` takes an object and the current time. Priority 1 is shown by `-o wide` only."""
+    """A table column; `cell` takes an object and the current time. Columns with priority 1 are shown only by `-o
+    wide`.
+    """
 
     name: str
     cell: Callable[[Any, float], Cell | None]
@@ -29,30 +31,30 @@ class TableColumn(msgspec.Struct, frozen=True):
 
 
 def text(name: str, source: Source, empty: str = "", format: str = "") -> TableColumn:
-    """Returns a column of texts; `empty` is shown where there is none."""
+    """Return a string column; `empty` is shown for missing values."""
     read = _reader(source)
     return TableColumn(name, lambda obj, now: read(obj) or empty, format=format)
 
 
 def wide(name: str, source: Source, empty: str = "", format: str = "") -> TableColumn:
-    """Returns a column of texts that only `-o wide` shows."""
+    """Return a string column that only `-o wide` shows."""
     return msgspec.structs.replace(text(name, source, empty, format), priority=1)
 
 
 def number(name: str, source: Source) -> TableColumn:
-    """Returns a column of numbers; 0 is shown where there is none."""
+    """Return an integer column; 0 is shown for missing values."""
     read = _reader(source)
     return TableColumn(name, lambda obj, now: read(obj) or 0, type="integer")
 
 
 def flag(name: str, source: Source) -> TableColumn:
-    """Returns a column of yes or no."""
+    """Return a boolean column."""
     read = _reader(source)
     return TableColumn(name, lambda obj, now: bool(read(obj)), type="boolean")
 
 
 def since(name: str, source: Source, empty: str = UNKNOWN) -> TableColumn:
-    """Returns a column that shows how long ago something was."""
+    """Return a column with the time since a timestamp."""
     read = _reader(source)
 
     def cell(obj: Any, now: float) -> Cell:

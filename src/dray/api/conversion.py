@@ -1,8 +1,9 @@
-"""Between the served versions of a kind and the one form in which it is stored, as the file of the kind says.
+"""Conversion between the served versions of a kind and its stored version, as defined in the module of the kind.
 
-Trees are converted in place: they are private to the request. What a version cannot express survives an update through
-it, because the stored object is passed along and lends those fields. Defaults are applied to stored trees only, so
-conversion also knows the few that differ by version (a v1alpha1 group without policy). Left out: kinds with one version.
+Trees are converted in place, because they belong to one request. Fields that a version lacks survive an update in
+this version: they are copied from the stored object. Defaults are applied only to stored trees, so conversion
+also sets the few defaults that differ between versions (for example the policy of a v1alpha1 group). Kinds with
+one version need no conversion.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from dray.api.resources import Resource
 from dray.api.types import scheduling
 from dray.api.wire import Tree, Wire
 
-# From a name to that Workload in the namespace of the request, if there is one.
+# Returns the Workload with a name in the namespace of the request, or None.
 WorkloadLookup = Callable[[str], scheduling.Workload | None]
 
 
 class ObjectConversion(StepNeed):
-    """An object in a version that only the webhook of its definition can make, as JSON."""
+    """Need for an object in a version that only the conversion webhook of its definition can create, as JSON."""
 
     def __init__(self, resource: Resource, version: str, tree: Tree) -> None:
         self.key = resource.api_version(version), msgspec.json.encode(tree)
@@ -38,7 +39,10 @@ def to_stored(
     old: Wire | None = None,
     workloads: WorkloadLookup | None = None,
 ) -> Tree:
-    """A request's tree in the stored form. `old` is the stored object that an update replaces."""
+    """Convert the tree of a request to the stored version. `old` is the stored object that an update replaces.
+
+    Raises Lacking if a conversion webhook must be called first.
+    """
     if resource.custom is not None:
         return _custom(resource, resource.stored, tree)
     if convert := resource.to_stored.get(version):
@@ -48,7 +52,7 @@ def to_stored(
 
 
 def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
-    """A stored tree as a version shows it."""
+    """Convert a stored tree to a served version. Raises Lacking if a conversion webhook must be called first."""
     if resource.custom is not None:
         tree = _custom(resource, version, tree)
         shape_custom(resource, version, tree)
@@ -60,7 +64,9 @@ def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
 
 
 def _custom(resource: Resource, version: str, tree: Tree) -> Tree:
-    """An object in another version: the same but for its apiVersion, or what the webhook made of it. Raises Lacking."""
+    """Convert a custom object by changing its apiVersion, or with the result of the webhook. Raises Lacking if
+    that is missing.
+    """
     assert resource.custom is not None
     wanted = resource.api_version(version)
     if resource.custom.converts and tree["apiVersion"] != wanted:
@@ -75,7 +81,7 @@ def _custom(resource: Resource, version: str, tree: Tree) -> Tree:
 
 
 def shape_custom(resource: Resource, version: str, tree: Tree) -> None:
-    """Give an object the shape that the schema of its version asks for, whatever that was when it was written."""
+    """Prune and default a custom object with the schema of its version, which may be newer than the object."""
     assert resource.custom is not None
     node = resource.custom.versions[version].node
     pruning.pruned(node, tree)

@@ -1,8 +1,8 @@
-"""Schedules in the five fields of cron: which moments they name.
+"""Cron schedules of five fields: parse a schedule and compute the next time.
 
-Understands numbers, ranges, steps, lists, the names of months and weekdays, and `@hourly` and its like; `@every` counts
-from the last time. As in Kubernetes a day matches when either of its two fields does, unless one of them is `*`. Left
-out: time zones in the text, which CronJobs have a field for.
+Supports numbers, ranges, steps, lists, names of months and weekdays, and descriptors like `@hourly`; `@every`
+counts from the last time. As in Kubernetes, a day matches if either of the two day fields matches, unless one of
+them is `*`. Time zones in the text are not supported, because CronJobs have a field for them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DESCRIPTORS = {
     "@hourly": "0 * * * *",
 }
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_YEARS_AHEAD = 5  # a schedule that names no moment in five years (30 February) names none
+_YEARS_AHEAD = 5  # a schedule without a time in five years, such as 30 February, has none
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be read, with the reason."""
+    """The schedule is invalid; the message gives the reason."""
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -44,18 +44,20 @@ _FIELDS = (_Field(0, 59), _Field(0, 23), _Field(1, 31), _Field(1, 12, ("", *_MON
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """The moments that a text names: sets of minutes, hours, days, months and weekdays, or a period."""
+    """A parsed schedule: sets of minutes, hours, days, months and weekdays, or a period."""
 
     minutes: frozenset[int] = frozenset()
     hours: frozenset[int] = frozenset()
     days: frozenset[int] = frozenset()
     months: frozenset[int] = frozenset()
     weekdays: frozenset[int] = frozenset()
-    any_day: bool = False  # one of the two fields for days is `*`
+    any_day: bool = False  # whether one of the two day fields is `*`
     every: float = 0.0  # seconds
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first moment after this one, in its time zone; none if there is none in the years to come."""
+        """Return the first scheduled time after `moment`, in its time zone, or None if no time is found within
+        five years.
+        """
         if self.every:
             whole = moment.replace(microsecond=0)
             return whole + timedelta(seconds=max(1, int(self.every)))
@@ -83,7 +85,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Schedule:
-    """Read a schedule; raises ScheduleError."""
+    """Parse a schedule. Raises ScheduleError."""
     text = text.strip()
     if not text:
         raise ScheduleError("empty spec string")
@@ -138,7 +140,7 @@ def _number(text: str, field: _Field) -> int:
 
 
 def _integer(text: str) -> int:
-    """Read an ASCII number of at most 64 bits, as Kubernetes does."""
+    """Parse an ASCII number of at most 64 bits, as Kubernetes does."""
     if not (text.isascii() and text.isdecimal()):
         raise ScheduleError(f"failed to parse int from {text}: it must be a number")
     digits = text.lstrip("0") or "0"

@@ -1,9 +1,9 @@
-"""From a JSON tree that a client sent to a checked one, and from a checked tree to a typed object.
+"""Decoding of client input: validates the structure of JSON trees and converts them to typed objects.
 
-A tree that fits its struct is taken as it is: one `msgspec.convert` and a walk over the few places that have a canonical
-form (quantities, times) or a range (integers). Only a tree that does not fit is walked whole along the schema, which
-drops nulls as Go does, finds every unknown field with its path and words type errors as Kubernetes does. Left out: what
-to do about unknown fields (refuse, warn, ignore), which the caller decides.
+A tree that fits its struct is accepted quickly: one `msgspec.convert`, and a walk over the few fields that have a
+canonical form (quantities, times) or a range (integers). Only a tree that does not fit is walked completely along
+the schema. This walk removes nulls as Go does, finds all unknown fields with their paths, and words type errors
+as Kubernetes does. The caller decides whether unknown fields are rejected, warned about or ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GO_NAMES = {
     "time": "string",
     "microtime": "string",
     "quantity": "resource.Quantity",
-    "intstr": "int32",  # which it is where it is no text
+    "intstr": "int32",  # the type of an IntOrString that is not a string
     "raw": "runtime.RawExtension",
 }
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -54,11 +54,11 @@ _UNIONS = dict.fromkeys(schema.UNIONS, _SCHEMA)
 
 
 class _WrongType(Exception):
-    """A value that cannot stand in its field, in Kubernetes' words."""
+    """A value does not fit its field; the message has the wording of Kubernetes."""
 
 
 class _TypeMismatch(_WrongType):
-    """A value of another type than its field's; `path` is completed while the error leaves the levels of the tree."""
+    """A value has another type than its field. `path` grows while the error propagates up the levels of the tree."""
 
     def __init__(self, word: str, holder: str, go_type: str) -> None:
         super().__init__(word)
@@ -74,12 +74,13 @@ class _TypeMismatch(_WrongType):
 
 
 def duplicate_fields(body: bytes, tree: Any, most: int) -> list[str]:
-    """The complaint for each field that a body says twice.
+    """Return one warning per field that occurs twice in a JSON body.
 
-    A repeated key is lost in decoding, so its quotes are missing when the tree is written again. Bodies that count the
-    same are clean; the others (also those with odd spacing or escapes) are read again, slowly. A body that loses more
-    than `most` fields that way is refused. Fields that are said twice move in the tree to where the second one stood:
-    complaints are told in that order (`together`).
+    Decoding drops repeated keys, so re-encoding the tree yields fewer quotes than the body. If the counts are
+    equal, the body has no duplicates. Otherwise (also because of unusual spacing or escapes) the body is parsed
+    again by a slower parser. Raises TooLarge if more than `most` fields were dropped. Duplicate fields are moved
+    in the tree to the position of their second occurrence, because warnings are reported in this order
+    (`together`).
     """
     again = msgspec.json.encode(tree)
     lost = body.count(b'":') - again.count(b'":')
@@ -91,7 +92,7 @@ def duplicate_fields(body: bytes, tree: Any, most: int) -> list[str]:
 
 
 class _Pairs(dict[str, Any]):
-    """An object whose repeated fields stand where they are said for the second time."""
+    """A JSON object whose duplicate fields are at the position of their second occurrence."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -125,7 +126,7 @@ def _repeated(value: Any, tree: Any, path: str) -> Iterator[str]:
 
 
 def field_places(tree: Any) -> dict[str, int]:
-    """The place of each field in a tree, by its path."""
+    """Return the position of each field in a tree, by path."""
     return {path: place for place, path in enumerate(_paths(tree, ""))}
 
 
@@ -141,9 +142,9 @@ def _paths(value: Any, path: str) -> Iterator[str]:
 
 
 def together(unknown: Sequence[str], repeated: Sequence[str], places: Mapping[str, int]) -> list[str]:
-    """Complaints about unknown and repeated fields of a typed object, in the order of the body.
+    """Return the warnings about unknown and duplicate fields in the order of the body.
 
-    Nobody reads what stands in an unknown field, so it is not said twice either.
+    Duplicates within unknown fields are omitted.
     """
     strange = [_path(complaint) for complaint in unknown]
     known = [one for one in repeated if not any(_is_within(_path(one), path) for path in strange)]
@@ -159,7 +160,11 @@ def _is_within(path: str, outer: str) -> bool:
 
 
 def check_kind(resource: Resource, expected: str, tree: Any) -> None:
-    """Refuse a body of another kind or version than the request's; what it leaves out is taken as meant."""
+    """Raise BadRequest for a body of another kind or version than the request's. A missing kind or apiVersion is
+    accepted.
+
+    Raises Invalid if only the kind of a custom object differs.
+    """
     if not isinstance(tree, dict):
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
@@ -187,13 +192,14 @@ def check_kind(resource: Resource, expected: str, tree: Any) -> None:
         )
 
 
-# Checking a tree
+# Validation of a tree
 
 
 def check(resource: Resource, version: str, tree: Any) -> list[str]:
-    """Make a request's tree clean, in place; returns complaints about unknown fields.
+    """Validate the structure of a request's tree and bring it into canonical form, in place. Returns warnings
+    about unknown fields.
 
-    Afterwards every value has its field's type and canonical form. Raises BadRequest where that cannot be.
+    Afterwards, every value has the type and canonical form of its field. Raises BadRequest if this is impossible.
     """
     api_version = resource.api_version(version)
     check_kind(resource, api_version, tree)
@@ -207,7 +213,7 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
             _tidy(plan, tree)
             return []
         except (msgspec.ValidationError, _WrongType, RecursionError):
-            pass  # what only the thorough walk can explain
+            pass  # the complete walk below finds the reason
     complaints: list[str] = []
     try:
         _walk(plan, tree, "", complaints)
@@ -219,9 +225,10 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
 
 
 def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
-    """The same for a custom object: its metadata is typed, the rest is pruned and defaulted by its schema.
+    """Validate the structure of a custom object: its metadata is typed, the rest is pruned and defaulted by its
+    schema.
 
-    Values of the wrong type are left for validation, which tells of all of them.
+    Values of a wrong type are reported later by validation, which lists all of them.
     """
     assert resource.custom is not None
     node = resource.custom.versions[version].node
@@ -246,7 +253,7 @@ def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
 
 
 def strict_error(resource: Resource, version: str, complaints: list[str]) -> BadRequest:
-    """The refusal that strict field validation gives."""
+    """Return the error of strict field validation for these warnings."""
     return BadRequest(
         f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: '
         f"strict decoding error: {', '.join(complaints)}"
@@ -254,7 +261,7 @@ def strict_error(resource: Resource, version: str, complaints: list[str]) -> Bad
 
 
 def to_object(resource: Resource, tree: Tree) -> Wire:
-    """The typed object of a stored tree; a tree that was checked always fits."""
+    """Convert a stored tree to a typed object. A tree that `check` has accepted always converts."""
     if resource.custom is not None:
         return objects.from_tree(tree)
     try:
@@ -265,7 +272,9 @@ def to_object(resource: Resource, tree: Tree) -> Wire:
 
 
 def part(message: str, type_: type[T], tree: Tree) -> T | None:
-    """A part of an object, made clean and typed; None where it does not fit, which `check` of the whole explains."""
+    """Convert a part of an object to canonical form and a struct. Returns None if it does not fit; `check` gives
+    the reason.
+    """
     try:
         found = msgspec.convert(tree, type_)
         return msgspec.convert(tree, type_) if _tidy(_plan(message), tree) else found
@@ -273,19 +282,19 @@ def part(message: str, type_: type[T], tree: Tree) -> T | None:
         return None
 
 
-# The schema, compiled for walking
+# The schema, compiled for the walks
 
 
 class _Slot(msgspec.Struct):
-    """One field: how to walk what stands in it."""
+    """Information about one field for the walks."""
 
-    type: str  # of a single value
-    shape: str  # "" a value, "[" a list, "{" a map
-    message: str  # the message of a single value, empty for plain values
-    nullable: bool  # an empty list is written as null
+    type: str  # type of the value, or of one element
+    shape: str  # "" for a value, "[" for a list, "{" for a map
+    message: str  # message of the value or of one element, empty for scalars
+    nullable: bool  # whether an empty list is encoded as null
     go_type: str
-    inlined: str  # what Go's path has before the field's name: the structs that JSON inlines
-    word: str  # the Go type of a single value
+    inlined: str  # names of inlined structs that Go writes before the field name in paths
+    word: str  # Go type of the value or of one element
 
 
 class _Plan(msgspec.Struct):
@@ -324,7 +333,7 @@ def _slot(field: schema.Field, inlined: Sequence[str] = ()) -> _Slot:
 
 @cache
 def _inner_slot(type_: str) -> _Slot:
-    """The slot of a list that stands in a map."""
+    """Return the slot of a list that is a value of a map."""
     return _slot(schema.Field(type_))
 
 
@@ -350,7 +359,9 @@ def _needs_visit(slot: _Slot) -> bool:
 
 @cache
 def _visited_messages() -> frozenset[str]:
-    """The messages that hold, at any depth, a value with a canonical form or a range, or that may be null."""
+    """Return the messages that contain, at any depth, a value that has a canonical form or range, or that may be
+    null.
+    """
     found: set[str] = set()
     users: dict[str, set[str]] = {}
     for name, message in schema.table().items():
@@ -368,11 +379,11 @@ def _visited_messages() -> frozenset[str]:
     return frozenset(found)
 
 
-# The quick walk: types are known to be right
+# The quick walk, after the types have been checked
 
 
 def _tidy(plan: _Plan, tree: Tree) -> bool:
-    """Put a tree into its canonical form; whether it was not in it."""
+    """Bring a tree into canonical form, in place. Returns whether anything changed."""
     visited = plan.visited
     empty: list[str] = []
     changed = False
@@ -406,21 +417,21 @@ def _tidy(plan: _Plan, tree: Tree) -> bool:
 
 
 class _NoComplaints(list[str]):
-    """Ends a quick walk at the first complaint, while the field that it is about still stands in the tree."""
+    """List that ends a quick walk at the first warning, before the unknown field is removed from the tree."""
 
     def append(self, complaint: str) -> None:
         raise _WrongType
 
 
 def _tidy_schema(value: Any) -> None:
-    """A schema is a tree in its struct too, so that its types are not known to be right."""
+    """Bring a JSON schema into canonical form. Structs hold it as an unchecked tree, so its types are checked here."""
     if not isinstance(value, dict):
         raise _WrongType
     _walk(_plan(_SCHEMA), value, "", _NoComplaints())
 
 
 def _canonical(type_: str, value: Any) -> Any:
-    """A plain value in its one form; raises _WrongType where it has none."""
+    """Return a scalar in canonical form. Raises _WrongType if it is invalid."""
     if type_ in _RANGES:
         low, high = _RANGES[type_]
         if not low <= value <= high:
@@ -440,9 +451,9 @@ def _canonical(type_: str, value: Any) -> Any:
     return value
 
 
-@lru_cache(maxsize=256)  # what is written now was mostly written before in the same second
+@lru_cache(maxsize=256)  # most timestamps repeat within the same second
 def canonical_time(text: str, micro: bool = False) -> str:
-    """A time as Kubernetes writes it: UTC, whole seconds, or six digits for `micro`."""
+    """Return a timestamp as Kubernetes writes it: in UTC, with whole seconds, or with six digits for `micro`."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise _WrongType(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}"')
@@ -463,8 +474,8 @@ def _canonical_bytes(text: str) -> str:
 
 
 def _corrupt_at(text: bytes) -> int:
-    """The place that Go names in base64 that cannot be decoded."""
-    read = 0  # characters of the current group of four
+    """Return the position of invalid base64 that Go reports."""
+    read = 0  # number of characters in the current group of four
     for at, char in enumerate(text):
         if char in b"\r\n":
             continue
@@ -483,7 +494,7 @@ def _corrupt_at(text: bytes) -> int:
     return len(text) - read
 
 
-# The thorough walk
+# The complete walk
 
 
 def _walk(plan: _Plan, tree: Any, path: str, complaints: list[str]) -> None:
@@ -508,7 +519,7 @@ def _walk_slot(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list
         return [_walk_value(plan, slot, item, f"{path}[{i}]", complaints) for i, item in enumerate(value)]
     if slot.shape == "{":
         _expect(plan, slot, value, dict)
-        keyed = bool(slot.message)  # of plain values Go names the map alone
+        keyed = bool(slot.message)  # for maps of scalars, Go's path has no key
         return {
             key: _walk_value(plan, slot, item, f"{path}.{key}" if keyed else path, complaints)
             for key, item in value.items()
@@ -539,7 +550,7 @@ def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: lis
 
 
 def _walk_union(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
-    """What stands for a schema: yes or no, a list of schemas, or a list of names."""
+    """Walk a value that replaces a schema: a boolean, a list of schemas or a list of names."""
     if not isinstance(value, bool if slot.message.endswith("Bool") else list):
         raise _mismatch(plan, value, _go_type("ref:" + _SCHEMA))
     for index, item in enumerate(value if isinstance(value, list) else ()):
@@ -570,7 +581,7 @@ def _expect(plan: _Plan, slot: _Slot, value: Any, type_: type, go_type: str = ""
 
 
 def _expect_metadata(value: Any) -> None:
-    """Refuse metadata of a custom object that is no object."""
+    """Raise _TypeMismatch if the metadata of a custom object is not a JSON object."""
     try:
         _expect(_METADATA_HOLDER, _METADATA_SLOT, value, dict)
     except _TypeMismatch as error:

@@ -1,8 +1,8 @@
-"""What an object says when its author is silent: Kubernetes' defaults, on trees of the stored version.
+"""Defaults of Kubernetes objects, applied to trees of the stored version.
 
-A kind names its defaults by place; what depends on other fields is a function of the kind. Left out: what is not a default
-but a decision of the server at creation (status, generation, finalizers: `strategy`) or of admission (priority,
-tolerations of every pod).
+A kind lists its defaults by path; defaults that depend on other fields are set by a function of the kind.
+`strategy` sets the values that the server determines at creation (status, generation, finalizers); admission sets
+others (priority, tolerations of every pod).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from dray.api.wire import Tree
 
 
 class _Default(NamedTuple):
-    """A value for the objects at the end of a way."""
+    """A default value with the path of the objects that get it."""
 
-    way: tuple[tuple[str, str, bool], ...]  # name, what is behind it, and whether it is there in any case
+    way: tuple[tuple[str, str, bool], ...]  # name, "[]", "{}" or "", and whether a missing object is created
     name: str
     value: object
     is_empty_unset: bool
 
 
 def apply_defaults(resource: Resource, tree: Tree, gates: FeatureGates, now: str | None = None) -> None:
-    """Fill in what a stored tree leaves open, in place. `now` is the time that new taints carry.
+    """Add the defaults to a stored tree, in place. `now` is the timestamp of new taints.
 
-    Fields of disabled features get their defaults too: whether they stay is decided later, by `strategy`.
+    Fields of disabled features get defaults too; `strategy` removes them later.
     """
     stored = resource.home
     for default in _compiled(stored) if stored.defaults else ():
@@ -43,7 +43,7 @@ def apply_defaults(resource: Resource, tree: Tree, gates: FeatureGates, now: str
 
 
 def has_defaults(resource: Resource) -> bool:
-    """Whether anything is filled in for objects of a kind."""
+    """Return whether a kind has any defaults."""
     return bool(resource.home.defaults) or resource.home.more_defaults is not None
 
 
@@ -53,7 +53,9 @@ def _compiled(resource: Resource) -> tuple[_Default, ...]:
 
 
 def _default(message: str, path: str, value: object) -> _Default:
-    """Find out along the schema what a path means: what is no pointer in Kubernetes is there, and unset when empty."""
+    """Look up the path of a default in the schema. Fields that are not pointers in Kubernetes always exist and
+    are unset if empty.
+    """
     way = []
     for name, behind in steps(path).way:
         field = schema.message(message).fields[name]

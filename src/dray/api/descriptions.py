@@ -1,8 +1,8 @@
-"""What the kinds and fields of devices, claims and groups mean, in a sentence or two: the text of `kubectl explain`.
+"""Descriptions of kinds and fields of devices, claims and groups, shown by `kubectl explain`.
 
-The texts are in `descriptions.json`, by group and message; a text holds for every version that has the message or
-field. Of pods, only the parts about claims and groups have one; metadata has them all, since custom kinds show them;
-other kinds are well documented elsewhere.
+The texts are in `descriptions.json`, by group and message; a text applies to every version with the message or
+field. For pods, only the fields about claims and groups are described. Metadata is described completely, because
+custom kinds show it. Other kinds are well documented elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 _KIND = ("apiVersion", "kind", "metadata")
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-# Messages that hold the fields of another one, beside or instead of their own.
+# Messages that share the fields of another message.
 _LIKE = {
     "resource.BasicDevice": "resource.Device",
     "resource.DeviceRequest": "resource.ExactDeviceRequest",
@@ -29,7 +29,7 @@ def _texts() -> dict[str, dict[str, str]]:
 
 
 def describe(message: str, field: str = "") -> str:
-    """The description of a message or of one of its fields; empty where there is none.
+    """Return the description of a message or of one of its fields; empty if it has none.
 
     >>> describe("io.k8s.api.resource.v1.ResourceClaim", "spec")[:22]
     'What is asked for: the'
@@ -46,5 +46,5 @@ def describe(message: str, field: str = "") -> str:
 
 
 def describe_kind(field: str) -> str:
-    """The description of apiVersion, kind or metadata, which all objects have."""
+    """Return the description of apiVersion, kind or metadata, which all objects have."""
     return _texts()["kind"][field]

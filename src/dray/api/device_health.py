@@ -1,7 +1,8 @@
-"""Which devices are not well: as drivers say in the status of claims, and nodes in the status of pods (KEP-4680).
+"""Unhealthy devices, as reported by drivers in the status of claims and by nodes in the status of pods (KEP-4680).
 
-A node names a device by its CDI name, which says nothing to others, or in full. So what a node says counts where it can
-only mean one device, or all devices of its request. Left out: taints, by which drivers keep pods away.
+A node identifies a device by its CDI name, which other components cannot resolve, or by driver/pool/device.
+Therefore a node's report counts only if it can refer to just one device, or covers all devices of its request.
+Taints are not considered.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from dray.api.allocations import DeviceId
 from dray.api.types.core import Pod, ResourceHealth
 from dray.api.types.resource import ResourceClaim
 
-_CONDITIONS = ("Ready", "Healthy")  # by which drivers say that a device works
+_CONDITIONS = ("Ready", "Healthy")  # condition types by which drivers report that a device works
 _CLAIM = "claim:"
 _UNHEALTHY = "Unhealthy"
 
 UnhealthyDevices = Mapping[DeviceId, str]
-"""Devices that are not well, each with what its driver says of it, which may be nothing."""
+"""Unhealthy devices, each with the message of its driver, which may be empty."""
 
 
 def unhealthy_in_claim(claim: ResourceClaim) -> dict[DeviceId, str]:
-    """The devices that their driver reports as not ready, in the status of the claim."""
+    """Return the devices that their driver reports as not ready in the claim's status, each with the message."""
     return {
         DeviceId(one.driver, one.pool, one.device): said.message
         for one in claim.status.devices
@@ -31,7 +32,10 @@ def unhealthy_in_claim(claim: ResourceClaim) -> dict[DeviceId, str]:
 
 
 def unhealthy_in_pod(pod: Pod, claim_of: Callable[[str], ResourceClaim | None]) -> dict[DeviceId, str]:
-    """The devices that the pod's node reports as unhealthy; `claim_of` gives the claim of an entry of the pod."""
+    """Return the devices that the pod's node reports as unhealthy, each with the message.
+
+    `claim_of` returns the claim of an entry of the pod.
+    """
     found: dict[DeviceId, str] = {}
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         for entry in status.allocatedResourcesStatus:
@@ -52,7 +56,7 @@ def _meant(told: Sequence[ResourceHealth], request: str, claim: ResourceClaim | 
     by_name = {str(device): device for device in devices}
     if all(one.health == _UNHEALTHY for one in told) and len(told) == len(devices):
         messages = {one.resourceID: one.message or "" for one in told}
-        only = told[0].message or "" if len(told) == 1 else ""  # otherwise a name may stand for any of them
+        only = told[0].message or "" if len(told) == 1 else ""  # several CDI names cannot be matched to devices
         yield from ((device, messages.get(name, only)) for name, device in by_name.items())
         return
     for one in told:

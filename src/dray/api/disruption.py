@@ -1,6 +1,6 @@
-"""PodDisruptionBudgets as evictions and preemption read them, and the mark of a pod that leaves for another one.
+"""Matching of PodDisruptionBudgets for evictions and preemption, and detection of preempted pods.
 
-Left out: how many disruptions a budget allows (the disruption controller), taking one from it (the API server).
+The disruption controller computes how many disruptions a budget allows; the API server subtracts evictions from it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dray.api.selectors import label_selector
 from dray.api.types.core import Pod
 from dray.api.types.policy import PodDisruptionBudget
 
-DISRUPTION_TARGET = "DisruptionTarget"  # the condition's type
-PREEMPTION = "PreemptionByScheduler"  # its reason
+DISRUPTION_TARGET = "DisruptionTarget"  # condition type
+PREEMPTION = "PreemptionByScheduler"  # reason of the condition
 
 
 def budgets_of(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
-    """The budgets that a pod belongs to."""
+    """Yield the budgets that select a pod."""
     for budget in budgets:
         selector = label_selector(budget.spec.selector)
         if budget.metadata.namespace == pod.metadata.namespace and selector.matches(pod.metadata.labels):
@@ -24,7 +24,7 @@ def budgets_of(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[Pod
 
 
 def is_preempted(pod: Pod) -> bool:
-    """Whether a pod is being deleted because a scheduler preempted it."""
+    """Return whether a pod is being deleted because a scheduler preempted it."""
     if pod.metadata.deletionTimestamp is None:
         return False
     found = [condition for condition in pod.status.conditions if condition.type == DISRUPTION_TARGET]

@@ -1,7 +1,7 @@
-"""The one error hierarchy: what the API answers when it cannot do as asked.
+"""Error classes of the API, one per reason of the Kubernetes Status object.
 
-Mirrors the reasons of Kubernetes' Status. Raised anywhere, translated to HTTP in one place (`apiserver.http`) and
-made from an HTTP answer in one place (`client`). Field errors carry the path, reason and text that clients parse.
+Errors can be raised anywhere. One place translates them to HTTP responses (`apiserver.http`), and one place
+creates them from HTTP responses (`client`). Field errors have the path, reason and message that clients parse.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import msgspec
 from dray.api.quoting import quote
 from dray.api.resources import Resource
 
-MOST_ERRORS = 400  # of one object that are told; nobody reads more, and an object can have thousands
+MOST_ERRORS = 400  # maximum errors reported for one object, which can have thousands
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One thing wrong with one field, in Kubernetes' words."""
+    """One invalid field, with the message of Kubernetes."""
 
     reason: str  # FieldValueInvalid, FieldValueRequired, …
     field: str
@@ -32,7 +32,7 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 def shown(value: Any) -> str:
-    """A value as Kubernetes prints it in a field error: text quoted, the rest as JSON."""
+    """Return a value as Kubernetes prints it in field errors: strings quoted, other values as JSON."""
     if isinstance(value, str):
         return quote(value)
     return msgspec.json.encode(value, order="deterministic").decode()  # Go sorts maps
@@ -47,7 +47,7 @@ def invalid(path: object, value: Any, detail: str) -> FieldError:
 
 
 def wrong(path: object, detail: str) -> FieldError:
-    """An invalid value that is too large, or of no use, to be shown."""
+    """Return the error for an invalid value that is too large, or not useful, to be shown in the message."""
     return FieldError("FieldValueInvalid", str(path), _text("Invalid value", detail))
 
 
@@ -72,7 +72,9 @@ def internal(path: object, detail: str) -> FieldError:
 
 
 def unsupported(path: object, value: Any, supported: Sequence[str]) -> FieldError:
-    """None of the supported words. Kubernetes tells them sorted in most places, but not in all."""
+    """Return the error for a value that is not in `supported`. Kubernetes lists these sorted in most places, but
+    not in all.
+    """
     options = ", ".join(map(shown, supported))
     return FieldError(
         "FieldValueNotSupported", str(path), f"Unsupported value: {shown(value)}: supported values: {options}"
@@ -88,7 +90,7 @@ def too_many(path: object, actual: int, limit: int) -> FieldError:
 
 
 class ApiError(Exception):
-    """What a request is answered with when it fails."""
+    """A failed API request; base class of all API errors."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
@@ -99,7 +101,7 @@ class ApiError(Exception):
         self.details = details
 
     def status(self) -> dict[str, Any]:
-        """The Status object of the answer."""
+        """Return the Status object of the response."""
         answer: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -168,7 +170,7 @@ class Invalid(ApiError):
 
     def __init__(self, resource: Resource, name: str, errors: Sequence[FieldError], kind: str = "") -> None:
         kind = kind or resource.kind
-        errors = tuple(dict.fromkeys(errors))  # two rules may find the same fault
+        errors = tuple(dict.fromkeys(errors))  # two rules may report the same error
         texts = [str(e) for e in errors[:MOST_ERRORS]]
         if len(errors) > MOST_ERRORS:
             texts.append("and more")

@@ -1,8 +1,9 @@
-"""Extended resources that devices serve: a pod asks for `example.com/gpu: 2` and gets devices of a class.
+"""Extended resources served by devices: a pod requests `example.com/gpu: 2` and gets devices of a device class.
 
-A class serves the name in its `extendedResourceName`, and always `deviceclass.resource.kubernetes.io/<class>` (KEP-5004).
-What a pod needs is one claim, which the scheduler makes and the pod's status maps to containers. Pure. Left out: which
-nodes serve a resource in another way, by a device plugin (`dray.verdicts.devices`).
+A class serves the name in its `extendedResourceName`, and always `deviceclass.resource.kubernetes.io/<class>`
+(KEP-5004). The scheduler creates one claim for all extended resources of a pod; the pod's status maps its
+requests to containers. All functions are pure. `dray.verdicts.devices` determines which nodes provide a resource
+through a device plugin instead.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from dray.api.types.resource import (
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-IN_MEMORY = "<extended-resources>"  # the name of a claim that is not made yet; no object can have it
+IN_MEMORY = "<extended-resources>"  # name of a claim that is not created yet; not a valid object name
 
-Served = Mapping[str, str]  # extended resource → the class of its devices
+Served = Mapping[str, str]  # extended resource → device class
 
 
 class ExtendedResources:
-    """Which class serves which extended resource: of several that claim a name the newest, then the first by name."""
+    """Index of the device class that serves each extended resource.
+
+    If several classes have the same name, the newest class wins; among equally old ones, the first by name.
+    """
 
     def __init__(self, classes: Iterable[DeviceClass] = ()) -> None:
         self._classes: dict[str, DeviceClass] = {}
@@ -39,7 +43,7 @@ class ExtendedResources:
             self.upsert(class_)
 
     def upsert(self, class_: DeviceClass) -> bool:
-        """Note a class; whether a resource may be served otherwise than before."""
+        """Add or update a class. Returns whether the class of any resource may have changed."""
         return self._put(class_.metadata.name, class_)
 
     def remove(self, name: str) -> bool:
@@ -61,19 +65,19 @@ class ExtendedResources:
             self._by_name[resource] = max(rivals, key=lambda name: self._classes[name].metadata.creationTimestamp or "")
 
     def class_of(self, resource: str) -> str | None:
-        """The class whose devices serve a resource; None where there is none."""
+        """Return the class whose devices serve a resource, or None."""
         if resource.startswith(IMPLICIT_PREFIX):
             name = resource.removeprefix(IMPLICIT_PREFIX)
             return name if name in self._classes else None
         return self._by_name.get(resource)
 
     def served(self, resources: Iterable[str]) -> dict[str, str]:
-        """Those of some extended resources that devices serve, with their classes."""
+        """Return those of the given resources that devices serve, with their classes."""
         return {name: class_ for name in resources if (class_ := self.class_of(name)) is not None}
 
 
 def may_be_asked(pod: Pod) -> bool:
-    """Whether a pod asks for any extended resource, served or not."""
+    """Return whether a pod requests any extended resource, served by devices or not."""
     for one in (*pod.spec.initContainers, *pod.spec.containers):
         resources = one.resources
         if (resources.limits or resources.requests) and "/" in "".join((*resources.limits, *resources.requests)):
@@ -82,24 +86,24 @@ def may_be_asked(pod: Pod) -> bool:
 
 
 class Needs(NamedTuple):
-    """What a pod needs of devices for its extended resources."""
+    """Requests of a pod's claim for extended resources, and their mapping to containers."""
 
     requests: tuple[DeviceRequest, ...] = ()
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
 def needs_of(pod: Pod, served: Served) -> Needs:
-    """The requests of the claim, and which of them serve which container, for the resources that devices serve."""
+    """Return the requests of the pod's claim and their mapping to containers, for the resources that devices serve."""
     found = [_needs(pod, resource, served[resource]) for resource in sorted(served)]
     requests = sorted((request for one in found for request in one.requests), key=lambda request: request.name)
     return Needs(tuple(requests), tuple(mapping for one in found for mapping in one.mappings))
 
 
 def _needs(pod: Pod, resource: str, class_: str) -> Needs:
-    """What the containers need of one resource.
+    """Return the requests of the pod's claim for one resource.
 
-    Ordinary init containers are over before those after them run, so they use the devices of these; what the largest of
-    them needs beyond that is one more request, which they share.
+    Ordinary init containers end before the containers after them start, so they use the same devices. If an init
+    container needs more, one additional request covers the largest excess; all init containers share it.
     """
     containers = (*pod.spec.initContainers, *pod.spec.containers)
     brief = {i for i, one in enumerate(pod.spec.initContainers) if one.restartPolicy != "Always"}
@@ -126,7 +130,7 @@ def _needs(pod: Pod, resource: str, class_: str) -> Needs:
 
 
 def extended_resource_claim(pod: Pod, needs: Needs) -> ResourceClaim:
-    """The claim of a pod for its extended resources, before it is made."""
+    """Return the claim for a pod's extended resources, not yet created in the API."""
     meta = pod.metadata
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     return ResourceClaim(
@@ -143,7 +147,7 @@ def extended_resource_claim(pod: Pod, needs: Needs) -> ResourceClaim:
 
 
 def is_extended_resource_claim(claim: ResourceClaim) -> bool:
-    """Whether a claim was made for the extended resources of a pod."""
+    """Return whether a claim was created for the extended resources of a pod."""
     return claim.metadata.annotations.get(ANNOTATION) == "true"
 
 

@@ -1,10 +1,9 @@
-"""Feature gates: one table of what can be turned on and off, and the choice that a component was started with.
+"""Feature gates: a table of all gates, and the selection that a component was started with.
 
-The names are those of the proposals that the features come from; `WorkloadPodGroupResourceClaimTemplate` also answers
-to the name that it has in Kubernetes. A gate that is off drops its fields from new objects (`strategy`) and hides its
-resources (`resources`); both ask here. A gate of Kubernetes without a switch here is no error, so that the flags of an
-existing cluster can be taken over; whoever asks for the other state is warned. Left out: where the choice comes from,
-which is the command line.
+The names are those of the Kubernetes enhancement proposals; `WorkloadPodGroupResourceClaimTemplate` also has the
+name used in Kubernetes. A disabled gate removes its fields from new objects (`strategy`) and hides its resources
+(`resources`). A Kubernetes gate that cannot be switched here is accepted, so that the flags of an existing
+cluster can be reused; requesting its other state logs a warning. The selection comes from the command line.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ logger = logging.getLogger(__name__)
 Stage = Literal["alpha", "beta", "stable"]
 
 
-NEWEST = 37  # the minor release of Kubernetes that is followed here
+NEWEST = 37  # minor release of Kubernetes that dray implements
 
 
 class GateError(ValueError):
-    """A choice of gates that makes no sense, with the reason."""
+    """The selection of gates is invalid; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One feature that can be turned on and off."""
+    """One feature that can be enabled or disabled."""
 
     name: str
     stage: Stage
@@ -38,11 +37,11 @@ class Gate:
     meaning: str
     needs: tuple[str, ...] = ()
     alias: str = ""
-    since: int = NEWEST  # the minor release of Kubernetes since which a gate that is on by default is on by default
+    since: int = NEWEST  # minor release of Kubernetes in which the gate was first on by default
 
 
 def _kept(name: str, what: str, *needs: str) -> Gate:
-    """A feature of v1.37 of which the API keeps the fields, for schedulers and drivers that act on them."""
+    """Return the gate of a v1.37 feature whose fields the API only stores, for other schedulers and drivers."""
     return _alpha(name, f"keep {what}", *needs)
 
 
@@ -194,15 +193,15 @@ GATES: tuple[Gate, ...] = (
     ),
 )
 
-FIXED: Mapping[str, bool] = {  # gates of Kubernetes that have no switch here: what is always on, and what is not built
+FIXED: Mapping[str, bool] = {  # gates of Kubernetes that cannot be switched: always on, or not implemented
     "DRAResourceClaimDeviceStatus": True,
-    "DRADeviceTaintRules": True,  # as far as DRADeviceTaints is
+    "DRADeviceTaintRules": True,  # if DRADeviceTaints is on
     "ResourceHealthStatus": True,
-    "GangScheduling": True,  # as far as GenericWorkload is
+    "GangScheduling": True,  # if GenericWorkload is on
 }
 
 OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
-_DECLARED = (OPTIONAL_OPERATIONS, "DRANodeAllocatableResources")  # by nodes, in their status
+_DECLARED = (OPTIONAL_OPERATIONS, "DRANodeAllocatableResources")  # gates that nodes declare in their status
 
 _BY_NAME: Mapping[str, Gate] = {gate.name: gate for gate in GATES}
 _CANONICAL: Mapping[str, str] = {name: gate.name for gate in GATES for name in (gate.name, gate.alias) if name}
@@ -212,18 +211,20 @@ _STAGES: Mapping[str, Stage] = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
 @dataclass(frozen=True)
 class FeatureGates:
-    """Which gates are on. Without a choice, the defaults."""
+    """The selection of gates; gates that are not in `chosen` have their defaults."""
 
     chosen: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> FeatureGates:
-        """Read `A=true,B=false`; `AllAlpha` and `AllBeta` set every gate of a stage that is not named."""
+        """Parse `A=true,B=false`. `AllAlpha` and `AllBeta` set all gates of a stage that are not named. Raises
+        GateError.
+        """
         return cls.of(_assignment(part) for part in text.split(",") if part.strip())
 
     @classmethod
     def of(cls, choices: Mapping[str, bool] | Iterable[tuple[str, bool]]) -> FeatureGates:
-        """Make a checked choice from names and values."""
+        """Create a selection from names and values. Raises GateError if it is invalid."""
         named: dict[str, bool] = {}
         whole: dict[str, bool] = {}
         for name, value in choices.items() if isinstance(choices, Mapping) else choices:
@@ -249,24 +250,26 @@ class FeatureGates:
         return self.chosen.get(gate.name, gate.default)
 
     def _check_needs(self) -> None:
-        """Refuse an explicit yes whose requirement is off; a default yes is simply without effect."""
+        """Raise GateError if an explicitly enabled gate requires a disabled one. Gates enabled by default just
+        have no effect.
+        """
         for name, value in self.chosen.items():
             missing = [needed for needed in _BY_NAME[name].needs if not self.enabled(needed)] if value else []
             if missing:
                 raise GateError(f"feature gate {name} needs {', '.join(missing)}")
 
     def served(self, gate: str | None) -> bool:
-        """Whether what a gate guards exists: the gate and all that it needs are on."""
+        """Return whether a gate and all gates that it requires are enabled; True for None."""
         return gate is None or _CANONICAL[gate] in self.all_served
 
     @classmethod
     def of_release(cls, minor: int) -> FeatureGates:
-        """The defaults of Kubernetes 1.minor; of a release that is newer than the known ones, those of the newest."""
+        """Return the defaults of Kubernetes 1.`minor`; for releases newer than the known ones, those of the newest."""
         return cls({gate.name: gate.default and min(minor, NEWEST) >= gate.since for gate in GATES})
 
     @cached_property
     def all_served(self) -> frozenset[str]:
-        """The names of the gates that are served: asked for with every write, and the choice never changes."""
+        """Names of the gates that are in effect. Cached, because every write uses it and the selection never changes."""
         return frozenset(gate.name for gate in GATES if self._is_served(gate))
 
     def _is_served(self, gate: Gate) -> bool:
@@ -274,12 +277,12 @@ class FeatureGates:
 
 
 def declared_features(gates: FeatureGates) -> tuple[str, ...]:
-    """What a node with these gates says that it can do."""
+    """Return the features that a node with these gates declares in its status."""
     return tuple(sorted(name for name in _DECLARED if gates.served(name)))
 
 
 def _meant(name: str) -> str:
-    """The gate that was probably meant, or all that there are."""
+    """Return a hint with the gate that was probably meant, or with all known gates."""
     close = difflib.get_close_matches(name, _CANONICAL, 1, 0.75)
     return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(_CANONICAL))}"
 

@@ -1,4 +1,4 @@
-"""What PodGroups and the templates of a Workload have in common: guarded fields, and the policy of v1alpha1."""
+"""Functions for PodGroups and the group templates of Workloads: feature gates, and conversion of the v1alpha1 policy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ONLY_STORED = (
     "priorityClassName",
     "schedulingConstraints",
 )
-_DEEPEST = 4  # composite groups in one another; validation allows no more
+_DEEPEST = 4  # maximum nesting of composite groups that validation allows
 
 
 def group_guards(path: str) -> dict[str, tuple[str, ...]]:
-    """Returns what feature gates guard in a group or in templates of groups at a path."""
+    """Return the fields of a group, or of group templates, at a path, behind each feature gate."""
     nested = [
         "spec." + "compositePodGroupTemplates[]." * depth + "podGroupTemplates[]" for depth in range(1, _DEEPEST + 1)
     ]
@@ -29,12 +29,12 @@ def group_guards(path: str) -> dict[str, tuple[str, ...]]:
 
 
 def policy_to_stored(holder: Tree, absent: Tree) -> None:
-    """Give the policy of v1alpha1 its stored name."""
+    """Rename the v1alpha1 field `policy` to schedulingPolicy; `absent` is its value if missing."""
     holder["schedulingPolicy"] = holder.pop("policy", None) or absent
 
 
 def policy_from_stored(holder: Tree) -> None:
-    """Show a policy as v1alpha1 does, without what that version has no words for."""
+    """Rename schedulingPolicy to `policy` as in v1alpha1, and remove fields that v1alpha1 lacks."""
     holder["policy"] = holder.pop("schedulingPolicy", None) or {}
     for name in ONLY_STORED:
         holder.pop(name, None)

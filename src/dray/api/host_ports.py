@@ -1,4 +1,4 @@
-"""Host ports of pods, and which two cannot be on one node. Pure."""
+"""Host ports of pods, and conflicts between them. All functions are pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Port = tuple[str, str, int]  # protocol, address, number
 
 
 def host_ports(containers: Iterable[Container]) -> Iterator[Port]:
-    """The host ports that containers ask for."""
+    """Yield the host ports of containers."""
     for container in containers:
         for port in container.ports:
             if port.hostPort:
@@ -18,7 +18,7 @@ def host_ports(containers: Iterable[Container]) -> Iterator[Port]:
 
 
 def collisions(wanted: Iterable[Port], used: Iterable[Port]) -> Iterator[Port]:
-    """The wanted ports that are in use already; 0.0.0.0 is every address."""
+    """Yield the wanted ports that conflict with used ports; 0.0.0.0 conflicts with every address."""
     taken = list(used)
     for port in wanted:
         protocol, address, number = port

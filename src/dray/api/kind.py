@@ -1,6 +1,6 @@
-"""What a kind is made of: the description that each file of `dray.api.kinds` contains.
+"""Description of a kind; each module in `dray.api.kinds` contains one.
 
-Left out: which kinds there are (`dray.api.resources`).
+`dray.api.resources` is the registry of all kinds.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha1")
 
 NAME_AND_AGE = (NAME, AGE)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-FROM_TYPE = "*"  # as a group, a kind or a version: that of the stored objects
-NOW = object()  # as a default: the time of the request
+FROM_TYPE = "*"  # stands for the group, kind or version of the stored type
+NOW = object()  # as a default value: the time of the request
 
 UpdateHook: TypeAlias = Callable[[Tree, Any], None]
-Renames: TypeAlias = tuple[tuple[str, str], ...]  # patterns of paths, and what replaces them
-# Makes a tree of a version a stored one; gets the stored object that an update replaces, and finds Workloads.
+Renames: TypeAlias = tuple[tuple[str, str], ...]  # (pattern of a path, replacement)
+# Converts a tree to the stored version. Gets the stored object that an update replaces, and a lookup of Workloads.
 ToStored: TypeAlias = "Callable[[Tree, Wire | None, WorkloadLookup | None], None]"
 
 DRA_DEPRECATED = {"v1beta1": "v1.35+, unavailable in v1.38+", "v1beta2": "v1.36+, unavailable in v1.39+"}
 UNUSED = "is stored, but no part of dray acts on it"
 
-# Where the schema keeps groups that are not part of io.k8s.api.
+# Schema packages of groups that are not part of io.k8s.api.
 _PACKAGES = {
     EXTENSIONS: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     REGISTRATION: "io.k8s.kube-aggregator.pkg.apis.apiregistration",
@@ -68,26 +68,24 @@ CHANGES_FIRST: tuple[Literal["changes", "rules"], ...] = ("changes", "rules")
 
 
 class KindRules(NamedTuple):
-    """The functions that judge a kind besides its metadata, which is judged first.
+    """Validation functions of a kind, called after the validation of metadata.
 
-    Each is named `module.function` in `dray.api.validation` and loaded with the first object: clients judge nothing. The
-    steps of the kind's message in the schema table follow them.
+    Each function is named `module.function` in `dray.api.validation` and loaded with the first object, because
+    clients do not validate. The steps of the kind's message in the schema table are performed after them.
     """
 
     create: str = ""
-    update: str | None = (
-        None  # None: what holds for a new object holds for a changed one, and its steps are taken again
-    )
-    name: names.Check | None = names.subdomain  # None: the function judges the metadata itself
-    # What an update is judged by, in Kubernetes' order: changes of metadata, all metadata, rules.
+    update: str | None = None  # None: updates are validated like new objects, including the steps
+    name: names.Check | None = names.subdomain  # None: the function validates the metadata itself
+    # Order of validation of an update, as in Kubernetes: changes of metadata, all metadata, rules.
     order: tuple[Literal["changes", "last", "metadata", "rules"], ...] = CHANGES_FIRST
-    last: str = ""  # a function of what an update changes beside these rules, where `order` has it
-    any_finalizer: bool = False  # finalizers need not say whose they are
+    last: str = ""  # function that validates changes of an update, at the position of "last" in `order`
+    any_finalizer: bool = False  # finalizers without a domain are permitted
     subresources: Mapping[str, str] = EMPTY
 
 
 def plural_of(noun: str) -> str:
-    """The English plural of a kind.
+    """Return the English plural of a kind.
 
     >>> [plural_of(kind) for kind in ("pod", "ingress", "networkpolicy")]
     ['pods', 'ingresses', 'networkpolicies']
@@ -97,14 +95,14 @@ def plural_of(noun: str) -> str:
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)  # asked, and looked up by, several times in every request
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # fast, because every request uses it several times
 class Resource:
-    """One kind of the API, in one group, with everything that is specific to it."""
+    """One kind of the API in one group, with everything that is specific to it."""
 
     type: type[Wire]
     group: str = FROM_TYPE
     kind: str = FROM_TYPE
-    plural: str = ""  # empty: derived from the kind, as in English
+    plural: str = ""  # empty: the English plural of the kind
     versions: tuple[str, ...] = ()  # in order of preference; empty: only the stored one
     stored: str = FROM_TYPE
     namespaced: bool = True
@@ -112,45 +110,43 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
-    gate: str | None = None  # served only while this feature gate is on
-    alias_of: Resource | None = None  # the kind whose stored objects this group serves too (events)
-    custom: CustomKind | None = None  # of a custom resource: what its definition says
+    gate: str | None = None  # feature gate without which the kind is not served
+    alias_of: Resource | None = None  # kind whose stored objects this group serves too (events)
+    custom: CustomKind | None = None  # the definition's content; None for built-in kinds
     singular: str = ""
-    inert: bool = False  # nothing here acts on such objects; whoever creates one is told
-    # What an author may leave open: values by place (`dray.api.places`), and what takes a function.
+    inert: bool = False  # dray does not act on objects of this kind; creating one returns a warning
+    # Defaults: values by path (`dray.api.places`), and a function for defaults that depend on other fields.
     defaults: Mapping[str, object] = field(default_factory=dict)
     more_defaults: Callable[[Tree], None] | None = None
-    # What the server decides (`dray.api.strategy`).
-    generation: tuple[str, ...] | None = None  # it counts the changes of these fields; None: there is no generation
-    is_steered_by_annotations: bool = False  # a change of annotations counts, too
+    # Set or restricted by the server (`dray.api.strategy`).
+    generation: tuple[str, ...] | None = None  # fields whose changes are counted; None: no generation
+    is_steered_by_annotations: bool = False  # changes of annotations also count for the generation
     has_status_at_creation: bool = False
-    status_writes_metadata: bool = False  # kubelets annotate nodes, controllers mark pods
-    conditional: tuple[str, ...] = ()  # versions through which an update must name the resourceVersion that it changes
-    is_created_by_update: bool = False  # an update of an object that does not exist creates it
-    is_returned_when_deleted: bool = False  # a deletion answers with the object instead of a Status
-    keeps_dependents: bool = False  # unless the deletion says otherwise: older than the garbage collector
-    guards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # places, by the feature gate that guards them
+    status_writes_metadata: bool = False  # /status can change metadata: kubelets annotate nodes, controllers mark pods
+    conditional: tuple[str, ...] = ()  # versions in which an update must contain the resourceVersion
+    is_created_by_update: bool = False  # an update of a missing object creates it
+    is_returned_when_deleted: bool = False  # a deletion returns the object instead of a Status
+    keeps_dependents: bool = False  # deletion orphans dependents by default, as before the garbage collector existed
+    guards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # feature gate → paths of its fields
     on_create: Callable[[Tree], None] | None = None
-    on_update: Mapping[str, UpdateHook] = field(default_factory=dict)  # by subresource; "" is the object itself
-    settles: Callable[[Any, Any, FeatureGates], bool] | None = None  # whether `on_update` leaves a new status alone
-    warnings: Callable[[Any, Any], Iterable[str]] | None = None  # of an object, and of the one that it replaces
-    deprecated: Mapping[str, str] = field(default_factory=dict)  # since when, by version
+    on_update: Mapping[str, UpdateHook] = field(default_factory=dict)  # by subresource; "" for the object itself
+    settles: Callable[[Any, Any, FeatureGates], bool] | None = None  # whether `on_update` leaves a status unchanged
+    warnings: Callable[[Any, Any], Iterable[str]] | None = None  # (object, replaced object) → warnings
+    deprecated: Mapping[str, str] = field(default_factory=dict)  # version → since which release it is deprecated
     rules: KindRules = KindRules()  # noqa: RUF009  # immutable
-    error_names: Mapping[str, Renames] = field(default_factory=dict)  # of fields, in errors to clients of a version
-    # Conversion, where versions differ in more than their name.
+    error_names: Mapping[str, Renames] = field(default_factory=dict)  # version → renames of fields in errors
+    # Conversion functions, for versions that differ in more than their name.
     to_stored: Mapping[str, ToStored] = field(default_factory=dict)  # by version
     from_stored: Mapping[str, Callable[[Tree], None]] = field(default_factory=dict)
-    # What clients see.
-    selectable: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)  # what field selectors may name
+    # Presentation to clients.
+    selectable: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)  # fields for field selectors
     not_selectable: str = "field label not supported: {field}"
-    columns: tuple[TableColumn, ...] = NAME_AND_AGE  # of the tables that `kubectl get` shows
-    view: Callable[[Any], Any] | None = None  # what the cells of a row are taken from, where that is not the object
+    columns: tuple[TableColumn, ...] = NAME_AND_AGE  # columns of `kubectl get`
+    view: Callable[[Any], Any] | None = None  # object → source of its table cells; None: the object itself
     row_conditions: Callable[[Any], list[dict[str, str]]] | None = None
-    converted: KnownValues | None = (
-        None  # of a custom resource in one request: objects that a webhook has converted for it
-    )
+    converted: KnownValues | None = None  # objects that the conversion webhook has returned during this request
     qualified: str = field(init=False)  # `resourceclaims.resource.k8s.io`; core resources have no suffix
-    prefix: str = field(init=False)  # where the objects of this resource are stored
+    prefix: str = field(init=False)  # prefix of the storage keys
 
     def __post_init__(self) -> None:
         if FROM_TYPE in (self.group, self.kind, self.stored):
@@ -181,12 +177,12 @@ class Resource:
 
     @property
     def home(self) -> Resource:
-        """The resource whose objects are stored: another one only where two groups serve the same objects."""
+        """The resource under which the objects are stored; differs from this one only for aliases."""
         return self.alias_of or self
 
     @property
     def converts(self) -> bool:
-        """Whether a webhook makes the objects of one version from those of another."""
+        """Whether a webhook converts objects between versions."""
         return self.custom is not None and self.custom.converts
 
     @property
@@ -194,7 +190,7 @@ class Resource:
         return self.custom.list_kind if self.custom is not None else f"{self.kind}List"
 
     def message(self, version: str | None = None) -> str:
-        """The schema's name of this kind in a version."""
+        """Return the schema name of this kind in a version."""
         if self.custom is not None:
             return self.custom.message(version or self.stored)
         package = _PACKAGES.get(self.group) or f"io.k8s.api.{self.group.partition('.')[0] or 'core'}"

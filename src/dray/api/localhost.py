@@ -1,8 +1,8 @@
-"""The check that protects servers without authentication from web pages.
+"""Check that protects servers without authentication from web pages.
 
-Anybody who can reach such a server may do anything with it, so it listens on the loopback address. A browser on the same
-machine reaches it too, and runs the scripts of strangers. A script cannot choose the headers `Host`, `Origin` and
-`Sec-Fetch-Site`; the browser sets them, and this check reads them.
+Everyone who can reach such a server has full access, so it listens on the loopback address. But a browser on the
+same machine can reach it too and runs scripts of arbitrary sites. Scripts cannot set the headers `Host`, `Origin`
+and `Sec-Fetch-Site`; the browser sets them, and this check validates them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _OWN = ("", "none", "same-origin")
 
 
 def check_local(headers: Iterable[tuple[str, str]]) -> None:
-    """Raise Forbidden for a request that a page of another site may have caused. Names of headers are in lower case."""
+    """Raise Forbidden for a request with an unknown Host, or one that a page of another site may have sent.
+
+    The names of the headers must be in lower case.
+    """
     found: dict[str, str] = {}
     for name, value in headers:
         if name in _READ:

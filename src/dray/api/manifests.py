@@ -1,7 +1,7 @@
-"""Objects as people write them: from a tree of any served version to a typed object with its defaults.
+"""Converts manifests: from a tree in any served version to a typed object with defaults.
 
-What the API server does to a new object that does not need other objects: check the shape, convert to the stored
-version, apply defaults. Left out: reading files, and validation beyond the shape.
+Performs the steps of the API server that need no other objects: structural validation, conversion to the stored
+version and defaulting. Reading files and further validation are not part of this module.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dray.api.wire import Tree, Wire
 
 
 class ManifestError(ValueError):
-    """A document that cannot be used; says which, where and why."""
+    """The document cannot be used; the message gives the reason."""
 
 
 def object_of(tree: Tree, gates: FeatureGates) -> Wire:
-    """The typed object of a document. The tree is used up."""
+    """Convert a document to a typed object. Raises ManifestError; modifies the tree."""
     api_version, kind = tree.get("apiVersion"), tree.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise ManifestError("apiVersion and kind must be given")

@@ -1,7 +1,7 @@
-"""What names may look like: labels, subdomains, identifiers, qualified names, each with Kubernetes' complaint.
+"""Validation of names: labels, subdomains, identifiers and qualified names, with the error messages of Kubernetes.
 
-Every function returns the complaints about a text, none when it is fine. They say nothing about where the text stands:
-`validation` adds the field.
+Every function returns the error messages for a text; empty if it is valid. The messages do not name the field;
+`validation` adds it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dray.api.remembered import remembered
 Complaints = Sequence[str]
 Check = Callable[[str], Complaints]
 
-CEL_RESERVED = frozenset(  # words of the expression language, which no variable or member may have as its plain name
+CEL_RESERVED = frozenset(  # reserved words of CEL, which cannot be names of variables or fields
     [
         "true",
         "false",
@@ -40,13 +40,13 @@ CEL_RESERVED = frozenset(  # words of the expression language, which no variable
     ]
 )
 
-# The letters of generated names, as in Kubernetes: no vowels, so that no name spells a word, and none that look alike.
+# Letters of generated names, as in Kubernetes: no vowels, so that no words form, and no letters that look alike.
 GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 PORT_NAME_MAX = 15
 
-_MATCHED = 4096  # characters of a text that is compared with a pattern
+_MATCHED = 4096  # maximum length of a text that is compared with a pattern
 _ALPHANUMERIC_ENDS = "and must start and end with an alphanumeric character"
 _EMPTY = "must be non-empty"
 _BYTES = "bytes"
@@ -63,12 +63,12 @@ class _Form:
         self.dotted = re.compile(dotted).fullmatch if dotted else None
 
     def explained(self, text: str) -> str:
-        """The complaint about a text that has not this form."""
+        """Return the error message for a text that does not match."""
         return "must not contain dots" if self.dotted is not None and self.dotted(text) else self.complaint
 
     def check(self, text: str, limit: int, unit: str = "characters") -> list[str]:
-        """Complaints about length and form. What fits is plain ASCII, so its characters are its bytes."""
-        if len(text) > _MATCHED:  # far beyond any limit; a pattern would take as long as the text is
+        """Return the error messages about length and form. A matching text is ASCII, so its characters are its bytes."""
+        if len(text) > _MATCHED:  # far above any limit, and matching time grows with the length
             return _at_most(text, limit, unit)
         if self.match(text):
             return [] if len(text) <= limit else _at_most(text, limit, unit)
@@ -137,7 +137,9 @@ _CONFIG_KEY = _Form(
 
 
 def _at_most(text: str, limit: int, unit: str = "characters") -> list[str]:
-    """Kubernetes counts bytes in every case, and calls them bytes in the newer half of its checks."""
+    """Return the error message if the text is too long. Kubernetes always counts bytes, but only newer messages
+    say so.
+    """
     return [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
 
 
@@ -146,43 +148,43 @@ _remembered = remembered(1024)
 
 @_remembered
 def label(text: str) -> Complaints:
-    """A DNS label: pod containers, requests, devices."""
+    """Validate a DNS label: names of containers, requests and devices."""
     return _LABEL.check(text, LABEL_MAX)
 
 
 def subdomain(text: str) -> Complaints:
-    """A DNS subdomain: the name of most objects."""
+    """Validate a DNS subdomain: the names of most objects."""
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
 def long_name(text: str) -> Complaints:
-    """A DNS subdomain, where Kubernetes' schema asks for one (`k8s-long-name`)."""
+    """Validate a DNS subdomain with the messages of the schema format `k8s-long-name`."""
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX, _BYTES)
 
 
 @_remembered
 def short_name(text: str) -> Complaints:
-    """A DNS label, where Kubernetes' schema asks for one (`k8s-short-name`)."""
+    """Validate a DNS label with the messages of the schema format `k8s-short-name`."""
     return _LABEL.check(text, LABEL_MAX, _BYTES)
 
 
 subdomain_reference = _remembered(subdomain)
-"""A DNS subdomain where others are referred to: the same few nodes and pools, over and over."""
+"""Validate a DNS subdomain in a reference; cached, because the same nodes and pools recur."""
 
 
 @_remembered
 def caseless_subdomain(text: str) -> Complaints:
-    """A DNS subdomain in any case: drivers where they are referred to."""
+    """Validate a DNS subdomain in upper or lower case: references to drivers."""
     return _CASELESS_SUBDOMAIN.check(text, SUBDOMAIN_MAX, _BYTES)
 
 
 def label_1035(text: str) -> Complaints:
-    """A DNS label that starts with a letter: services."""
+    """Validate a DNS label that starts with a letter: names of Services."""
     return _LABEL_1035.check(text, LABEL_MAX)
 
 
 def c_identifier(text: str) -> Complaints:
-    """An identifier: attributes and capacities."""
+    """Validate a C identifier: names of attributes and capacities."""
     return [] if _C_IDENTIFIER.match(text) else [_C_IDENTIFIER.complaint]
 
 
@@ -192,7 +194,7 @@ def label_value(text: str) -> Complaints:
 
 @_remembered
 def qualified_name(text: str) -> Complaints:
-    """A name with an optional domain before a slash: label keys, finalizers, conditions."""
+    """Validate a name with an optional domain and slash: label keys, finalizers and conditions."""
     parts = text.split("/")
     if len(parts) > 2:
         hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -206,7 +208,7 @@ def qualified_name(text: str) -> Complaints:
 
 
 def config_key(text: str) -> Complaints:
-    """A key of a ConfigMap or Secret: it becomes a file name."""
+    """Validate a key of a ConfigMap or Secret, which becomes a file name."""
     found = _CONFIG_KEY.check(text, SUBDOMAIN_MAX)
     if text in (".", ".."):
         found.append(f"must not be '{text}'")
@@ -216,7 +218,7 @@ def config_key(text: str) -> Complaints:
 
 
 def env_name(text: str) -> Complaints:
-    """The name of an environment variable."""
+    """Validate the name of an environment variable."""
     if not text:
         return [f"environment variable name {_EMPTY}"]
     if _ENV_NAME.fullmatch(text):
@@ -242,14 +244,14 @@ def port_number(number: int) -> Complaints:
 
 
 def path_segment(text: str) -> Complaints:
-    """A name that only has to fit into a URL path: roles and bindings."""
+    """Validate a name that only needs to fit into a URL path: roles and bindings."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in text]
 
 
 def prefixed(check: Check, text: str) -> Complaints:
-    """Check the beginning of a name: a last dash is fine, since more follows."""
+    """Validate the beginning of a name: like `check`, but the text may end in a dash."""
     masked = f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text
     return check(masked)
 
@@ -258,5 +260,5 @@ _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def is_owned_finalizer(finalizer: str) -> bool:
-    """Whether a finalizer is one that everybody knows, or says whose it is."""
+    """Return whether a finalizer is a standard one or has a domain."""
     return "/" in finalizer or finalizer in _STANDARD_FINALIZERS

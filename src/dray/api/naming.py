@@ -1,4 +1,4 @@
-"""How objects are told apart, in words and as keys. Pure."""
+"""Names of objects, as text and as keys. All functions are pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def name_of(one: Any) -> str:
-    """An object as a person reads it: its namespace and its name."""
+    """Return the name of an object for users: `namespace/name`."""
     return f"{one.metadata.namespace}/{one.metadata.name}"
 
 
 def typed_key(one: Any) -> tuple[type[Any], str, str]:
-    """An object among those of all types: its type, its namespace and its name."""
+    """Return the key of an object among objects of all types: type, namespace and name."""
     return type(one), one.metadata.namespace, one.metadata.name

@@ -1,6 +1,7 @@
-"""How a pure step says what it lacks: it raises `Lacking`, is given what it needs, and runs again from its beginning.
+"""Protocol for pure functions that need external values: they raise `Lacking`, the caller obtains the values and
+runs them again.
 
-Left out: how needs are met (`dray.background.resolver`).
+`dray.background.resolver` obtains the values.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from collections.abc import Hashable
 from typing import Any
 
 KnownValues = dict[Hashable, Any]
-"""What steps need, by the keys of their needs."""
+"""Obtained values by the keys of their needs."""
 
 
 class StepNeed:
-    """A value that a step cannot compute where it runs. Its type says how the value is obtained."""
+    """A value that a pure function cannot compute itself. The subclass determines how the value is obtained."""
 
     key: Hashable
 
 
 class Lacking(Exception):
-    """A step needs values. They belong into `known`, where the step looks for them when it runs again."""
+    """A function needs further values. The caller must add them to `known` and run the function again."""
 
     def __init__(self, known: KnownValues, *needs: StepNeed) -> None:
         super().__init__(", ".join(type(need).__name__ for need in needs))

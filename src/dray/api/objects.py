@@ -1,4 +1,4 @@
-"""What all kinds of objects have in common, and how an object names the one that controls it."""
+"""Protocol of all API objects, and references to controlling owners."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dray.api.types.meta import ObjectMeta, OwnerReference
 
 
 class Object(Protocol):
-    """What all kinds of the API have in common."""
+    """Attributes that all kinds of the API have."""
 
     @property
     def apiVersion(self) -> str: ...
@@ -19,6 +19,6 @@ class Object(Protocol):
 
 
 def control_by(owner: Object) -> OwnerReference:
-    """The owner reference of what `owner` controls."""
+    """Return the owner reference for objects that `owner` controls."""
     meta = owner.metadata
     return OwnerReference(owner.apiVersion, owner.kind, True, True, meta.name, meta.uid)

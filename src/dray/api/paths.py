@@ -1,4 +1,4 @@
-"""Field paths, as they stand in the answer to a bad request: `spec.devices.requests[0].exactly`."""
+"""Field paths as in error messages: `spec.devices.requests[0].exactly`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Path(msgspec.Struct, gc=False, eq=False):
-    """A place in an object. Written only when something is wrong there, so building one costs next to nothing.
+    """Path of a field in an object. Formatted only when an error is reported, so creating one is cheap.
 
     >>> str(Path("spec") / "devices" / "requests" / 0), str(Path("metadata") / "labels" % "a/b")
     ('spec.devices.requests[0]', 'metadata.labels[a/b]')
@@ -16,11 +16,11 @@ class Path(msgspec.Struct, gc=False, eq=False):
     parent: Path | None = None
 
     def __truediv__(self, part: str | int) -> Path:
-        """A field, or with a number an element of a list."""
+        """Return the path of a field, or, for a number, of a list element."""
         return Path(part, self)
 
     def __mod__(self, key: str) -> Path:
-        """An entry of a map."""
+        """Return the path of a map entry."""
         return Path(f"[{key}]", self)
 
     def __str__(self) -> str:

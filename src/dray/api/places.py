@@ -1,6 +1,7 @@
-"""Places in trees, named by paths such as `spec.devices[].taints`: what defaults and feature gates are told with.
+"""Paths in trees such as `spec.devices[].taints`, used for defaults and feature gates.
 
-`[]` stands for every element of a list, `{}` for every value of a map; the last name can be several, as in `a.b|c`.
+`[]` stands for all elements of a list, `{}` for all values of a map. The last name can have alternatives, as in
+`a.b|c`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from dray.api.wire import Tree
 
 
 class PlacePath(NamedTuple):
-    """A path, taken apart: the names on the way, each with what is behind it, and the last names."""
+    """A parsed path: the intermediate names, each with the type of its value, and the last names."""
 
-    way: tuple[tuple[str, str], ...]  # with "[]" or "{}", or "" for one object
+    way: tuple[tuple[str, str], ...]  # (name, "[]", "{}" or "" for one object)
     last: tuple[str, ...]
 
 
 @cache
 def steps(path: str) -> PlacePath:
-    """Take a path apart.
+    """Parse a path.
 
     >>> steps("spec.devices[].taints")
     PlacePath(way=(('spec', ''), ('devices', '[]')), last=('taints',))
@@ -32,7 +33,7 @@ def steps(path: str) -> PlacePath:
 
 
 def present(tree: Tree, path: str) -> list[tuple[Tree, str]]:
-    """Returns the fields at a path that are there: the objects that have them, and their names.
+    """Return the existing fields at a path, as pairs of containing object and field name.
 
     >>> present({"spec": {"devices": [{"name": "a", "taints": []}, {"name": "b"}]}}, "spec.devices[].taints")
     [({'name': 'a', 'taints': []}, 'taints')]
@@ -52,17 +53,16 @@ def present(tree: Tree, path: str) -> list[tuple[Tree, str]]:
 
 
 class _PlaceTree(NamedTuple):
-    """Several paths, by what they have in common: the last names here, and the trees behind other names."""
+    """Several paths combined into a tree: the last names at this level, and subtrees behind other names."""
 
     last: tuple[str, ...]
-    behind: tuple[tuple[str, str, _PlaceTree], ...]  # a name, "[]", "{}" or "", and what follows
+    behind: tuple[tuple[str, str, _PlaceTree], ...]  # (name, "[]", "{}" or "", subtree)
 
 
 def finder(paths: Iterable[str]) -> Callable[[Tree], bool]:
-    """Compile paths into one function: it tells whether a tree has a field at any of them.
+    """Compile paths into a function that returns whether a tree has a field at any of the paths.
 
-    Every write is asked about dozens of places, most of which are not there, so what several paths have in common is
-    walked once.
+    Every write checks dozens of paths, most of which do not exist, so common prefixes are walked only once.
 
     >>> is_there = finder(["spec.devices[].taints", "spec.devices[].capacity{}.value", "spec.taints"])
     >>> is_there({"spec": {"devices": [{}, {"taints": []}]}}), is_there({"spec": {"devices": [{}], "a": 1}})
@@ -70,7 +70,7 @@ def finder(paths: Iterable[str]) -> Callable[[Tree], bool]:
     """
     lines = ["def is_there(v0):", *_lines(_merged([steps(path) for path in paths]), 0), " return False"]
     names: dict[str, Any] = {}
-    exec("\n".join(lines), names)  # written here, from the paths of kinds alone
+    exec("\n".join(lines), names)  # generated above, only from the paths of kinds
     found: Callable[[Tree], bool] = names["is_there"]
     return found
 
@@ -85,7 +85,7 @@ def _merged(paths: Sequence[PlacePath]) -> _PlaceTree:
 
 
 def _lines(places: _PlaceTree, depth: int) -> Iterator[str]:
-    """Yields the source that looks at the object `v0`, `v1` and so on of a depth."""
+    """Yield the source code that examines the object `v0`, `v1` and so on, for one level of the tree."""
     indent, holder, inner = " " * (2 * depth + 1), f"v{depth}", f"v{depth + 1}"
     if places.last:
         yield f"{indent}if {' or '.join(f'{name!r} in {holder}' for name in places.last)}: return True"
@@ -99,7 +99,7 @@ def _lines(places: _PlaceTree, depth: int) -> Iterator[str]:
 
 
 def values(value: Any, behind: str) -> Any:
-    """Returns what is behind a name: the elements of a list, the values of a map, or the one object."""
+    """Return the objects in a field's value: the elements of a list, the values of a map, or the single object."""
     if value is None:
         return ()
     return value if behind == "[]" else value.values() if behind else (value,)

@@ -1,4 +1,4 @@
-"""Warnings about pods and volume claims that are valid and hardly what their author meant, in Kubernetes' words."""
+"""Warnings about valid pods and volume claims that are probably mistakes, with the messages of Kubernetes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BYTES = ("memory", "ephemeral-storage")
 
 
 def pod_warnings(spec: core.PodSpec, path: str) -> Iterator[str]:
-    """Yields the warnings about a pod whose spec stands at `path`."""
+    """Yield the warnings about a pod spec; `path` is the path of the spec."""
     for at, volume in enumerate(spec.volumes):
         if volume.ephemeral is not None and volume.ephemeral.volumeClaimTemplate is not None:
             claim = volume.ephemeral.volumeClaimTemplate.spec
@@ -34,15 +34,15 @@ def pod_warnings(spec: core.PodSpec, path: str) -> Iterator[str]:
 
 
 def claim_warnings(spec: core.PersistentVolumeClaimSpec, path: str) -> Iterator[str]:
-    """Yields the warnings about a volume claim whose spec stands at `path`."""
+    """Yield the warnings about the spec of a volume claim; `path` is the path of the spec."""
     for field in ("requests", "limits"):
         yield from fractional(getattr(spec.resources, field), ("storage",), f"{path}.resources.{field}")
 
 
 def fractional(amounts: Mapping[str, str], names: Sequence[str], path: str) -> Iterator[str]:
-    """Yields a warning for each of the named amounts that is no whole number of bytes."""
+    """Yield a warning for each of the named amounts that is not a whole number of bytes."""
     for name in names:
-        # Kubernetes counts thousandths in 64 bits, which large amounts overflow.
+        # Kubernetes computes thousandths in 64 bits, which overflow for large amounts.
         if name in amounts and (Quantity.parse(amounts[name]).milli() + 2**63) % 2**64 % 1000 != 2**63 % 1000:
             text = f"fractional byte value {quote(amounts[name])} is invalid, must be an integer"
             yield f"{path}[{name}]: {text}"

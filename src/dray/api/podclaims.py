@@ -1,9 +1,9 @@
-"""Which claims a pod uses, and whether it may: the rules that scheduler, controllers and node agent share.
+"""The claims of a pod, and the rules of reservations; shared by the scheduler, controllers and node agent.
 
-A pod entry names a claim in one of three ways: an existing claim, a template from which the claim controller makes one
-for the pod, or (KEP-5729) a claim of the pod's group. Generated names stand in `status.resourceClaimStatuses`. A claim
-is reserved for pods, for groups, or (KEP-5194) for a workload and with it for any pod. Pure: whoever asks brings the
-objects. Left out: finding them (`dray.client.consumers`).
+An entry of a pod refers to a claim in one of three ways: an existing claim, a template from which the claim
+controller creates a claim for the pod, or (KEP-5729) a claim of the pod's PodGroup. The names of generated claims
+are in `status.resourceClaimStatuses`. A claim is reserved for pods, for PodGroups, or (KEP-5194) for a workload
+and thus for any pod. The functions are pure: callers pass the objects, for example from `dray.client.consumers`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 GROUP_CLAIM_ANNOTATION = "resource.kubernetes.io/podgroup-claim-name"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
-EXTENDED_ENTRY = "<extended-resources>"  # stands for an entry where there is none; no entry can have this name
+EXTENDED_ENTRY = "<extended-resources>"  # entry name of the claim for extended resources; not a valid name
 RESERVATIONS_LIMIT = 256
 SCHEDULING_GROUP = "scheduling.k8s.io"
 
 
 class Sharing(msgspec.Struct, frozen=True):
-    """Which ways of sharing a claim a component knows. One that does not know a way acts as if it did not exist."""
+    """The enabled ways of sharing a claim. Disabled ways are ignored."""
 
-    groups: bool = True  # WorkloadPodGroupResourceClaimTemplate: reservations for a PodGroup count for its pods
-    workloads: bool = True  # DRAReservedForWorkloads: `reservedForAnyPod` counts for everybody
+    groups: bool = True  # WorkloadPodGroupResourceClaimTemplate: a reservation for a PodGroup covers its pods
+    workloads: bool = True  # DRAReservedForWorkloads: `reservedForAnyPod` covers all pods
 
     @classmethod
     def of(cls, gates: FeatureGates) -> Sharing:
@@ -40,10 +40,10 @@ class Sharing(msgspec.Struct, frozen=True):
 
 
 class Use(msgspec.Struct, frozen=True, gc=False):
-    """One entry of a pod's claims.
+    """How one entry in a pod's resourceClaims resolves.
 
-    `claim` is the name of the claim, or None while it is not known; `needed` is False when the claim controller found
-    that no claim is needed. `generated` claims belong to the pod (or its group) and must say so in their owner.
+    `claim` is the name of the claim, or None if it is not known yet. `needed` is False if the claim controller
+    determined that no claim is needed. A `generated` claim must have the pod or its PodGroup as owner.
     """
 
     entry: str
@@ -54,7 +54,7 @@ class Use(msgspec.Struct, frozen=True, gc=False):
 
 
 def group_name(pod: Pod) -> str:
-    """The PodGroup that a pod belongs to, by the seed's field or by upstream's; empty for none."""
+    """Return the name of the pod's PodGroup, from workloadRef or schedulingGroup; empty if it has none."""
     if pod.spec.workloadRef is not None:
         return pod.spec.workloadRef.podGroupName
     if pod.spec.schedulingGroup is not None:
@@ -63,9 +63,9 @@ def group_name(pod: Pod) -> str:
 
 
 def group_entry(entry: PodResourceClaim, group: PodGroup | None) -> PodGroupResourceClaim | None:
-    """The entry of the group that a pod entry stands for, or None where it is the pod's own.
+    """Return the entry of the PodGroup that a pod's entry refers to, or None if the entry is the pod's own.
 
-    By name in the seed's form (`podGroupResourceClaim`); in v1.37's form when name and source are the same in both.
+    An entry with `podGroupResourceClaim` refers by name; otherwise, name and source must be equal in both (v1.37).
     """
     if group is None:
         return None
@@ -83,7 +83,7 @@ def group_entry(entry: PodResourceClaim, group: PodGroup | None) -> PodGroupReso
 
 
 def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> Use:
-    """How one entry resolves right now."""
+    """Return how one entry of a pod resolves at the moment."""
     shared = group_entry(entry, group) if group is not None else None
     by_group = shared is not None or entry.podGroupResourceClaim is not None
     name = entry.name
@@ -97,7 +97,7 @@ def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> 
 
 
 def uses_of(pod: Pod, group: PodGroup | None = None) -> list[Use]:
-    """How all entries resolve, and the claim that was made for extended resources."""
+    """Return how all entries of a pod resolve, including the claim for extended resources."""
     uses = [use_of(pod, entry, group) for entry in pod.spec.resourceClaims]
     extended = pod.status.extendedResourceClaimStatus
     if extended is not None:
@@ -106,24 +106,26 @@ def uses_of(pod: Pod, group: PodGroup | None = None) -> list[Use]:
 
 
 def claims_of_group(group: PodGroup) -> list[str]:
-    """The names of the claims that belong to a group: those that it names, and those made from its templates."""
+    """Return the names of a PodGroup's claims: the referenced ones and those created from templates."""
     named = [entry.resourceClaimName for entry in group.spec.resourceClaims]
     made = [status.resourceClaimName for status in group.status.resourceClaimStatuses]
     return [name for name in (*named, *made) if name]
 
 
 def has_claims(pod: Pod) -> bool:
-    """Whether a pod uses claims: its own, or one that was made for extended resources."""
+    """Return whether a pod uses claims, including one for extended resources."""
     return bool(pod.spec.resourceClaims) or pod.status.extendedResourceClaimStatus is not None
 
 
 def is_controlled_by(claim: ResourceClaim, uid: str) -> bool:
-    """Whether a generated claim was made for this very pod or group, and not for an earlier one of the same name."""
+    """Return whether a claim's controlling owner has this UID, so was created for this pod or group and not an
+    earlier one.
+    """
     return uid in [ref.uid for ref in claim.metadata.ownerReferences if ref.controller]
 
 
 def made_for(claim: ResourceClaim, kind: Literal["Pod", "PodGroup"]) -> OwnerReference | None:
-    """The pod, or the group, that a claim was generated for."""
+    """Return the owner reference of the pod or PodGroup for which a claim was generated, or None."""
     for ref in claim.metadata.ownerReferences:
         if ref.controller and ref.kind == kind:
             return ref
@@ -131,13 +133,13 @@ def made_for(claim: ResourceClaim, kind: Literal["Pod", "PodGroup"]) -> OwnerRef
 
 
 def is_made_for_group(claim: ResourceClaim, name: str) -> bool:
-    """Whether a claim was generated for a PodGroup of this name, whichever."""
+    """Return whether a claim was generated for a PodGroup with this name."""
     group = made_for(claim, "PodGroup")
     return group is not None and group.name == name
 
 
 def pod_reference(pod: Pod) -> ResourceClaimConsumerReference:
-    """How a pod is named in a claim's reservations."""
+    """Return the reference to a pod for a claim's reservations."""
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
@@ -159,15 +161,15 @@ def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
 
 
 def is_open(claim: ResourceClaim, sharing: Sharing) -> bool:
-    """Whether a claim is allocated for any pod, listed or not."""
+    """Return whether a claim is allocated for any pod, with or without a reservation."""
     allocation = claim.status.allocation
     return sharing.workloads and allocation is not None and bool(allocation.reservedForAnyPod)
 
 
 def may_use(claim: ResourceClaim, pod: Pod, sharing: Sharing = Sharing()) -> bool:  # noqa: B008 (immutable)
-    """Whether an allocated claim is reserved for this pod: by itself, through its group, or for any pod.
+    """Return whether an allocated claim is reserved for the pod: directly, through its PodGroup, or for any pod.
 
-    A group is told by its name: its finalizer keeps it from being replaced while it has pods.
+    The group is compared by name: its finalizer prevents its replacement while it has pods.
     """
     if claim.status.allocation is None:
         return False
@@ -179,7 +181,7 @@ def covers(
     pod: Pod,
     sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
 ) -> bool:
-    """Whether a pod is among these consumers, by itself or through its group."""
+    """Return whether these consumers include the pod, directly or through its PodGroup."""
     group = group_name(pod) if sharing.groups else ""
     return any(r.uid == pod.metadata.uid or (group and r.name == group and is_group(r)) for r in references)
 
@@ -187,10 +189,11 @@ def covers(
 def consumer_to_add(
     claim: ResourceClaim, pod: Pod, group: PodGroup | None, sharing: Sharing
 ) -> ResourceClaimConsumerReference | None:
-    """Who must join the reservations of an allocated claim before the pod may use it; None when nobody must.
+    """Return the consumer to add to the reservations of an allocated claim before the pod can use it; None if
+    none is needed.
 
-    `group` is given when the pod comes to the claim through it. A claim that lists nobody may be deallocated at any
-    moment, even if it is open to any pod: only a write to it shows that it was not.
+    `group` is set if the pod uses the claim through its PodGroup. A claim without reservations can be deallocated
+    at any time, even if it is open to any pod; only a write to the claim proves that it was not.
     """
     if is_open(claim, sharing):
         if claim.status.reservedFor:
@@ -203,25 +206,27 @@ def consumer_to_add(
 
 
 def is_let_go(group: PodGroup) -> bool:
-    """Whether a group is as good as gone: it is deleted, and its pods keep it no more.
+    """Return whether a PodGroup is deleted and no longer kept by its pods.
 
-    It may be there for a while yet. A deletion in the foreground waits for the very claims that are reserved for it.
+    The object may still exist: a foreground deletion waits for the claims that are reserved for the group.
     """
     return group.metadata.deletionTimestamp is not None and GROUP_FINALIZER not in group.metadata.finalizers
 
 
 def is_finished(pod: Pod) -> bool:
-    """Whether a pod will never run a container again."""
+    """Return whether a pod has finished, so will never run a container again."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def holds_devices(pod: Pod) -> bool:
-    """Whether a pod may be using its claims right now: it has a node and is not finished."""
+    """Return whether a pod may be using its claims: it has a node and is not finished."""
     return bool(pod.spec.nodeName) and not is_finished(pod)
 
 
 def placed_at(pod: Pod) -> str | None:
-    """Time at which a pod got its node: that of its binding, or of its creation if it was created with a node."""
+    """Return the time at which a pod got its node: the time of its binding, or of its creation if it was created
+    with a node.
+    """
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.lastTransitionTime:
             return condition.lastTransitionTime
@@ -229,5 +234,5 @@ def placed_at(pod: Pod) -> str | None:
 
 
 def will_never_run(pod: Pod) -> bool:
-    """Whether a pod is finished, or was deleted before it got a node."""
+    """Return whether a pod is finished, or was deleted before it got a node."""
     return is_finished(pod) or (pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName)

@@ -1,7 +1,7 @@
-"""The row of a pod in a table: one word that says how a pod is doing, found where the trouble is.
+"""The table row of a pod: its ready containers, restarts, and one word for its state.
 
-The order in which the word is looked for is Kubernetes': phase, pod reason, gates, the first init container that is
-not done, the containers from last to first, deletion.
+The state is searched in the same order as in Kubernetes: phase, reason of the pod, scheduling gates, the first
+unfinished init container, the containers from last to first, deletion.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COMPLETED = {
 
 
 class _Restarts:
-    """How often containers restarted, and when last."""
+    """Number of container restarts, and the time of the last one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -33,7 +33,7 @@ class _Restarts:
 
 
 class PodRow:
-    """What the row says about one pod."""
+    """Content of a pod's table row."""
 
     def __init__(self, pod: core.Pod) -> None:
         self.pod = pod
@@ -51,7 +51,7 @@ class PodRow:
         self._look_at_deletion()
 
     def _look_at_init_containers(self) -> bool:
-        """Whether an init container still holds the pod back."""
+        """Count init containers and set the state. Returns whether an unfinished init container blocks the pod."""
         for position, status in enumerate(self.pod.status.initContainerStatuses):
             self.restarts.add(status)
             ended = status.state.terminated
@@ -105,7 +105,7 @@ class PodRow:
 
 
 def completion(pod: core.Pod) -> list[dict[str, str]]:
-    """Returns the mark of rows of pods that are done."""
+    """Return the row condition of a finished pod; empty for other pods."""
     message = COMPLETED.get(pod.status.phase)
     if message is None:
         return []

@@ -1,4 +1,4 @@
-"""Defaults of pod specs: those of pods, and of the templates inside other kinds."""
+"""Defaults of pod specs, in pods and in templates of other kinds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _REFERENCE = re.compile(
 
 
 def template_defaults(holder: Tree) -> None:
-    """Fill in the `template` of a PodTemplate, or of anything that makes pods."""
+    """Add the defaults of a pod spec to the `template` of a PodTemplate or workload."""
     spec_defaults(holder.setdefault("template", {}).setdefault("spec", {}))
 
 
 def spec_defaults(spec: Tree) -> None:
-    """Fill in the spec of a pod."""
+    """Add the defaults to a pod spec."""
     fill(spec, "dnsPolicy", "ClusterFirst")
     fill(spec, "restartPolicy", "Always")
     fill(spec, "schedulerName", "default-scheduler")
@@ -38,7 +38,7 @@ def spec_defaults(spec: Tree) -> None:
 
 
 def _service_account(spec: Tree) -> None:
-    """The account has an old name that is kept in step."""
+    """Copy the service account name between the current field and the deprecated one."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -63,11 +63,11 @@ def _container(container: Tree, host_network: bool) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """An image that may change under its name is always pulled."""
+    """Return the default imagePullPolicy: Always for images without a tag or with the tag latest."""
     if "@" in image:
         return "IfNotPresent"
     if not _REFERENCE.fullmatch(image):
-        return "IfNotPresent"  # nothing is known of it, not even that it has no tag
+        return "IfNotPresent"  # an invalid reference, so it is unknown whether it has a tag
     tag = image.rpartition("/")[2].partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 

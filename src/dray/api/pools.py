@@ -1,8 +1,8 @@
-"""Which slices make up a pool, and whether they can be trusted.
+"""Resource pools: which slices form a pool, and whether the pool can be used.
 
-Only the newest generation counts. A pool is complete when as many slices exist as they say, and valid when no device
-has two descriptions and every counter that a device draws on exists. The allocator asks with the slices that reach a node, pool status with all of them. Left out: what
-is wrong within one slice, which the API server refuses.
+Only slices of the newest generation count. A pool is complete if the number of slices equals the published count.
+It is valid if no device is published twice and every consumed counter exists. The allocator passes the slices
+that a node can reach, pool status passes all. The API server rejects slices that are invalid by themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dray.api.types.resource import Device, DeviceCounterConsumption, ResourceSl
 
 
 class PoolName(NamedTuple):
-    """A pool as the cluster knows it."""
+    """Cluster-wide identity of a pool: driver and pool name."""
 
     driver: str
     pool: str
@@ -26,7 +26,7 @@ class PoolName(NamedTuple):
 
 
 def by_pool(slices: Iterable[ResourceSlice]) -> dict[PoolName, list[ResourceSlice]]:
-    """Slices by pool, in the order of their names."""
+    """Return the slices by pool, sorted by name."""
     pools: dict[PoolName, list[ResourceSlice]] = {}
     for slice_ in sorted(slices, key=lambda slice_: slice_.metadata.name):
         pools.setdefault(PoolName(slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
@@ -34,7 +34,7 @@ def by_pool(slices: Iterable[ResourceSlice]) -> dict[PoolName, list[ResourceSlic
 
 
 def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of the newest generation of a pool; drivers delete older ones in their own time."""
+    """Return the slices with the newest generation of a pool; drivers delete older ones later."""
     known = [*slices]
     generation = max((one.spec.pool.generation for one in known), default=0)
     return [one for one in known if one.spec.pool.generation == generation]
@@ -43,10 +43,11 @@ def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
 def problem_of(
     slices: Sequence[ResourceSlice], every: Sequence[ResourceSlice] | None = None, *, counters: bool = True
 ) -> PoolProblem | None:
-    """Why slices of one generation make no pool that can be used; None where they do.
+    """Return why slices of one generation do not form a usable pool, or None if they do.
 
-    `every` are all slices of the generation, where not all of them are given: they count, and may draw on counters. The
-    first slice says how many there must be. Without `counters`, nothing draws on them.
+    `every` are all slices of the generation, if `slices` is only a part: all of them are counted, and their
+    devices may consume counters. The first slice determines the expected number. With `counters` False, counters
+    are ignored.
     """
     every = slices if every is None else every
     problem = _missing(slices, len(every)) or _published_twice(slices)
@@ -73,7 +74,9 @@ def _published_twice(slices: Sequence[ResourceSlice]) -> PoolProblem | None:
 
 
 def _counter_problem(slices: Sequence[ResourceSlice], every: Sequence[ResourceSlice]) -> PoolProblem | None:
-    """Counter sets that stand twice, or devices, here or elsewhere, that draw on counters that are not."""
+    """Return the problem of a duplicate counter set, or of a device that consumes a counter that does not exist;
+    or None.
+    """
     sets = [set_ for one in slices for set_ in one.spec.sharedCounters]
     counters = {set_.name: set_.counters for set_ in sets}
     if len(counters) < len(sets):
@@ -91,15 +94,15 @@ def _counter_problem(slices: Sequence[ResourceSlice], every: Sequence[ResourceSl
 
 
 class CountersLeft:
-    """What is left of the counters of a pool while devices draw on them, and who may draw beside whom."""
+    """Remaining counters of a pool, and the compatibility groups of the devices in use."""
 
     def __init__(self, left: dict[tuple[str, str], Quantity]) -> None:
         self._left = left
-        self._groups: dict[str, frozenset[str]] = {}  # that all who draw on a counter set have in common
+        self._groups: dict[str, frozenset[str]] = {}  # counter set → compatibility groups common to all its consumers
 
     @classmethod
     def of(cls, slices: Sequence[ResourceSlice], used: Collection[str]) -> CountersLeft:
-        """What devices of these names, in use, leave of the counters of a pool."""
+        """Return the counters of a pool minus the consumption of the devices in `used`."""
         left = cls(
             {
                 (set_.name, name): Quantity.parse(counter.value)
@@ -115,11 +118,11 @@ class CountersLeft:
         return left
 
     def left(self, counter_set: str, counter: str) -> Quantity:
-        """What is left of a counter; nothing of one that is not published, or overdrawn."""
+        """Return the remaining amount of a counter; zero if it does not exist or is overdrawn."""
         return max(ZERO, self._left.get((counter_set, counter), ZERO))
 
     def fits(self, device: Device) -> bool:
-        """Whether a device can draw what it needs, beside those that draw already."""
+        """Return whether enough counters remain for a device and it is compatible with the devices in use."""
         return all(
             Quantity.parse(counter.value) <= self._left.get((drawn.counterSet, name), ZERO)
             for drawn in device.consumesCounters
@@ -127,12 +130,12 @@ class CountersLeft:
         ) and all(self._goes_with_others(drawn) for drawn in device.consumesCounters)
 
     def _goes_with_others(self, drawn: DeviceCounterConsumption) -> bool:
-        """Whether a device has a compatibility group in common with the others, or nobody has any."""
+        """Return whether a device shares a compatibility group with the other consumers, or neither has any."""
         others, own = self._groups.get(drawn.counterSet), frozenset(drawn.compatibilityGroups)
         return others is None or others == own or bool(others & own)
 
     def draw(self, device: Device) -> bool:
-        """Let a device draw what it needs; whether there was enough."""
+        """Subtract the consumption of a device if enough remains. Returns whether it did."""
         enough = self.fits(device)
         if enough:
             self._draw(device)

@@ -1,8 +1,10 @@
-"""Kubernetes' protobuf: four magic bytes, an envelope that names the kind, and the object; and the frames of a watch.
+"""Kubernetes' protobuf encoding: four magic bytes, an envelope with the kind, and the object; also the frames of
+a watch.
 
-Go drivers and Kubernetes' own tests speak it. What they send becomes the same JSON trees that JSON bodies are, and what
-they are sent is made from those, so everything behind works on one form. What Go writes and JSON leaves out is left out:
-a zero that is no pointer's. Fields without a number (the KEPs' own) and the kinds made of them travel as JSON only.
+Go drivers and the Kubernetes tests use it. Input is converted to the same JSON trees as JSON bodies, and output
+is created from such trees, so all other code handles one form. Zero values that Go writes and JSON omits are
+omitted, unless the field is a pointer. Fields without a protobuf number (defined only in KEPs), and kinds of such
+versions, are available only in JSON.
 """
 
 from __future__ import annotations
@@ -26,20 +28,20 @@ from dray.api.wire import Tree
 
 MAGIC = b"k8s\0"
 
-Read: TypeAlias = Callable[[Any], Any]  # from what protobuf holds to a JSON value
-Shape: TypeAlias = Callable[[Any], Any]  # from a JSON value to what the constructor of a message takes
+Read: TypeAlias = Callable[[Any], Any]  # converts a protobuf value to a JSON value
+Shape: TypeAlias = Callable[[Any], Any]  # converts a JSON value to an argument of a message constructor
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_JSON_ONLY = ("resource.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha1")  # the KEPs number no fields
-_EXACT = 2.0**53  # up to here every integer has its own float
-_META_KINDS = ("DeleteOptions", "Status")  # sent under whatever group and version the client speaks
+_JSON_ONLY = ("resource.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha1")  # versions without protobuf numbers
+_EXACT = 2.0**53  # up to here, floats represent every integer exactly
+_META_KINDS = ("DeleteOptions", "Status")  # sent with any group and version
 
 
 def decode(body: bytes, api_version: str = "", kind: str = "", most: int = 0) -> Tree:
-    """The JSON tree of a protobuf body; the kind given here counts where the body names none.
+    """Decode a protobuf body into a JSON tree. `api_version` and `kind` apply if the body does not name them.
 
-    With `most`, a body of more values than that is refused before a tree is made of it, which takes a hundred times as
-    long as reading the bytes.
+    With `most`, a body with more values is rejected before the tree is created, because creating a tree takes a
+    hundred times as long as parsing the bytes. Raises BadRequest, UnsupportedMediaType or TooLarge.
     """
     if not body.startswith(MAGIC):
         raise BadRequest("the body is not Kubernetes protobuf: it does not start with the four bytes 'k8s\\0'")
@@ -59,41 +61,46 @@ def decode(body: bytes, api_version: str = "", kind: str = "", most: int = 0) ->
 
 
 def decode_message(name: str, data: bytes, most: int = 0) -> Tree:
-    """The JSON tree of one message, without an envelope."""
+    """Decode one message without an envelope into a JSON tree. Raises BadRequest, or TooLarge for more than
+    `most` values.
+    """
     message = message_class(name)()
     _parse(message, data, name.rpartition(".")[2])
     try:
-        if most and len(data) > most and _values(name, message, most) > most:  # a value takes a byte at least
+        if most and len(data) > most and _values(name, message, most) > most:  # a value takes at least one byte
             raise TooLarge(f"Request entity too large: limit is {most} values")
         return _read(_plan(name), message)
-    except RecursionError as error:  # schemas within schemas, or raw JSON
+    except RecursionError as error:  # nested schemas or raw JSON
         raise BadRequest(f"a protobuf field of {name.rpartition('.')[2]} is nested too deeply") from error
-    except (ValueError, OverflowError, msgspec.DecodeError) as error:  # times outside the calendar, raw that is no JSON
+    except (ValueError, OverflowError, msgspec.DecodeError) as error:  # invalid times, or raw values that are not JSON
         raise BadRequest(f"a protobuf field of {name.rpartition('.')[2]} cannot be read: {error}") from error
 
 
 def encode(tree: Tree) -> bytes:
-    """An object or list as a protobuf body; members that protobuf does not know are left out."""
+    """Encode an object or list as a protobuf body with an envelope. Fields unknown to protobuf are omitted.
+
+    Raises NotAcceptable if the kind has no protobuf form.
+    """
     name = _sent_name(tree)
     parts = [tree]
-    if name.endswith("List"):  # parts joined are the whole, and a third faster than it
+    if name.endswith("List"):  # encoding the items separately gives the same bytes a third faster
         parts = [{"metadata": tree.get("metadata")}, *({"items": [item]} for item in tree.get("items") or ())]
     body = b"".join([_serialized(name, part) for part in parts])
     return envelope(tree, len(body)) + body
 
 
 def encode_message(tree: Tree) -> bytes:
-    """An object as a protobuf message, without an envelope."""
+    """Encode an object as a protobuf message without an envelope."""
     return _serialized(_sent_name(tree), tree)
 
 
 def encode_part(tree: Tree, item: Tree | None = None) -> bytes:
-    """A part of the list whose kind, version and metadata the tree says: its metadata, or one item."""
+    """Encode a part of a list: the metadata in `tree`, or one item. `tree` has the kind and version of the list."""
     return _serialized(_sent_name(tree), {"metadata": tree.get("metadata")} if item is None else {"items": [item]})
 
 
 def envelope(tree: Tree, size: int) -> bytes:
-    """What comes before an object or list of that many bytes, whose kind and version the tree says."""
+    """Return the bytes that precede an object or list of `size` bytes; `tree` has its kind and version."""
     type_meta = {"apiVersion": tree["apiVersion"], "kind": tree["kind"]}
     return MAGIC + message_class("Unknown")(typeMeta=type_meta).SerializeToString() + b"\x12" + _varint(size)
 
@@ -119,13 +126,13 @@ def _serialized(name: str, tree: Tree) -> bytes:
 
 
 def encode_event(type_: str, body: bytes) -> bytes:
-    """A frame of a watch: its length and an event without an envelope, around a body with one."""
+    """Return a frame of a watch: its length and an event that contains an encoded object with envelope."""
     event = message_class("WatchEvent")(type=type_, object={"raw": body}).SerializeToString()
     return len(event).to_bytes(4, "big") + event
 
 
 def has_form(api_version: str) -> bool:
-    """Whether the objects of a version can be written in protobuf."""
+    """Return whether objects of a version can be encoded in protobuf."""
     return api_version not in _JSON_ONLY
 
 
@@ -138,7 +145,7 @@ def _parse(message: ProtoMessage, data: bytes, what: str) -> None:
 
 @cache
 def _kinds() -> dict[tuple[str, str], str]:
-    """Message names by API version and kind, lists included."""
+    """Return the message names by API version and kind, including lists."""
     found: dict[tuple[str, str], str] = {}
     for name, message in schema.table().items():
         for group, version, kind in message.kinds:
@@ -156,18 +163,18 @@ def _message_name(api_version: str, kind: str) -> str | None:
 
 
 class _FieldPlan(msgspec.Struct, frozen=True):
-    """How to convert one field. `keep`: a zero value differs from a missing one."""
+    """How to convert one field. `keep` says that a zero value differs from a missing value."""
 
     json: str  # name of the field in JSON
     wire: str  # name of the field in protobuf
     read: Read
-    shape: Shape | None  # None: the same in both
+    shape: Shape | None  # None: no conversion needed
     form: str  # "", "[" or "{"
     keep: bool
 
 
 class _MessagePlan(msgspec.Struct, frozen=True):
-    """How to convert the fields of one message, and the messages that protobuf nests and JSON inlines."""
+    """How to convert the fields of one message, and of the messages that protobuf nests but JSON inlines."""
 
     slots: dict[str, _FieldPlan]  # keyed by JSON name
     wires: dict[str, _FieldPlan]  # keyed by protobuf name
@@ -180,7 +187,7 @@ def _plan(name: str) -> _MessagePlan:
 
 
 def _level(fields: Mapping[str, schema.Field], prefix: tuple[int, ...]) -> _MessagePlan:
-    """Plan of the fields whose nested messages (`via`) start with `prefix`."""
+    """Return the plan of the fields whose nested messages (`via`) start with `prefix`."""
     depth = len(prefix)
     plan = _MessagePlan({}, {}, {})
     for name, field in fields.items():
@@ -197,17 +204,17 @@ def _level(fields: Mapping[str, schema.Field], prefix: tuple[int, ...]) -> _Mess
 def _slot(name: str, field: schema.Field) -> _FieldPlan:
     form = field.type[0] if field.type[0] in "[{" else ""
     element = field.element
-    keep = bool(field.pointer) or element == "quantity"  # a quantity is never left out
+    keep = bool(field.pointer) or element == "quantity"  # a quantity is never omitted
     read, shape = _READ.get(element, _same), _SHAPE.get(element)
     if element.startswith("ref:") and element not in _READ:
         inner = element[4:]
-        read = lambda message: _read(_plan(inner), message)  # noqa: E731  # plans are made late: lists of kinds
+        read = lambda message: _read(_plan(inner), message)  # noqa: E731  # plans are created on first use
         shape = lambda tree: _shape(_plan(inner), tree)  # noqa: E731
     return _FieldPlan(name, field_name(name), read, shape, form, keep)
 
 
 def _values(name: str, message: Any, most: int) -> int:
-    """Number of values in a message. Counting stops once there are more than `most`."""
+    """Return the number of values in a message. Counting stops above `most`."""
     count, fields = 0, {field_name(member): field for member, field in messages().get(name, {}).items()}
     for descriptor, value in message.ListFields():
         field = fields.get(descriptor.name)
@@ -276,7 +283,7 @@ def _same(value: Any) -> Any:
 
 def _read_time(message: Any) -> str | None:
     if not message.ListFields():
-        return None  # how Go writes a time that is not set
+        return None  # Go encodes an unset time as an empty message
     moment = _EPOCH + timedelta(seconds=message.seconds)
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}".rjust(20, "0")
 
@@ -314,7 +321,7 @@ def _shape_bytes(text: str) -> bytes:
 
 
 def _read_number(value: float) -> int | float:
-    """Returns a number as Go writes it in JSON: a whole number has no fraction."""
+    """Return a number as Go writes it in JSON: whole numbers without a fraction."""
     if not isfinite(value):
         raise ValueError(f"{value} is not a JSON number")
     return int(value) if value.is_integer() and abs(value) <= _EXACT else value
@@ -331,7 +338,7 @@ def _read_schema(data: bytes) -> Tree:
 
 
 def _read_schemas(message: Any) -> Any:
-    """Read JSONSchemaPropsOrArray."""
+    """Read a JSONSchemaPropsOrArray: a list of schemas or one schema."""
     if message.jSONSchemas:
         return [_read_schema(data) for data in message.jSONSchemas]
     return _read_schema(message.schema) if message.HasField("schema") else None
@@ -344,7 +351,7 @@ def _shape_schemas(value: Any) -> Tree:
 
 
 def _read_allowed(message: Any) -> Any:
-    """Read JSONSchemaPropsOrBool: the schema of further members, or whether they are allowed."""
+    """Read a JSONSchemaPropsOrBool: the schema of additional fields, or whether they are permitted."""
     return _read_schema(message.schema) if message.HasField("schema") else message.allows
 
 
@@ -353,7 +360,7 @@ def _shape_allowed(value: Any) -> Tree:
 
 
 def _read_dependency(message: Any) -> Any:
-    """Read JSONSchemaPropsOrStringArray: the names of other members, or a schema."""
+    """Read a JSONSchemaPropsOrStringArray: a list of field names or a schema."""
     if message.property:
         return list(message.property)
     return _read_schema(message.schema) if message.HasField("schema") else None

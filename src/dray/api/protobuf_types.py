@@ -1,12 +1,14 @@
-"""Protobuf message classes for every message of the schema, built when protobuf is first spoken.
+"""Protobuf message classes for all messages of the schema, created on first use.
 
-The field numbers are in the schema table, so no generated code is needed: the descriptors are put together here and the
-protobuf library does the rest. Every field has presence, which tells a pointer to zero from nothing; lists are written
-unpacked, as Kubernetes' proto2 does; text must be UTF-8, which proto2 would not check. JSON inlines some messages that
-protobuf nests (`via`); such a nested message is called `via_NUMBER` here. Fields without a number exist in JSON only.
+The field numbers are in the schema table, so no generated code is needed: this module builds descriptors for the
+protobuf library. Every field has presence, which distinguishes a pointer to zero from a missing value. Lists are
+unpacked, as in Kubernetes' proto2. Strings must be UTF-8, which proto2 would not check. JSON inlines some
+messages that protobuf nests (`via`); such a nested message is named `via_NUMBER`. Fields without a number exist
+only in JSON.
 
-A schema of a custom resource holds further schemas. Each is declared as bytes, which look the same on the wire, and is
-parsed by itself: the protobuf library refuses messages that are nested deeper than 100 levels, and schemas may be.
+The schema of a custom resource contains further schemas. Each is declared as bytes, which have the same encoding,
+and parsed separately: the protobuf library rejects messages nested deeper than 100 levels, but schemas can be
+deeper.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _SCALARS = {
     "bytes": _Field.TYPE_BYTES,
     "num": _Field.TYPE_DOUBLE,
 }
-# Values that JSON writes as one text or number and protobuf as a message, with the numbers of its fields.
+# Values that are scalars in JSON but messages in protobuf, with the names, types and numbers of their fields.
 _WRAPPED: dict[str, dict[str, tuple[str, int]]] = {
     "time": {"seconds": ("i64", 1), "nanos": ("i32", 2)},
     "microtime": {"seconds": ("i64", 1), "nanos": ("i32", 2)},
@@ -58,35 +60,35 @@ _ENVELOPE: dict[str, dict[str, tuple[str, int]]] = {
 
 
 def type_name(type_: str) -> str:
-    """The name of the protobuf message that holds a value of a type."""
+    """Return the name of the protobuf message for values of a type."""
     if type_.startswith("ref:"):
         return _identifier(type_[4:])
     return {"[str": "StringList"}.get(type_, type_)
 
 
 def message_class(name: str) -> type[ProtoMessage]:
-    """The class of a message, by its schema name or that of an envelope."""
+    """Return the class of a message, by its schema name or the name of an envelope."""
     return _classes()[f"{PACKAGE}.{_identifier(name)}"]
 
 
 def _identifier(name: str) -> str:
-    """A name that protobuf takes."""
+    """Return a name with characters that protobuf does not permit replaced."""
     return name.replace(".", "_").replace("-", "_")
 
 
 def field_name(name: str) -> str:
-    """Protobuf name of a JSON field; `$ref` and `x-kubernetes-...` are not valid identifiers."""
+    """Return the protobuf name of a JSON field; `$ref` and `x-kubernetes-...` are not valid identifiers."""
     return name.replace("-", "_").replace("$", "_")
 
 
 def list_name(name: str) -> str:
-    """The name of the message that lists a kind."""
+    """Return the name of the list message of a kind."""
     return f"{name}List"
 
 
 @cache
 def messages() -> Mapping[str, Mapping[str, schema.Field]]:
-    """The fields of every message that holds an object, a part of one, or a list of them."""
+    """Return the fields of all messages: objects, their parts, and lists of objects."""
     table = schema.table()
     found: dict[str, Mapping[str, schema.Field]] = {name: message.fields for name, message in table.items()}
     found[PARTIAL] = {"metadata": schema.Field(f"ref:{META}ObjectMeta", 1)}
@@ -124,7 +126,7 @@ def _message(target: _Descriptor, fields: Iterable[tuple[str, schema.Field]]) ->
 
 
 def _level(target: _Descriptor, path: str, fields: list[tuple[str, int, str, tuple[int, ...]]]) -> None:
-    """The fields of one message; those that protobuf nests go into a message of their own, one level at a time."""
+    """Add the fields of one message; fields that protobuf nests are added to nested messages, recursively."""
     nested: dict[int, list[tuple[str, int, str, tuple[int, ...]]]] = {}
     for name, number, type_, via in fields:
         if via:
@@ -149,7 +151,7 @@ def _field(target: _Descriptor, path: str, name: str, number: int, type_: str) -
         name=name, number=number, label=_Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
     )
     if type_[0] == "{":
-        entry = f"{name[0].upper()}{name[1:]}Entry"  # the name that protobuf demands
+        entry = f"{name[0].upper()}{name[1:]}Entry"  # name required by protobuf
         _map_entry(target.nested_type.add(name=entry), type_[1:])
         field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{path}.{entry}"
     else:

@@ -1,10 +1,10 @@
-"""Kubernetes quantities: exact decimal numbers that remember how they were written.
+"""Kubernetes quantities: exact decimal numbers that remember their format.
 
-A quantity such as `40Gi`, `500m` or `1e3` is compared and added without rounding, and prints in
-the canonical form that Kubernetes prints. The value is an integer times a power of ten and is
-never multiplied out, so that `1e2000000000` costs nothing. Kubernetes keeps small numbers in 64
-bits and the rest in arbitrary precision, and lets that show in two places (`as_int`, `approximate`);
-`exact64` remembers which it is. Unit conversion and rounding to a scheduler's granularity are left out.
+A quantity such as `40Gi`, `500m` or `1e3` is compared and added without rounding, and printed in the canonical
+form of Kubernetes. The value is an integer times a power of ten and is never expanded, so `1e2000000000` costs
+nothing. Kubernetes stores small numbers in 64 bits and others in arbitrary precision, which is visible in two
+places (`as_int`, `approximate`); `exact64` records which applies. Unit conversion and rounding for scheduling are
+not part of this module.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
 
 NANO = -9
-_SIGNIFICANT_DIGITS = 18  # what always fits a signed 64-bit integer
-_MAX_DIGITS = 4000  # longer numbers have no use and would cost quadratic time
+_SIGNIFICANT_DIGITS = 18  # digits that always fit a signed 64-bit integer
+_MAX_DIGITS = 4000  # longer numbers are useless and would take quadratic time
 _MAX_POWER_OF_FLOAT = 308
 
 _NUMBER = re.compile(r"([+-]?)(0*)([0-9]*)(?:(\.)([0-9]*))?")
@@ -38,11 +38,11 @@ SUFFIX_WRONG = "unable to parse quantity's suffix"
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; says so in Kubernetes' words."""
+    """The text is not a valid quantity; the message is that of Kubernetes."""
 
 
 class QuantityFormat(Enum):
-    """How a quantity was written, and will be printed."""
+    """Format in which a quantity was written and is printed."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -87,7 +87,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, value: str | int | float) -> Quantity:
-        """Read a quantity; JSON numbers are read by their decimal text. Raises QuantityError."""
+        """Parse a quantity; JSON numbers are parsed from their decimal text. Raises QuantityError."""
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise QuantityError(FORMAT_WRONG)
         if isinstance(value, str):
@@ -96,7 +96,9 @@ class Quantity:
 
     @classmethod
     def from_json(cls, value: str | int | float | None) -> Quantity:
-        """Read a quantity as it stands in a JSON document: null is zero, outer blanks do not count."""
+        """Parse a quantity from a JSON document: null is zero, surrounding whitespace is ignored. Raises
+        QuantityError.
+        """
         if value is None:
             return ZERO
         return cls.parse(value.strip() if isinstance(value, str) else value)
@@ -111,7 +113,7 @@ class Quantity:
     def __repr__(self) -> str:
         return f"Quantity({str(self)!r})"
 
-    # Two quantities of the same scale compare at once: selectors do it for every device.
+    # Quantities with the same scale are compared quickly, because selectors do it for every device.
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Quantity):
@@ -137,7 +139,7 @@ class Quantity:
         return self.unscaled != 0
 
     def compare(self, other: Quantity) -> int:
-        """-1, 0 or 1, as `other` is greater, equal or less."""
+        """Return -1 if this quantity is less than `other`, 0 if they are equal, 1 if it is greater."""
         return _compare(self, other)
 
     def __add__(self, other: Quantity) -> Quantity:
@@ -158,13 +160,13 @@ class Quantity:
 
     @property
     def sign(self) -> int:
-        """-1, 0 or 1."""
+        """The sign of the quantity: -1, 0 or 1."""
         return (self.unscaled > 0) - (self.unscaled < 0)
 
     def as_int(self) -> int | None:
-        """The value, where Kubernetes reads it as a 64-bit integer without conversion; else None.
+        """Return the value if Kubernetes reads it as a 64-bit integer without conversion, otherwise None.
 
-        `1000m` is None although it equals one: only the way of writing decides.
+        `1000m` is None although it equals one: the notation decides.
         """
         if not self.exact64 or self.scale < 0:
             return None
@@ -174,7 +176,7 @@ class Quantity:
         return value if MIN_INT64 <= value <= MAX_INT64 else None
 
     def scaled(self, scale: int) -> int:
-        """The value in units of ten to the power of `scale`, rounded away from zero, capped to 64 bits."""
+        """Return the value in units of ten to the power of `scale`, rounded away from zero and limited to 64 bits."""
         digits = self.scale - scale
         if digits > _SIGNIFICANT_DIGITS + 1:
             return (MAX_INT64 if self.unscaled > 0 else MIN_INT64) if self.unscaled else 0
@@ -182,20 +184,22 @@ class Quantity:
         return max(MIN_INT64, min(MAX_INT64, value))
 
     def value(self) -> int:
-        """The value rounded away from zero to an integer."""
+        """Return the value as an integer, rounded away from zero."""
         return self.scaled(0)
 
     def milli(self) -> int:
-        """The value in thousandths, rounded away from zero."""
+        """Return the value in thousandths, rounded away from zero."""
         return self.scaled(-3)
 
     def is_whole(self) -> bool:
-        """Whether this is a whole number. Kubernetes counts in thousandths, and of more than it can count takes any."""
+        """Return whether the value is a whole number. As in Kubernetes, values too large for 64-bit thousandths
+        count as whole.
+        """
         milli = self.milli()
         return milli % 1000 == 0 or abs(milli) >= 2**63 - 1
 
     def approximate(self) -> float:
-        """The nearest float that two roundings give, as Kubernetes computes it; infinite beyond its range."""
+        """Return the nearest float, computed with two roundings as in Kubernetes; infinite if out of range."""
         try:
             number = float(self.unscaled)
         except OverflowError:
@@ -230,7 +234,7 @@ def _decimal_text(value: int | float) -> str:
 
 @remembered(4096)
 def _parse(text: str) -> Quantity:
-    """Quantities repeat (every pod says 100m), hence the cache."""
+    """Parse a quantity. Cached, because the same quantities recur in many objects."""
     if not text:
         raise QuantityError(FORMAT_WRONG)
     match = _NUMBER.match(text)
@@ -260,13 +264,13 @@ def _interpret_suffix(suffix: str) -> tuple[int, QuantityFormat]:
     if match is None or len(match[1]) > 20 or not MIN_INT64 <= int(match[1]) <= MAX_INT64:
         raise QuantityError(SUFFIX_WRONG)
     exponent = int(match[1])
-    return (exponent + 2**31) % 2**32 - 2**31, QuantityFormat.DECIMAL_EXPONENT  # Kubernetes keeps the low 32 bits
+    return (exponent + 2**31) % 2**32 - 2**31, QuantityFormat.DECIMAL_EXPONENT  # Kubernetes uses the low 32 bits
 
 
 def _parse_short(
     text: str, negative: bool, whole: str, fraction: str, exponent: int, format: QuantityFormat
 ) -> Quantity | None:
-    """The 64-bit reading, or None where the number is too long, too fine, or a binary fraction."""
+    """Return the quantity in 64 bits, or None if the number is too long, too precise, or a binary fraction."""
     digits = whole + fraction
     if format is QuantityFormat.BINARY_SI:
         if fraction or 14 - len(whole) - exponent * 3 // 10 < 0:
@@ -279,12 +283,14 @@ def _parse_short(
             return None
         value = int(digits)
         canonical = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
-    keep = text if canonical or text == "0" else None  # Kubernetes echoes what looks canonical, `1.234` too
+    keep = (
+        text if canonical or text == "0" else None
+    )  # Kubernetes prints seemingly canonical text unchanged, like `1.234`
     return Quantity(-value if negative else value, scale, format, _text=keep)
 
 
 def _parse_long(negative: bool, whole: str, fraction: str, exponent: int, format: QuantityFormat) -> Quantity:
-    """Arbitrary precision: rounded up to nanos, and capped to 64 bits where the suffix is binary."""
+    """Return the quantity in arbitrary precision: rounded up to nanos, and limited to 64 bits for binary suffixes."""
     value, scale = int(whole + fraction), -len(fraction)
     if format is QuantityFormat.BINARY_SI:
         value <<= exponent
@@ -303,7 +309,9 @@ def _parse_long(negative: bool, whole: str, fraction: str, exponent: int, format
 
 
 def _divide_up(value: int, digits: int) -> int:
-    """Divide by ten to the power of `digits`, away from zero; cheap however many digits."""
+    """Return the value divided by ten to the power of `digits`, rounded away from zero; fast for any number of
+    digits.
+    """
     if digits > _MAX_DIGITS * 2:
         return (value > 0) - (value < 0)
     divisor: int = 10**digits
@@ -317,7 +325,7 @@ def _compare(a: Quantity, b: Quantity) -> int:
         return (a.unscaled > b.unscaled) - (a.unscaled < b.unscaled)
     if a.sign != b.sign or not a.unscaled:
         return (a.sign > b.sign) - (a.sign < b.sign)
-    # Decide by magnitude first: aligning 1e2000000000 with 1 would write the zeros out.
+    # Compare magnitudes first, because aligning 1e2000000000 with 1 would expand all zeros.
     low_a, high_a = _magnitude(a)
     low_b, high_b = _magnitude(b)
     if low_a > high_b:
@@ -329,13 +337,13 @@ def _compare(a: Quantity, b: Quantity) -> int:
 
 
 def _magnitude(quantity: Quantity) -> tuple[int, int]:
-    """Bounds for the number of digits before the point."""
+    """Return a lower and an upper bound of the number of digits before the decimal point."""
     bits = quantity.unscaled.bit_length()
     return bits // 4 + quantity.scale, bits // 3 + 1 + quantity.scale
 
 
 def _align(a: Quantity, b: Quantity) -> tuple[int, int, int]:
-    """Both numbers at the finer of the two scales."""
+    """Return the unscaled values of both quantities at the finer of the two scales, and this scale."""
     difference = a.scale - b.scale
     if abs(difference) > _MAX_DIGITS * 2:
         raise QuantityError("quantities are too far apart to be added")
@@ -367,11 +375,11 @@ def _canonical(quantity: Quantity) -> str:
     scale -= scale % 3
     if quantity.format is QuantityFormat.DECIMAL_EXPONENT:
         return f"{value}e{scale}" if scale else str(value)
-    return f"{value}{_DECIMAL_SUFFIX.get(scale, '')}"  # Kubernetes drops a power that has no suffix
+    return f"{value}{_DECIMAL_SUFFIX.get(scale, '')}"  # as Kubernetes, ignore a power without a suffix
 
 
 def _binary_whole(quantity: Quantity) -> int | None:
-    """The integer to print in binary units, or None where that would be less than 1Ki or lose a fraction."""
+    """Return the integer to print in binary units, or None if it is below 1024 or has a fraction."""
     if quantity.scale > _MAX_DIGITS:
         return None
     power: int = 10 ** abs(quantity.scale)

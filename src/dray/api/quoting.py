@@ -1,6 +1,6 @@
-"""Quoted strings as Kubernetes prints them in messages: double quotes, with Go's escapes.
+"""Quoted strings as Kubernetes prints them in messages: double quotes with Go's escapes.
 
-Python's repr prefers single quotes and other escapes, JSON escapes more; neither gives the same text.
+Python's repr prefers single quotes and uses other escapes, and JSON escapes more characters.
 """
 
 _SHORT = {
@@ -17,10 +17,10 @@ _SHORT = {
 
 
 def quote(text: str) -> str:
-    """The text in double quotes, everything unprintable escaped.
+    r"""Return the text in double quotes, with unprintable characters escaped.
 
     >>> print(quote('a "b"' + chr(10)))
-    "a \\"b\\"\\n"
+    "a \"b\"\n"
     """
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'

@@ -1,8 +1,8 @@
-"""Answers about texts that most objects repeat, such as names and amounts, kept for the next time that one is asked about.
+"""Cache for functions of strings that recur in many objects, such as names and quantities.
 
-Only short texts are kept, and so many: whoever sends a thousand names of a megabyte must not leave them behind. When there
-are too many, all are forgotten, which is simpler than finding the oldest, and safe where two threads ask. A known answer
-costs half of what `functools.lru_cache` takes.
+Only short strings are cached, and a limited number, so that clients cannot fill the memory. At the limit, the
+cache is cleared completely; this is simpler than evicting the oldest entry, and thread-safe. A cache hit takes
+half the time of `functools.lru_cache`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_LONGEST = 512  # characters of a text that is kept
+_LONGEST = 512  # maximum length of a cached string
 
 
 class _Answers(dict[str, T]):
@@ -30,7 +30,7 @@ class _Answers(dict[str, T]):
 
 
 def remembered(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Keep the answers of a function of one text, at most so many."""
+    """Return a decorator that caches up to `most` results of a function of one string."""
 
     def decorate(answer: Callable[[str], T]) -> Callable[[str], T]:
         return _Answers(answer, most).__getitem__

@@ -1,7 +1,8 @@
-"""The registry: which kinds exist, found by type, by name, or by kind. The files of `dray.api.kinds` are the only list.
+"""Registry of all kinds, found by type, name or kind. The modules of `dray.api.kinds` are the only list of kinds.
 
-A file is loaded when somebody asks for its kind, so that a client loads only the kinds that it works with; who asks for a
-plural or for all kinds loads all. Discovery, routing, storage keys, OpenAPI, clients and controllers read from here.
+A module is loaded when its kind is first requested, so a client loads only the kinds it uses. A lookup by plural
+name, or iteration, loads all. Discovery, routing, storage keys, OpenAPI, clients and controllers use this
+registry.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ __all__ = [
 
 K = TypeVar("K", bound=Hashable)
 
-# Clients that find a short name in several groups take the first one. Groups that are not named here come last.
+# Order of API groups: clients resolve an ambiguous short name to the first group. Other groups come last.
 _GROUPS = (
     "",
     "events.k8s.io",
@@ -82,7 +83,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def file_of(kind: str) -> str:
-    """The name of the file of a kind.
+    """Return the module name of a kind.
 
     >>> [file_of(kind) for kind in ("Pod", "ResourceClaim", "CSIDriver", "ServiceCIDR")]
     ['pod', 'resource_claim', 'csi_driver', 'service_cidr']
@@ -97,7 +98,7 @@ def _files() -> frozenset[str]:
 
 @cache
 def _load(file: str) -> tuple[Resource, ...]:
-    """The resources of a file."""
+    """Return the resources defined in a module."""
     module = import_module(f"{kinds.__name__}.{file}")
     alias = getattr(module, "ALIAS", None)
     return (module.KIND,) if alias is None else (module.KIND, alias)
@@ -111,7 +112,7 @@ def _load_all() -> tuple[Resource, ...]:
 
 
 class _AllResources(Sequence[Resource]):
-    """All resources, by group and name."""
+    """Sequence of all resources, sorted by group and name."""
 
     @overload
     def __getitem__(self, at: int) -> Resource: ...
@@ -128,7 +129,7 @@ class _AllResources(Sequence[Resource]):
 
 
 class _ResourceIndex(Mapping[K, Resource]):
-    """Resources by a key; `kind_of` takes the kind from a key that tells it, so that one file is enough."""
+    """Mapping of keys to resources. `kind_of` returns the kind of a key, so that only one module must be loaded."""
 
     def __init__(self, key_of: Callable[[Resource], K], kind_of: Callable[[K], str] | None = None) -> None:
         self._key_of = key_of

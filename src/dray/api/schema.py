@@ -1,7 +1,8 @@
-"""The schema table, read once and only when somebody needs it.
+"""The schema table of all built-in messages, loaded on first use.
 
-Everything that must know a field without a struct asks here: unknown-field paths, strategic merge, server-side apply,
-OpenAPI and protobuf. `schema.json` documents its own keys by example; their meaning is in docs/architecture.md.
+Used for everything that needs information about fields beyond the structs: paths of unknown fields, strategic
+merge patch, server-side apply, OpenAPI and protobuf. The keys of `schema.json` are explained in
+docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ T = TypeVar("T")
 APPS, CORE = "io.k8s.api.apps.v1.", "io.k8s.api.core.v1."
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 SCHEMA = f"{EXTENSIONS}JSONSchemaProps"  # the schema of a custom resource
-# Parts of a schema that are a schema, or something else in place of one: JSON writes the bare value.
+# Parts of a schema that are a schema or an alternative to a schema; JSON has the bare value.
 UNIONS = tuple(f"{SCHEMA}{name}" for name in ("OrArray", "OrBool", "OrStringArray"))
-ANY = "any"  # a type of custom resources: whatever JSON has
+ANY = "any"  # type in custom resources: any JSON value
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
@@ -28,18 +29,18 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     type: str = msgspec.field(name="t")
     number: int = msgspec.field(name="n", default=0)
-    via: tuple[int, ...] = ()  # protobuf nests these messages where JSON inlines the field
+    via: tuple[int, ...] = ()  # numbers of the messages that protobuf nests and JSON inlines
     required: bool | int = msgspec.field(name="req", default=False)
     default: object = msgspec.field(name="d", default=None)
     pointer: bool | int = msgspec.field(name="ptr", default=False)
     always: bool | int = False
-    nil: bool | int = False  # a required list that may be empty is written as null, as other lists are
+    nil: bool | int = False  # whether an empty required list is written as null, like other lists
     list_type: Literal["atomic", "set", "map", ""] = msgspec.field(name="lt", default="")
     keys: tuple[str, ...] = ()
     map_type: str = msgspec.field(name="mt", default="")
     patch_strategy: str = msgspec.field(name="ps", default="")
     patch_key: str = msgspec.field(name="pk", default="")
-    go: str = ""  # of a text: its type in Go, which errors name
+    go: str = ""  # Go type of a string field, for error messages
     constraints: tuple[str, ...] = msgspec.field(name="c", default=())  # read by `dray.api.constraints`
 
     @property
@@ -57,7 +58,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def reference(self) -> str:
-        """The message that this field, or its elements, hold; empty for plain values."""
+        """The message that this field or its elements contain; empty for scalars."""
         bare = self.type.lstrip("[{")
         return bare[4:] if bare.startswith("ref:") else ""
 
@@ -68,23 +69,23 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     fields: dict[str, Field] = msgspec.field(name="f")
     kinds: tuple[tuple[str, str, str], ...] = msgspec.field(name="gvk", default=())
     map_type: str = msgspec.field(name="mt", default="")
-    open: bool = False  # of a custom resource: members that the schema does not know are kept
-    # Constraints that Kubernetes checks in code, in its order: the name of a field, and what holds for it.
+    open: bool = False  # whether unknown fields of a custom resource are preserved
+    # Constraints that Kubernetes checks in code, in the same order: the name of a field and its constraints.
     steps: tuple[tuple[str, ...], ...] = msgspec.field(name="k", default=())
     inlined: tuple[str, ...] = msgspec.field(name="in", default=())  # Go structs that JSON inlines, outermost first
 
 
 @cache
 def table() -> Mapping[str, Message]:
-    """All messages by their full name."""
+    """Return all messages by their full name."""
     data = resources.files("dray.api").joinpath("schema.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, Message])
 
 
-# The messages of custom resources, which come and go with their definitions, by the name of the whole; that of a part begins
-# with it and a slash. Names tell one reading of a definition from another.
+# The messages of custom resources, added and removed with their definitions, by the name of the root message. The names of
+# nested messages start with it and a slash. Different states of a definition have different names.
 _custom: dict[str, Mapping[str, Message]] = {}
-_derived: dict[str, dict[tuple[str, Callable[[str], Any]], Any]] = {}  # what follows from messages, by the same names
+_derived: dict[str, dict[tuple[str, Callable[[str], Any]], Any]] = {}  # cached results of `derived`, by the same names
 
 
 def message(name: str) -> Message:
@@ -92,7 +93,7 @@ def message(name: str) -> Message:
 
 
 def derived(name: str, derive: Callable[[str], T]) -> T:
-    """What follows from a message, worked out once and kept as long as the message is: that of a definition may be large."""
+    """Return `derive(name)` from a cache. The result is dropped together with the message, because it may be large."""
     kept = _derived.setdefault(name.partition("/")[0], {})
     found = kept.get((name, derive))
     if found is None:
@@ -110,6 +111,6 @@ def define(name: str, messages: Mapping[str, Message]) -> None:
 
 
 def forget(name: str) -> None:
-    """Take out a custom resource's message, and those of its parts."""
+    """Remove the messages of a custom resource, and everything cached for them."""
     _custom.pop(name, None)
     _derived.pop(name, None)

@@ -1,7 +1,7 @@
-"""Semantic versions 2.0.0, as device attributes hold them and CEL compares them.
+"""Semantic versions 2.0.0, as used in device attributes and CEL.
 
-Strict by default; `normalize` accepts what people write (`v1.2`, `01.2.3`). Ranges and
-increments are left out: selectors compare versions one by one.
+Parsing is strict by default; `normalize` accepts incomplete forms (`v1.2`, `01.2.3`). Version ranges and
+increments are not supported.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SPECIFICATION = re.compile(
 
 
 class SemverError(ValueError):
-    """The text is no semantic version; says why in Kubernetes' words."""
+    """The text is not a semantic version; the message is that of Kubernetes."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A version; build metadata is kept but, as the specification says, plays no part in comparison.
+    """A semantic version. Build metadata is kept but ignored in comparisons, as the specification requires.
 
     >>> Semver.parse("1.2.3-rc.1") < Semver.parse("1.2.3") == Semver.parse("1.2.3+build.7")
     True
@@ -48,7 +48,8 @@ class Semver:
 
     @classmethod
     def parse(cls, text: str, *, normalize: bool = False) -> Semver:
-        """Read a version. `normalize` drops a leading v and zeros and fills in a missing minor and patch.
+        """Parse a version. `normalize` removes a leading v and leading zeros and adds a missing minor and patch
+        number.
 
         Raises SemverError.
         """
@@ -56,7 +57,7 @@ class Semver:
 
     @staticmethod
     def conforms(text: str) -> bool:
-        """Whether the text follows the specification; numbers may be of any length, unlike in `parse`."""
+        """Return whether the text follows the specification; unlike in `parse`, numbers may have any length."""
         return _SPECIFICATION.match(text) is not None
 
     def __eq__(self, other: object) -> bool:
@@ -80,11 +81,11 @@ class Semver:
         if self.patch != other.patch:
             return self.patch < other.patch
         if not (self.prerelease and other.prerelease):
-            return bool(self.prerelease) and not other.prerelease  # a release is above its prereleases
+            return bool(self.prerelease) and not other.prerelease  # a release is greater than its prereleases
         return _ranked(self.prerelease) < _ranked(other.prerelease)
 
     def compare(self, other: Semver) -> int:
-        """-1, 0 or 1, as `other` is greater, equal or less."""
+        """Return -1 if this version is less than `other`, 0 if they are equal, 1 if it is greater."""
         return 0 if self == other else -1 if self < other else 1
 
     def __str__(self) -> str:
@@ -95,7 +96,7 @@ class Semver:
 
 
 def _ranked(prerelease: tuple[int | str, ...]) -> list[tuple[int, int, str]]:
-    """Parts in a form that Python orders right: numbers are below words."""
+    """Return the parts in a form that Python sorts correctly: numbers before words."""
     return [(0, part, "") if isinstance(part, int) else (1, 0, part) for part in prerelease]
 
 
@@ -112,7 +113,7 @@ def _normalize(text: str) -> str:
 
 @remembered(1024)
 def _parse(text: str) -> Semver:
-    """Versions repeat across devices, hence the cache."""
+    """Parse a version. Cached, because the same versions recur in many devices."""
     if not text:
         raise SemverError("Version string empty")
     parts = text.split(".", 2)

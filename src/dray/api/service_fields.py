@@ -1,7 +1,7 @@
-"""What the fields of a Service call for: cluster addresses, node ports, address families.
+"""Properties of a Service that follow from its fields: cluster addresses, node ports and address families.
 
-Defaulting, validation and the assignment of addresses all ask the same questions, so they are answered once, here.
-Left out: which addresses and ports are free (`apiserver/write/service_addresses.py`).
+Used by defaulting, validation and the assignment of addresses. `apiserver/write/service_addresses.py` finds free
+addresses and ports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_headless(spec: ServiceSpec) -> bool:
 
 
 def takes_cluster_addresses(spec: ServiceSpec) -> bool:
-    """Whether a Service has cluster addresses; "None" counts as one."""
+    """Return whether a Service has cluster addresses; "None" counts as an address."""
     return spec.type != "ExternalName"
 
 
@@ -35,7 +35,7 @@ def takes_node_ports(spec: ServiceSpec) -> bool:
 
 
 def assigns_node_ports(spec: ServiceSpec) -> bool:
-    """Whether ports without a requested node port get one."""
+    """Return whether ports without a requested node port get one assigned."""
     return spec.type == "NodePort" or (spec.type == "LoadBalancer" and spec.allocateLoadBalancerNodePorts is not False)
 
 
@@ -44,19 +44,19 @@ def takes_health_check_port(spec: ServiceSpec) -> bool:
 
 
 def is_reached_from_outside(spec: ServiceSpec) -> bool:
-    """Whether externalTrafficPolicy means something."""
+    """Return whether externalTrafficPolicy has an effect."""
     return takes_node_ports(spec) or (spec.type == "ClusterIP" and bool(spec.externalIPs))
 
 
 def addresses_of(service: Service | None) -> frozenset[str]:
-    """The cluster addresses that a Service holds."""
+    """Return the cluster addresses of a Service; empty for None."""
     if service is None or service.spec.type == "ExternalName":
         return frozenset()
     return frozenset(service.spec.clusterIPs) - {HEADLESS, ""}
 
 
 def node_ports_of(service: Service | None) -> frozenset[int]:
-    """The node ports that a Service holds, with the one for health checks."""
+    """Return the node ports of a Service, including the one for health checks; empty for None."""
     return frozenset(_node_ports(service.spec)) if service is not None else frozenset()
 
 

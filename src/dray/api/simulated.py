@@ -1,7 +1,8 @@
-"""Pods that nothing runs: how their nodes are marked, and which addresses they have. Pure.
+"""Simulated pods: how their nodes are marked, and which addresses the pods have. All functions are pure.
 
-Simulated nodes and the runtime `fake` report pods as running although no process belongs to them. Whoever would connect
-to such a pod asks `runs_no_pods` and `is_reserved` first, because a stranger may answer at its address.
+Simulated nodes and the runtime `fake` report pods as running although no process exists. Code that would connect
+to a pod must call `runs_no_pods` and `is_reserved` first, because another program may listen at the pod's
+address.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Mapping
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-RUNS_NO_PODS = "dray.dev/runs-no-pods"  # annotation of a node that executes nothing
-BY_SIMULATION, BY_FAKE_RUNTIME = "simulated", "fake"  # its values: the node itself is simulated, or its runtime is
-SIMULATED = "dray.dev/simulated"  # label of the nodes that `dray up` makes
+RUNS_NO_PODS = "dray.dev/runs-no-pods"  # annotation of a node that runs no processes
+BY_SIMULATION, BY_FAKE_RUNTIME = "simulated", "fake"  # values: the node itself is simulated, or only its runtime
+SIMULATED = "dray.dev/simulated"  # label of nodes created by `dray up`
 BENCHMARKING = ipaddress.ip_network("198.18.0.0/15")  # RFC 2544: no network routes it
-POD_RANGE: Network = ipaddress.ip_network("198.19.0.0/16")  # the half of it that simulated nodes leave free
-_FEWEST = 256  # addresses: with fewer, hardly a pod would have one of its own
+POD_RANGE: Network = ipaddress.ip_network("198.19.0.0/16")  # the half that is not used by simulated nodes
+_FEWEST = 256  # minimum addresses; with fewer, most pods would share an address
 _SPECIAL = {
     "127.0.0.0/8": "loopback",
     "::1/128": "loopback",
@@ -30,7 +31,7 @@ _SPECIAL = {
 
 
 def runs_no_pods(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
-    """Why nothing runs the pods of a node with this metadata; empty if something does."""
+    """Return why the node with this metadata runs no pods; empty if it does run pods."""
     mark = annotations.get(RUNS_NO_PODS) or (BY_SIMULATION if labels.get(SIMULATED) == "true" else "")
     if not mark:
         return ""
@@ -38,12 +39,12 @@ def runs_no_pods(labels: Mapping[str, str], annotations: Mapping[str, str]) -> s
 
 
 def is_simulated(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-    """Whether not even a node agent is behind a node with this metadata."""
+    """Return whether the node with this metadata is completely simulated, without a node agent."""
     return bool(runs_no_pods(labels, annotations)) and annotations.get(RUNS_NO_PODS) != BY_FAKE_RUNTIME
 
 
 def is_reserved(host: str) -> bool:
-    """Whether a host is an address of the range that simulated nodes and pods have by default."""
+    """Return whether a host is an address in the default range of simulated nodes and pods."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -53,7 +54,7 @@ def is_reserved(host: str) -> bool:
 
 
 def pod_range(text: str) -> Network:
-    """Read the range of addresses for pods that nothing runs. Raises ValueError if no pod can have such an address."""
+    """Parse the address range of simulated pods. Raises ValueError if it is invalid or contains special addresses."""
     try:
         network = ipaddress.ip_network(text)
     except ValueError as error:
@@ -67,6 +68,6 @@ def pod_range(text: str) -> Network:
 
 
 def pod_address(network: Network, uid: str) -> str:
-    """Address of a pod in its range. It follows from the uid, so two pods of thousands may have the same one."""
+    """Return the address of a pod in the range. It is computed from the UID, so two pods can get the same address."""
     number = int(uid.replace("-", "")[:12] or "0", 16)
     return str(network[number % network.num_addresses])

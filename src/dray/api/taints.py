@@ -1,8 +1,8 @@
-"""DeviceTaintRules: which devices a rule taints.
+"""DeviceTaintRules: selection of devices, and adding the rules' taints to slices.
 
-Taints stand on the devices of a slice or come from a rule; `with_rules` puts both in one place, so that the allocator
-needs to know slices only. Shared by the scheduler and the eviction controller. Pure. Left out: who tolerates what
-(`selectors.tolerates_device`).
+Taints are published in slices or come from rules. `with_rules` combines both, so that the allocator only handles
+slices. Used by the scheduler and the eviction controller. All functions are pure. `selectors.tolerates_device`
+matches tolerations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceSlice
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str | None = None) -> bool:
-    """Whether a rule means a device, or, without one, any device of a pool. No selector means no device."""
+    """Return whether a rule selects a device, or, for `device` None, any device of a pool. A rule without
+    selector selects none.
+    """
     selector = rule.spec.deviceSelector
     return (
         selector is not None
@@ -27,7 +29,7 @@ def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str | None = 
 
 
 def with_rules(slice_: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
-    """The slice with the taints of the rules on its devices; the same object where no rule means one of them."""
+    """Return the slice with the rules' taints added to its devices; the same object if no rule applies."""
     spec = slice_.spec
     near = [rule for rule in rules if selects(rule, spec.driver, spec.pool.name)]
     if not near:
@@ -46,5 +48,5 @@ def _added(rules: Sequence[DeviceTaintRule], driver: str, pool: str, device: str
 
 
 def taint_text(taint: DeviceTaint | Taint) -> str:
-    """`key=value:effect`, as kubectl writes it."""
+    """Return `key=value:effect`, as kubectl writes a taint."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -1,4 +1,4 @@
-"""What kinds have in common that make pods from a template: columns of tables, warnings, and fields that gates guard."""
+"""Functions for kinds with a pod template: table columns, warnings and feature gates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dray.api.selectors import spelled_out
 
 
 def template_columns(path: str) -> tuple[TableColumn, ...]:
-    """Returns the columns of a kind that has a pod template and a selector at `path`."""
+    """Return the wide columns of a kind that has a pod template and a selector at `path`."""
     template, chosen = attrgetter(f"{path}.template"), attrgetter(f"{path}.selector")
     return (
         wide("Containers", lambda obj: container_names(template(obj).spec.containers)),
@@ -26,7 +26,7 @@ TEMPLATE_COLUMNS = template_columns("spec")
 
 
 def template_warnings(path: str) -> Callable[[Any, Any], Iterator[str]]:
-    """Returns the warnings of a kind about its pod template at `path`, if it is new or was changed."""
+    """Return a function that yields the warnings about the pod template at `path` if it is new or changed."""
     template = attrgetter(path)
 
     def warnings(obj: Any, old: Any) -> Iterator[str]:
@@ -37,7 +37,9 @@ def template_warnings(path: str) -> Callable[[Any, Any], Iterator[str]]:
 
 
 def pod_guards(spec: str, *statuses: str) -> dict[str, tuple[str, ...]]:
-    """Returns what feature gates guard in a pod spec at a path; `statuses` tell of claims."""
+    """Return the fields of a pod spec at a path behind each feature gate; `statuses` are paths of claim status
+    fields.
+    """
     claims = (f"{spec}.{field}[].resources.claims" for field in ("containers", "initContainers", "ephemeralContainers"))
     return {
         "WorkloadPodGroupResourceClaimTemplate": (f"{spec}.resourceClaims[].podGroupResourceClaim",),

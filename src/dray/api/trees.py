@@ -1,4 +1,4 @@
-"""Small changes to trees that several kinds make."""
+"""Small changes to trees, used by several kinds."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ if TYPE_CHECKING:
 
 
 def tree_of(object_: Wire | None) -> Tree:
-    """Returns an object as a tree; empty for none."""
+    """Return an object as a tree; an empty dict for None."""
     found: Tree = {} if object_ is None else msgspec.to_builtins(object_)
     return found
 
 
 def fill(tree: Tree, name: str, value: Any) -> None:
-    """Set a field that means nothing when empty."""
+    """Set a field if it is missing or empty."""
     if not tree.get(name):
         tree[name] = value
 
 
 def rename(tree: Tree, names: dict[str, str]) -> None:
-    """Give fields other names."""
+    """Rename fields of a tree, in place."""
     for old, new in names.items():
         if old in tree:
             tree[new] = tree.pop(old)
 
 
 def lend(tree: Tree, old: Tree, names: tuple[str, ...]) -> None:
-    """Keep what an older version has no words for."""
+    """Copy fields that are missing in a tree from the old object, because an older version lacks them."""
     for name in names:
         if name in old:
             tree.setdefault(name, old[name])
 
 
 def add_finalizer(tree: Tree, finalizer: str) -> None:
-    """Keep an object from being deleted before its finalizer is removed."""
+    """Add a finalizer to an object unless it is already present."""
     metadata = tree.setdefault("metadata", {})
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = finalizers if finalizer in finalizers else [*finalizers, finalizer]
 
 
 def annotations_of(tree: Tree) -> Tree:
-    """Returns the annotations of an object, to be changed."""
+    """Return the annotations of an object for modification; creates them if missing."""
     metadata: Tree = tree.setdefault("metadata", {})
     annotations: Tree = metadata.get("annotations") or {}
     metadata["annotations"] = annotations
@@ -55,7 +55,7 @@ def annotations_of(tree: Tree) -> Tree:
 
 
 def keep_priority(spec: Tree, old: PodSpec | PodGroupSpec) -> None:
-    """A client that leaves out what the server filled in means what is there."""
+    """Restore priority and preemptionPolicy from the old spec if the client omitted them."""
     for name in ("priority", "preemptionPolicy"):
         value = getattr(old, name)
         if value is not None:

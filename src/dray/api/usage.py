@@ -1,10 +1,11 @@
-"""What an object counts against a quota: the one place where admission and the quota controller agree.
+"""Quota usage of an object; used by admission and by the quota controller.
 
-Names of quota resources are Kubernetes': `count/<resource>.<group>` for any resource, the short names of a few core ones,
-`requests.cpu` and the like for pods, and `<class>.deviceclass.resource.k8s.io/devices` for claims. For claims the worst
-case counts: a request for all devices is one for 32, and of the alternatives of a request every one must fit, so that the
-largest of each class counts. Devices also count as the extended resources that their classes serve (`requests.<name>`);
-the claim that is made for a pod's extended resources counts there only for what exceeds the pod's own requests. Pure. Left out: which namespaces and quotas there are.
+Names of quota resources are those of Kubernetes: `count/<resource>.<group>` for any resource, short names for
+some core resources, `requests.cpu` and similar for pods, and `<class>.deviceclass.resource.k8s.io/devices` for
+claims. Claims count for the worst case: a request for all devices counts as 32 devices, and of several
+alternatives the largest number per class counts. Devices also count as the extended resources of their class
+(`requests.<name>`). The claim created for a pod's extended resources counts there only for the amount above the
+pod's own requests. All functions are pure; callers pass namespaces and quotas.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Usage = dict[str, Quantity]
 DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
 STORAGE_REQUESTS = "requests.storage"
 CLASS_INFIX = ".storageclass.storage.k8s.io/"
-MOST_DEVICES = 32  # an allocation has no more results, so a request for all devices gets no more
+MOST_DEVICES = 32  # maximum results of an allocation, so also of a request for all devices
 ZERO = Quantity.parse("0")
 ONE = Quantity.parse("1")
 
@@ -52,14 +53,14 @@ _DONE = ("Succeeded", "Failed")
 
 
 class ExtendedNames(NamedTuple):
-    """What must be known to count claims as extended resources."""
+    """Lookups needed to count claims as extended resources."""
 
-    name_of: Callable[[str], str | None]  # the extended resource that a class names
-    pod_of: Callable[[str, str], Pod | None]  # by namespace and name
+    name_of: Callable[[str], str | None]  # device class → its extendedResourceName
+    pod_of: Callable[[str, str], Pod | None]  # (namespace, name) → pod
 
 
 def usage_of(resource: Resource, obj: Wire, extended: ExtendedNames | None = None) -> Usage:
-    """Everything that an object counts for; claims as extended resources, too, where those are known."""
+    """Return the usage of an object by quota resource. With `extended`, claims also count as extended resources."""
     used: Usage = {f"count/{resource.qualified}": ONE}
     if resource.group == "" and resource.plural in _COUNTED_BY_NAME:
         used[resource.plural] = ONE
@@ -77,7 +78,7 @@ def usage_of(resource: Resource, obj: Wire, extended: ExtendedNames | None = Non
 
 
 def _as_extended(claim: ResourceClaim, counts: Usage, known: ExtendedNames) -> Usage:
-    """What the devices of a claim count for as extended resources."""
+    """Return the usage of a claim's devices as extended resources."""
     used: Usage = {}
     for class_, count in counts.items():
         for name in (f"{IMPLICIT_PREFIX}{class_}", known.name_of(class_)):
@@ -92,7 +93,7 @@ def _as_extended(claim: ResourceClaim, counts: Usage, known: ExtendedNames) -> U
 
 
 def _volume_claim(claim: PersistentVolumeClaim) -> Usage:
-    """What a claim asks for, in all and of its class."""
+    """Return the usage of a volume claim, in total and for its StorageClass."""
     asked = Quantity.parse(claim.spec.resources.requests.get("storage", "0"))
     used = {STORAGE_REQUESTS: asked}
     if class_name := claim.spec.storageClassName:
@@ -102,7 +103,7 @@ def _volume_claim(claim: PersistentVolumeClaim) -> Usage:
 
 
 def devices(claim: ResourceClaim) -> dict[str, int]:
-    """How many devices of each class a claim may come to use."""
+    """Return the maximum number of devices per class that a claim can use."""
     total: dict[str, int] = {}
     for request in claim.spec.devices.requests or ():
         worst: dict[str, int] = {}
@@ -115,11 +116,13 @@ def devices(claim: ResourceClaim) -> dict[str, int]:
 
 
 def resource_of(name: str) -> Resource | None:
-    """Whose objects count for a quota resource; None if no served resource does."""
+    """Return the resource whose objects count for a quota resource; None if no served resource does."""
     if name.startswith("count/"):
         plural, _, group = name.removeprefix("count/").partition(".")
         found = BY_NAME.get((group, plural))
-        return found if found is not None and "list" in found.verbs else None  # what is not kept is not counted
+        return (
+            found if found is not None and "list" in found.verbs else None
+        )  # objects that are not stored do not count
     if name.endswith(DEVICES_SUFFIX):
         return BY_TYPE[ResourceClaim]
     if name.startswith("services."):
@@ -134,7 +137,7 @@ def resource_of(name: str) -> Resource | None:
 
 
 def names_for(resource: Resource, hard: Mapping[str, str]) -> list[str]:
-    """Those names of a quota that objects of the resource count for."""
+    """Return the quota resources in `hard` for which objects of the resource count."""
     if resource.custom is not None:
         own = f"count/{resource.qualified}"
         return [own] if own in hard else []
@@ -143,12 +146,12 @@ def names_for(resource: Resource, hard: Mapping[str, str]) -> list[str]:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a quota resource limits an extended resource, which pods and claims count for."""
+    """Return whether a quota resource limits an extended resource, for which pods and claims count."""
     return name.startswith("requests.") and "/" in name
 
 
 def in_scope(quota: ResourceQuota, obj: Wire) -> bool:
-    """Whether an object is one of those that the quota's scopes select; only pods are selected by scopes."""
+    """Return whether an object matches the scopes of a quota. Only pods can match scopes."""
     scopes = [ScopedResourceSelectorRequirement("Exists", scope) for scope in quota.spec.scopes]
     if quota.spec.scopeSelector:
         scopes.extend(quota.spec.scopeSelector.matchExpressions)
@@ -161,10 +164,10 @@ def total(
     custom: Iterable[Resource] = (),
     extended: ExtendedNames | None = None,
 ) -> Usage:
-    """What the objects of a namespace use of a quota: one amount for each name in `spec.hard`.
+    """Return the usage of the objects in a namespace for each name in the quota's `spec.hard`.
 
-    `custom` are the custom resources that there are. A name that no resource counts for is left out, as nothing is known
-    about it.
+    `custom` are the existing custom resources. Names for which no resource counts are omitted, because their
+    usage is unknown.
     """
     used: Usage = {}
     for resource in (*RESOURCES, *custom):
@@ -181,7 +184,7 @@ def total(
 
 
 def unspecified(pod: Pod, names: Iterable[str]) -> dict[str, list[str]]:
-    """Compute resources that a quota limits and the containers that do not say how much they want: name → containers."""
+    """Return the compute resources in `names` that containers of a pod do not specify: name → container names."""
     missing: dict[str, list[str]] = {}
     for name in sorted(names):
         kind, _, compute = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
@@ -206,7 +209,7 @@ def _is_done(pod: Pod) -> bool:
 
 
 def _service(service: Service) -> Usage:
-    """Node ports and load balancers. A balancer without node ports of its own has those that it names."""
+    """Return the node ports and load balancers of a Service. Without automatic node ports, only the named ones count."""
     spec = service.spec
     ports = len(spec.ports) if spec.type in ("NodePort", "LoadBalancer") else 0
     if spec.type == "LoadBalancer" and spec.allocateLoadBalancerNodePorts is False:
@@ -227,7 +230,9 @@ def _pod(pod: Pod) -> Usage:
 
 
 def _effective(pod: Pod, kind: str) -> Usage:
-    """What the pod needs at once: all containers and sidecars, or, before them, the largest init container."""
+    """Return the largest amounts the pod needs at any time: all containers and sidecars, or an init container and
+    earlier sidecars.
+    """
     running: Usage = {}
     starting: Usage = {}
     for container in pod.spec.initContainers:
@@ -292,7 +297,7 @@ def _is_terminating(pod: Pod) -> bool:
 
 
 def _has_foreign_terms(pod: Pod) -> bool:
-    """Pod affinity that reaches into other namespaces."""
+    """Return whether the pod's affinity refers to other namespaces."""
     affinity = pod.spec.affinity
     terms = [
         term

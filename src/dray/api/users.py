@@ -1,13 +1,13 @@
-"""Who asks: the identity that authentication establishes and everything after it trusts.
+"""User identity, established by authentication and used by all later stages.
 
-Left out: how an identity is proven (`authentication`) and what it may do (`authorization`).
+Proving an identity is part of `authentication`, permissions are part of `authorization`.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-MASTERS = "system:masters"  # may do everything; no rule is looked at
+MASTERS = "system:masters"  # has all permissions, without any rule
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 NODES = "system:nodes"
@@ -32,19 +32,19 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def node(self) -> str:
-        """The node that this user is, or "" for everybody who is not a node."""
+        """The name of the node that this user is, or "" if the user is not a node."""
         if NODES in self.groups and self.name.startswith(NODE_PREFIX):
             return self.name.removeprefix(NODE_PREFIX)
         return ""
 
     @property
     def service_account(self) -> tuple[str, str] | None:
-        """Namespace and name of the service account that this user is."""
+        """Namespace and name of the service account that this user is, or None."""
         namespace, colon, name = self.name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
         return (namespace, name) if colon and self.name.startswith(SERVICE_ACCOUNT_PREFIX) else None
 
     def info(self) -> dict[str, object]:
-        """The UserInfo of reviews."""
+        """Return the user as a UserInfo tree for reviews."""
         fields = {
             "username": self.name,
             "uid": self.uid,
@@ -57,13 +57,13 @@ class User(msgspec.Struct, frozen=True):
 def service_account_user(
     namespace: str, name: str, uid: str = "", extra: dict[str, tuple[str, ...]] | None = None
 ) -> User:
-    """The user that a service account acts as."""
+    """Return the user for a service account."""
     groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED)
     return User(f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}", uid, groups, extra or {})
 
 
 def node_user(name: str) -> User:
-    """The user that a node's agent acts as."""
+    """Return the user of a node's agent."""
     return User(f"{NODE_PREFIX}{name}", groups=(NODES, AUTHENTICATED))
 
 

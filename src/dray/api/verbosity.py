@@ -1,3 +1,3 @@
-"""The logging level of `-v 5`, below DEBUG: which rules were asked, and what each said. Pure."""
+"""Logging level of `-v 5`, below DEBUG: logs every checked rule with its result."""
 
 WHY = 5

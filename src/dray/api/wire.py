@@ -1,8 +1,8 @@
-"""The ground that every generated wire type stands on.
+"""Base class of all generated wire types.
 
-Wire objects are frozen and hold only other wire objects, tuples and plain values, so the garbage collector need not
-look at them (`gc=False`). Unknown fields are refused here; `dray.api.decode` turns the refusal into the message that
-names each of them. Left out: what the fields mean, which is `validation` and `defaults`.
+Wire objects are frozen and contain only wire objects, tuples and plain values, so the garbage collector need not
+track them (`gc=False`). Decoding rejects unknown fields; `dray.api.decode` creates the error message that names
+them. `validation` and `defaults` define the meaning of fields.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ import msgspec
 
 T = TypeVar("T")
 
-Tree = dict[str, Any]  # a JSON object as it was decoded: private to whoever holds it
+Tree = dict[str, Any]  # a decoded JSON object; owned by one holder, who may modify it
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """A message of the Kubernetes API with its wire names as attributes."""
+    """A message of the Kubernetes API, with the wire names as attributes."""
 
 
 def tree_of(wire: object) -> Tree:
-    """A typed object as a tree of dicts and lists that whoever gets it may change."""
+    """Return a typed object as a new tree of dicts and lists, which the caller may modify."""
     tree: Tree = msgspec.json.decode(msgspec.json.encode(wire))
     return tree
 
 
 def always(value: T) -> T:
-    """A field that is written even when it holds its zero value.
+    """Return a field that is encoded even if it has its default value.
 
-    msgspec omits a value that equals its static default; one made by a function is always written.
+    msgspec omits a value that equals its static default, but never one with a default factory.
     """
     return msgspec.field(default_factory=lambda: value)
 
 
 def made(factory: Callable[[], T]) -> T:
-    """A field whose empty value is built for each object."""
+    """Return a field whose default is created for each object by `factory`."""
     return msgspec.field(default_factory=factory)
 
 
 def renamed(name: str, default: Any) -> Any:
-    """A field whose wire name is a Python keyword."""
+    """Return a field with this wire name, for names that are Python keywords."""
     return msgspec.field(name=name, default=default)

@@ -1,4 +1,4 @@
-"""Objects as Kubernetes prints them in the texts of errors."""
+"""Objects in the form in which Kubernetes prints them in error messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ _INITIALS = {"api": "API", "cel": "CEL", "ip": "IP", "uid": "UID", "url": "URL",
 
 
 def as_go(value: Any) -> Any:
-    """A struct as Kubernetes' internal types are printed: all fields, by their Go names, in the order of their numbers."""
+    """Return a struct as Kubernetes prints internal types: all fields, with Go names, in the order of their numbers.
+
+    Other values are returned unchanged.
+    """
     if not isinstance(value, Wire):
         return [as_go(item) for item in value] if isinstance(value, tuple) else value
     module = type(value).__module__.rpartition(".")[2]
     fields = schema.message(_message_of(module, type(value).__name__)).fields
     tree = {}
     for name in sorted(fields, key=lambda name: fields[name].number):
-        first = re.match("[a-z]+", name).group()  # type: ignore[union-attr]  # every name begins so
+        first = re.match("[a-z]+", name).group()  # type: ignore[union-attr]  # every name starts with lower case
         go_name = (_INITIALS.get(first) or first.capitalize()) + name[len(first) :]
         found = as_go(getattr(value, name))
         tree[go_name] = None if found in ([], {}) else found
@@ -30,7 +33,7 @@ def as_go(value: Any) -> Any:
 
 
 def as_written(value: Any) -> Any:
-    """A struct as a tree in the order of its protobuf numbers, which is how Kubernetes writes it."""
+    """Return a struct as JSON with fields in the order of their protobuf numbers, as Kubernetes writes it."""
     if not isinstance(value, Wire):
         return value
     module = type(value).__module__.rpartition(".")[2]
@@ -48,6 +51,6 @@ def _ordered(message: str, tree: Any) -> Any:
 
 @cache
 def _message_of(module: str, name: str) -> str:
-    """The message of a generated class: the first version that has one of that name."""
+    """Return the schema message of a generated class, from the first version that has it; empty if unknown."""
     groups = [f"io.k8s.api.{module}.{version}." for version in ("v1", "v1beta1", "v1alpha3")]
     return next((group + name for group in (*groups, schema.EXTENSIONS) if group + name in schema.table()), "")
