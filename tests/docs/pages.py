@@ -1,9 +1,9 @@
 """Run the commands of a page as a reader would: in a shell, in an empty directory, with dray from an installed wheel.
 
 A block that begins with ```console holds commands (`$ …`, with the lines of a here-document below them) and, after each,
-some of the lines that it prints; `…` stands for anything. Commands that only look are repeated until they show what the
-page shows: readers type more slowly than programs. A block that begins with ```python or ```yaml and a comment with a
-file's name is that file.
+some of the lines that it prints; `…` stands for anything. The commands of a block are pasted into the shell together, as
+readers do, so a page must wait for what it shows. A block that begins with ```python or ```yaml and a comment with the name
+of a file is that file.
 """
 
 from __future__ import annotations
@@ -20,42 +20,48 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.waiting import SECONDS, wait_until
+from tests.waiting import SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
-_LOOKS = re.compile(r"(kubectl (get|logs|exec)|dray (explain|top|status|list|what-if|autoscale plan)) ")
 _FILE = re.compile(r"# (\S+\.(?:py|yaml))\n")
 
 
 @dataclass
-class Step:
-    """A command with what the page shows of its output, or a file that the reader writes."""
+class Command:
+    """A command with what the page shows of its output."""
 
     text: str
     expected: list[str]
-    file: str = ""
 
 
-def steps(page: Path) -> list[Step]:
-    found: list[Step] = []
+@dataclass
+class File:
+    """A file that the reader writes."""
+
+    name: str
+    text: str
+
+
+def blocks(page: Path) -> list[list[Command] | File]:
+    """Return the blocks of a page, in order: commands that are pasted together, or a file."""
+    found: list[list[Command] | File] = []
     for kind, block in re.findall(r"^```(console|python|yaml)\n(.*?)^```", page.read_text(), re.S | re.M):
         name = _FILE.match(block)
-        if kind != "console":
-            found += [Step(block, [], name[1])] if name else []
-            continue
-        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            found.append(_command(part.rstrip("\n").split("\n")))
+        if kind == "console":
+            found.append([_command(part.rstrip("\n").split("\n")) for part in re.split(r"^\$ ", block, flags=re.M)[1:]])
+        elif name:
+            found.append(File(name[1], block))
     return found
 
 
-def _command(lines: list[str]) -> Step:
+def _command(lines: list[str]) -> Command:
     """A command may go on: after a backslash at the end of a line, or until a here-document ends."""
     end = 1
     if (here := re.search(r"<<'?(\w+)'?", lines[0])) is not None:
         end = lines.index(here[1]) + 1
     while lines[end - 1].endswith("\\"):
         end += 1
-    return Step("\n".join(lines[:end]), lines[end:])
+    return Command("\n".join(lines[:end]), lines[end:])
 
 
 class Reader:
@@ -92,39 +98,32 @@ class Reader:
             pipe.close()
 
     def follow(self, page: Path) -> int:
-        """Do what a page says; how many commands that were."""
-        found = steps(page)
-        for step in found:
-            if step.file:
-                (self.directory / step.file).write_text(step.text)
-            elif _LOOKS.match(step.text):
-                self._look(step)
-            else:
-                status, said = self.run(step.text)
-                assert status == 0, f"{step.text}\n{said}"
-                assert shown(step.expected, said), f"{step.text}\n{said}\ninstead of\n" + "\n".join(step.expected)
-        return sum(not step.file for step in found)
+        """Do what a page says. Returns the number of commands."""
+        number = 0
+        for block in blocks(page):
+            if isinstance(block, File):
+                (self.directory / block.name).write_text(block.text)
+                continue
+            for command, (status, said) in zip(block, self.paste([one.text for one in block]), strict=True):
+                assert status == 0, f"{command.text}\n{said}"
+                expected = "\n".join(command.expected)
+                assert shown(command.expected, said), f"{command.text}\n{said}\ninstead of\n{expected}"
+            number += len(block)
+        return number
 
-    def _look(self, step: Step) -> None:
-        status, said = 1, ""
+    def paste(self, commands: list[str]) -> list[tuple[int, str]]:
+        """Paste commands into the shell at once. Returns the exit status and the output of each.
 
-        def see() -> bool:
-            nonlocal status, said
-            status, said = self.run(step.text)
-            return status == 0 and shown(step.expected, said)
-
-        try:
-            wait_until(see)
-        except AssertionError:
-            expected = "\n".join(step.expected)
-            raise AssertionError(f"{step.text}\n{said}\nexit {status}, instead of\n{expected}") from None
-
-    def run(self, command: str) -> tuple[int, str]:
-        """The exit status of a command and what it printed; one that never ends is ended."""
+        A command that reads standard input would take the rest of the paste, as it does in a terminal.
+        """
         assert self._shell.stdin is not None
-        assert self._shell.stdout is not None
-        self._shell.stdin.write(f"{command}\nstatus=$?; echo; echo end-of-command $status\n")
+        self._shell.stdin.write("".join(f"{one}\nstatus=$?; echo; echo end-of-command $status\n" for one in commands))
         self._shell.stdin.flush()
+        return [self._result(one) for one in commands]
+
+    def _result(self, command: str) -> tuple[int, str]:
+        """Read the output of a command up to the mark behind it; a command that never ends is ended."""
+        assert self._shell.stdout is not None
         said: list[str] = []
         timer = threading.Timer(3 * SECONDS, self._end)
         timer.start()

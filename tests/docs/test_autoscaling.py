@@ -1,37 +1,16 @@
-"""Every command in docs/autoscaling.md prints what the page shows."""
+"""The library answers as docs/autoscaling.md shows; its commands are tested with those of other pages (test_pages)."""
 
 from __future__ import annotations
 
 import doctest
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from dray.cli import main
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "autoscaling.md"
-DATA = Path(__file__).parent / "autoscaling"
-
-
-@pytest.mark.wording
-def test_every_command_prints_what_the_page_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for file in DATA.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.S)
-    parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.M) if part]
-    assert len(parts) >= 3
-    for part in parts:
-        command, _, expected = part.partition("\n")
-        program, *arguments = shlex.split(command)
-        assert program == "dray"
-        main(arguments)
-        assert capsys.readouterr().out == expected, command
+DATA = ROOT / "src/dray/examples/autoscaling"
 
 
 def test_the_files_of_the_page_are_those_of_the_test() -> None:

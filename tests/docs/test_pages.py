@@ -30,6 +30,15 @@ def reader(commands: Path) -> Iterator[Reader]:
 
 
 @pytest.mark.wording
-@pytest.mark.parametrize(("page", "at_least"), [("README.md", 20), ("docs/tutorials.md", 15), ("docs/how-to.md", 15)])
+@pytest.mark.parametrize(
+    ("page", "at_least"),
+    [
+        ("README.md", 20),
+        ("docs/tutorials.md", 15),
+        ("docs/how-to.md", 15),
+        ("docs/simulation.md", 10),
+        ("docs/autoscaling.md", 5),
+    ],
+)
 def test_every_command_works_as_written(page: str, at_least: int, reader: Reader) -> None:
     assert reader.follow(ROOT / page) >= at_least

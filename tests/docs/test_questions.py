@@ -14,7 +14,7 @@ from dray.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "questions.md"
-DATA = Path(__file__).parent / "simulation"
+DATA = Path(__file__).parents[2] / "src/dray/examples/simulation"
 
 
 @pytest.mark.wording

@@ -18,7 +18,7 @@ from dray.questions import DrainNode, Snapshot, cluster_of, demand_of, objects_i
 from tests.inspect.clusters import cluster, device_cluster
 
 SOURCE = Path(dray.__file__).parent
-DATA = Path(__file__).parents[1] / "docs" / "simulation"
+DATA = Path(__file__).parents[2] / "src/dray/examples/simulation"
 # Rules of the API are told how to look objects up, and changes are written into the journal of who tries something.
 NEUTRAL = {"api/", "core/journal.py"}
 

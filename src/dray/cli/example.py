@@ -15,6 +15,8 @@ EXAMPLES = {
     "workload": "a Deployment, a Job and pods that share a device",
     "driver": "a complete DRA driver in under forty lines, and a pod that uses it",
     "daemonset": "a driver as it is shipped: DaemonSet, RBAC, policy and DeviceClass, and a pod that uses it",
+    "simulation": "a recorded cluster, workloads and a trace, for `dray docs simulation`",
+    "autoscaling": "node groups and pods that wait for nodes, for `dray docs autoscaling`",
     "policies": "admission policies and roles for drivers and for users of ResourcePoolStatusRequests",
 }
 
@@ -23,7 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "example",
         help="write the files of an example into a directory",
-        description="\n".join(f"  {name:9} {what}" for name, what in EXAMPLES.items()),
+        description="\n".join(f"  {name:11} {what}" for name, what in EXAMPLES.items()),
     )
     parser.add_argument("name", choices=EXAMPLES, metavar="NAME", help=", ".join(EXAMPLES))
     parser.add_argument(
@@ -51,4 +53,4 @@ def run(args: argparse.Namespace) -> int:
 def contents(name: str) -> list[Traversable]:
     """The files of an example, in the order of their names."""
     found = (files("dray") / "examples" / name).iterdir()
-    return sorted((one for one in found if one.name.endswith((".yaml", ".py"))), key=lambda one: one.name)
+    return sorted((one for one in found if one.name.endswith((".yaml", ".py", ".csv"))), key=lambda one: one.name)
