@@ -40,7 +40,6 @@ _ELSEWHERE = (
 )
 # Texts in which Kubernetes shows a value the way Go happens to print it, or a diff of Go structs.
 _TEXT_OF_GO = {
-    "template/immutable",
     "slice/two-terms",
     "pod/both-sources",
     "pod/no-source",

@@ -35,7 +35,7 @@ def test_what_binds_to_what(fact: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "line", "column"),
     [
-        ("", 1, 1),
+        ("", 1, 0),
         ("// nothing", 1, 11),
         ("1 +", 1, 4),
         ("true true", 1, 6),
@@ -57,6 +57,21 @@ def test_what_binds_to_what(fact: str) -> None:
 )
 def test_a_syntax_error_says_where(expression: str, line: int, column: int) -> None:
     assert complaint(expression).startswith(f"ERROR: <input>:{line}:{column}: Syntax error: ")
+
+
+def test_an_operator_without_operands_is_told_with_what_follows() -> None:
+    wanted = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', "
+    wanted += "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+    error = compile_selector("*").error
+    assert error is not None
+    assert error.detail == (
+        f"compilation failed: ERROR: <input>:1:1: Syntax error: mismatched input '*' expecting {wanted}\n | *\n | ^\n"
+        f"ERROR: <input>:1:2: Syntax error: mismatched input '<EOF>' expecting {wanted}\n | *\n | .^"
+    )
+
+
+def test_an_empty_expression_has_no_first_column() -> None:
+    assert complaint("").startswith("ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting {")
 
 
 def test_an_error_shows_its_line_and_points_at_its_column() -> None:

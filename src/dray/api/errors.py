@@ -31,11 +31,14 @@ class FieldError(msgspec.Struct, frozen=True):
         return {"reason": self.reason, "message": self.detail, "field": self.field}
 
 
+_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # by Go, so that JSON can stand in HTML
+
+
 def shown(value: Any) -> str:
     """Return a value as Kubernetes prints it in field errors: strings quoted, other values as JSON."""
     if isinstance(value, str):
         return quote(value)
-    return msgspec.json.encode(value, order="deterministic").decode()  # Go sorts maps
+    return msgspec.json.encode(value, order="deterministic").decode().translate(_ESCAPED)  # Go sorts maps
 
 
 def _text(title: str, detail: str) -> str:
@@ -55,8 +58,8 @@ def required(path: object, detail: str = "") -> FieldError:
     return FieldError("FieldValueRequired", str(path), _text("Required value", detail))
 
 
-def duplicate(path: object, value: Any) -> FieldError:
-    return FieldError("FieldValueDuplicate", str(path), f"Duplicate value: {shown(value)}")
+def duplicate(path: object, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueDuplicate", str(path), _text(f"Duplicate value: {shown(value)}", detail))
 
 
 def forbidden(path: object, detail: str) -> FieldError:

@@ -90,6 +90,12 @@ _SUBDOMAIN = _Form(
     f"'-' or '.', {_ALPHANUMERIC_ENDS}",
     "example.com",
 )
+_WILDCARD_SUBDOMAIN = _Form(
+    rf"\*\.{_SUBDOMAIN_PATTERN}",
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower "
+    "case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    "*.example.com",
+)
 _CASELESS_SUBDOMAIN = _Form(
     _SUBDOMAIN_PATTERN,
     f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ALPHANUMERIC_ENDS}",
@@ -155,6 +161,11 @@ def label(text: str) -> Complaints:
 def subdomain(text: str) -> Complaints:
     """Validate a DNS subdomain: the names of most objects."""
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX)
+
+
+def wildcard_subdomain(text: str) -> Complaints:
+    """All subdomains of a DNS subdomain: `*.example.com`."""
+    return _WILDCARD_SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
 def long_name(text: str) -> Complaints:

@@ -13,6 +13,8 @@ from dray.api.wire import Wire
 
 _INITIALS = {"api": "API", "cel": "CEL", "ip": "IP", "uid": "UID", "url": "URL", "x": "X"}
 
+_COUNTED = ("RollingUpdateDaemonSet", "RollingUpdateDeployment")  # in which a count that is left out is 0
+
 
 def as_go(value: Any) -> Any:
     """Return a struct as Kubernetes prints internal types: all fields, with Go names, in the order of their numbers.
@@ -22,14 +24,25 @@ def as_go(value: Any) -> Any:
     if not isinstance(value, Wire):
         return [as_go(item) for item in value] if isinstance(value, tuple) else value
     module = type(value).__module__.rpartition(".")[2]
+    if module == "meta":  # which has no internal types
+        return as_written(value)
     fields = schema.message(_message_of(module, type(value).__name__)).fields
-    tree = {}
-    for name in sorted(fields, key=lambda name: fields[name].number):
+    tree: dict[str, Any] = {}
+    for name in sorted(filter(lambda name: fields[name].number, fields), key=lambda name: _position(fields[name])):
+        if name == "metadata":
+            tree |= msgspec.to_builtins(value.metadata)  # type: ignore[attr-defined]  # embedded in the Go struct
+            continue
         first = re.match("[a-z]+", name).group()  # type: ignore[union-attr]  # every name starts with lower case
         go_name = (_INITIALS.get(first) or first.capitalize()) + name[len(first) :]
         found = as_go(getattr(value, name))
-        tree[go_name] = None if found in ([], {}) else found
+        is_count = found is None and fields[name].type == "intstr" and type(value).__name__ in _COUNTED
+        tree[go_name] = 0 if is_count else None if found in ([], {}) else found
     return msgspec.Raw(msgspec.json.encode(tree))
+
+
+def _position(field: schema.Field) -> int:
+    """Return the sort key of a field: its number, or that of the embedded struct that contains the field."""
+    return field.via[0] if field.via else field.number
 
 
 def as_written(value: Any) -> Any:

@@ -20,6 +20,7 @@ MAX_DEPTH = 250
 
 _RELATIONS = {op: f"_{op}_" for op in ("<", "<=", ">=", ">", "==", "!=")} | {"in": "@in"}
 _CALCULATIONS = {"*": 2, "/": 2, "%": 2, "+": 1, "-": 1}
+_AFTER_OPERANDS = {*_RELATIONS, *_CALCULATIONS, "&&", "||", "?"} - {"-"}
 _OPERAND_EXPECTED = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
@@ -221,7 +222,11 @@ class _Parser:
         token = self._token
         parse_literal = _LITERALS.get(token.kind)
         if parse_literal is None or (sign and token.kind not in ("NUM_INT", "NUM_FLOAT")):
-            raise self._syntax_error(f"mismatched input '{token.text}' expecting {_OPERAND_EXPECTED}")
+            stop = self._syntax_error(f"mismatched input '{token.text}' expecting {_OPERAND_EXPECTED}")
+            if token.kind not in _AFTER_OPERANDS:
+                raise stop
+            self._problems.append(stop.problem)  # go on behind the operator, as the reference does
+            return Literal(token.offset, None)
         self._next()
         offset = sign.offset if sign else token.offset
         try:

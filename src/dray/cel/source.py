@@ -43,6 +43,8 @@ class Source:
 
     def _display(self, problem: CelIssue) -> str:
         line, column = self.location(problem.offset)
+        if self._lines == [""] and problem.offset == 0:  # without a line, there is no column one
+            return f"ERROR: <input>:1:0: {problem.message}"
         text = f"ERROR: <input>:{line}:{column + 1}: {problem.message}"
         if line < 1:
             return text

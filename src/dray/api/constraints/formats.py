@@ -104,10 +104,10 @@ def lowered_subdomain(text: str, path: Path) -> Iterator[FieldError]:
         yield invalid(path, text.lower(), complaint)
 
 
-def wildcard_subdomain(text: str, path: Path) -> Iterator[FieldError]:
+def host(text: str, path: Path) -> Iterator[FieldError]:
     """Yield errors if the text is neither a host name nor a wildcard like `*.example.com`."""
-    for complaint in names.subdomain(text.removeprefix("*.")):
-        yield invalid(path, text.removeprefix("*."), complaint)
+    for complaint in names.wildcard_subdomain(text) if "*" in text else names.subdomain(text):
+        yield invalid(path, text, complaint)
 
 
 def provisioner(text: str, path: Path) -> Iterator[FieldError]:
@@ -185,7 +185,7 @@ FORMATS: Mapping[str, Format] = {
     "path-segment": _named(names.path_segment),
     "provisioner": provisioner,
     "subdomain-or-all": _named(lambda text: () if text == "*" else names.subdomain(text)),
-    "wildcard-subdomain": wildcard_subdomain,
+    "host": host,
     "no-backsteps": without_backsteps,
     "volume-path": volume_path,
     "condition-reason": condition_reason,

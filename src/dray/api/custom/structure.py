@@ -33,6 +33,19 @@ class ValidationRule(msgspec.Struct, frozen=True):
     reason: str = "FieldValueInvalid"
     field_path: str = ""
     optional_old: bool | None = None
+    given_reason: str | None = None
+
+    def as_go(self) -> msgspec.Raw:
+        """Returns the rule as Kubernetes prints it in the text of an error."""
+        tree = {
+            "Rule": self.rule,
+            "Message": self.message,
+            "MessageExpression": self.message_expression,
+            "Reason": self.given_reason,
+            "FieldPath": self.field_path,
+            "OptionalOldSelf": self.optional_old,
+        }
+        return msgspec.Raw(msgspec.json.encode(tree))
 
 
 class SchemaNode(msgspec.Struct, eq=False, weakref=True):
@@ -111,6 +124,7 @@ def _rule(tree: Tree) -> ValidationRule:
         tree.get("reason") or "FieldValueInvalid",
         tree.get("fieldPath", ""),
         tree.get("optionalOldSelf"),
+        tree.get("reason"),
     )
 
 

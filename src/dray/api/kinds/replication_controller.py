@@ -14,6 +14,8 @@ from dray.api.wire import Tree
 def _defaults(tree: Tree) -> None:
     """Add the defaults of the pod template, and default the selector and labels to the template's labels."""
     spec = tree["spec"]
+    if spec.get("template") is None:  # which validation tells
+        return
     template_defaults(spec)
     if labels := (spec["template"].get("metadata") or {}).get("labels"):
         for holder, name in ((spec, "selector"), (tree.setdefault("metadata", {}), "labels")):

@@ -9,7 +9,7 @@ from dray.api.errors import duplicate, forbidden, invalid, required
 from dray.api.paths import METADATA, Path
 from dray.api.quantity import Quantity
 from dray.api.types import apiregistration, core
-from dray.api.validation.containers import any_resource_name, is_whole, resource, resource_name
+from dray.api.validation.containers import any_resource_name, may_overcommit, resource, resource_name
 from dray.api.validation.lists import Errors, named
 from dray.api.written import as_go
 
@@ -54,7 +54,7 @@ def amounts(item: core.LimitRangeItem, path: Path) -> Errors:
         yield from _order(found, name, path)
         yield from _ratio(found, name, path)
         request, limit = found.get("defaultRequest"), found.get("default")
-        if is_whole(name) and request is not None and limit is not None and request != limit:
+        if not may_overcommit(name) and request is not None and limit is not None and request != limit:
             text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
             yield invalid(path / "defaultRequest" % name, str(request), text)
 

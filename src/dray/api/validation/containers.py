@@ -24,17 +24,18 @@ from dray.api.validation.security import propagation
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _RESTART_RULES_MOST = 20  # Kubernetes' number
-_STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-_ANY_RESOURCES = frozenset(
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+STANDARD_RESOURCES = frozenset(
     {
-        *_STANDARD_RESOURCES,
-        *(f"{part}.{name}" for part in ("limits", "requests") for name in _STANDARD_RESOURCES),
+        *_CONTAINER_RESOURCES,
+        *(f"{part}.{name}" for part in ("limits", "requests") for name in _CONTAINER_RESOURCES),
         *("storage", "requests.storage", "persistentvolumeclaims"),
         *("configmaps", "pods", "replicationcontrollers", "resourcequotas", "secrets"),
         *("services", "services.loadbalancers", "services.nodeports"),
     }
 )
-_ANY_PREFIXES = ("hugepages-", "requests.hugepages-")
+STANDARD_PREFIXES = ("hugepages-", "requests.hugepages-")
+_NATIVE_DOMAIN = "kubernetes.io/"
 _LASTING = (*PROBES, "lifecycle", "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules")
 _NOTHING = core.EphemeralContainer()
 _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
@@ -128,7 +129,7 @@ def mounts(value: core.Container | core.EphemeralContainer, _: object, path: Pat
             yield not_found_value(here / "name", mount.name)
         if not mount.mountPath:
             yield required(here / "mountPath")
-        elif mount.mountPath in seen:
+        if mount.mountPath in seen:
             yield invalid(here / "mountPath", mount.mountPath, "must be unique")
         seen.add(mount.mountPath)
         if mount.subPath and mount.subPathExpr:
@@ -146,14 +147,16 @@ def resources(value: core.ResourceRequirements, _: object, path: Path, parts: Po
     for name, amount in value.requests.items():
         yield from resource(name, amount, path / "requests" % name)
         limit = value.limits.get(name)
-        extended = is_whole(name)
         if limit is None:
-            if extended:
+            if not may_overcommit(name):
                 yield required(path / "limits", "Limit must be set for non overcommitable resources")
-        elif extended and Quantity.parse(amount) != Quantity.parse(limit):
+        elif not may_overcommit(name) and Quantity.parse(amount) != Quantity.parse(limit):
             yield invalid(path / "requests", amount, f"must be equal to {name} limit of {limit}")
         elif Quantity.parse(amount) > Quantity.parse(limit):
             yield invalid(path / "requests", amount, f"must be less than or equal to {name} limit of {limit}")
+    given = value.limits.keys() | value.requests.keys()
+    if any(name.startswith("hugepages-") for name in given) and not given & {"cpu", "memory"}:
+        yield forbidden(path, "HugePages require cpu or memory")
     if value.claims:
         yield from _container_claims(value.claims, path / "claims", parts.claims)
 
@@ -164,27 +167,39 @@ def resource(name: str, amount: str, path: Path) -> Errors:
     quantity = Quantity.parse(amount)
     if quantity.sign < 0:
         yield invalid(path, amount, "must be greater than or equal to 0")
-    if is_whole(name) and not quantity.is_whole():
+    if not quantity.is_whole() and is_extended(name):
         yield invalid(path, amount, "must be an integer")
 
 
 def resource_name(name: str, path: Path) -> Errors:
     """The name of something that a container can have."""
     yield from any_resource_name(name, path)
-    if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
-        yield invalid(path, name, "must be a standard resource for containers")
+    if "/" not in name:
+        if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
+            yield invalid(path, name, "must be a standard resource for containers")
+    elif not _is_native(name) and not is_extended(name):
+        yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
 def any_resource_name(name: str, path: Path) -> Errors:
     faults = [*named(name, path, names.qualified_name)]
     yield from faults
-    if not faults and "/" not in name and name not in _ANY_RESOURCES and not name.startswith(_ANY_PREFIXES):
+    if not faults and "/" not in name and name not in STANDARD_RESOURCES and not name.startswith(STANDARD_PREFIXES):
         yield invalid(path, name, "must be a standard resource type or fully qualified")
 
 
-def is_whole(name: str) -> bool:
-    """Whether a resource is given in whole pieces, which nobody shares."""
-    return "/" in name
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that somebody adds to nodes, in whole pieces."""
+    return not _is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
+
+
+def may_overcommit(name: str) -> bool:
+    """Whether the limits of a resource may come to more than there is."""
+    return _is_native(name) and not name.startswith("hugepages-")
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or _NATIVE_DOMAIN in name
 
 
 def _container_claims(

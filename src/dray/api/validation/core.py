@@ -14,6 +14,7 @@ from dray.api.schema import CORE
 from dray.api.types import core
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named
+from dray.api.written import as_go
 
 DATA_MAX = 1024 * 1024
 _TOKEN_TYPE = "kubernetes.io/service-account-token"
@@ -37,7 +38,7 @@ def taints(node: core.Node, _: Path | None) -> Errors:
         here = METADATA / "taints" / index  # as Kubernetes has it
         yield from checked(f"{CORE}Taint", taint, here)
         if (taint.key, taint.effect) in seen:
-            yield duplicate(here, taint)
+            yield duplicate(here, as_go(taint), "taints must be unique by key and effect pair")
         seen.add((taint.key, taint.effect))
 
 

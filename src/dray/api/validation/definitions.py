@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+import msgspec
 
 from dray.api import names
 from dray.api.custom import jsonpath
@@ -224,9 +224,9 @@ def _versions(versions: Sequence[Version], shared: dict[str, str], context: Cont
             if part not in shared and getattr(version, part):
                 yield from _judged(part, version, path / index / part, context, _has_status(version))
     if len(set(found)) < len(found):
-        yield invalid(path, _summary(versions), "must contain unique version names")
+        yield invalid(path, _summary(versions, shared), "must contain unique version names")
     if sum(version.storage for version in versions) != 1:
-        yield invalid(path, _summary(versions), "must have exactly one version marked as storage version")
+        yield invalid(path, _summary(versions, shared), "must have exactly one version marked as storage version")
 
 
 def _judged(part: str, version: Version, path: Path, context: Context, has_status: bool) -> Errors:
@@ -244,9 +244,25 @@ def _judged(part: str, version: Version, path: Path, context: Context, has_statu
         yield from _selectable(version.selectableFields, path, version)
 
 
-def _summary(versions: Sequence[Version]) -> Any:
-    """Versions as Kubernetes prints them, but for their schemas, columns and subresources."""
-    return as_go(tuple(replace(version, schema=None) for version in versions))
+def _summary(versions: Sequence[Version], shared: Mapping[str, str]) -> list[msgspec.Raw]:
+    """Returns the versions as Kubernetes prints them, but for their schemas; `shared` parts stand elsewhere."""
+    trees = [
+        {
+            "Name": version.name,
+            "Served": version.served,
+            "Storage": version.storage,
+            "Deprecated": version.deprecated,
+            "DeprecationWarning": version.deprecationWarning,
+            "Schema": None,
+            **{f"{part[0].upper()}{part[1:]}": _part(version, part, shared) for part in _PARTS if part != "schema"},
+        }
+        for version in versions
+    ]
+    return [msgspec.Raw(msgspec.json.encode(tree)) for tree in trees]
+
+
+def _part(version: Version, part: str, shared: Mapping[str, str]) -> Any:
+    return None if part in shared else as_go(getattr(version, part)) or None
 
 
 def _deprecation(version: Version, path: Path) -> Errors:

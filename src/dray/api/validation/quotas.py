@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.api import names
 from dray.api.errors import invalid, required
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.types import core
-from dray.api.validation.containers import is_whole
-from dray.api.validation.lists import IMMUTABLE, Errors, named
+from dray.api.validation.containers import STANDARD_PREFIXES, STANDARD_RESOURCES, any_resource_name, is_extended
+from dray.api.validation.lists import IMMUTABLE, Errors
 
 _BY_PRESENCE = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
 _SCOPES = frozenset({*_BY_PRESENCE, "PriorityClass", "VolumeAttributesClass"})
@@ -24,29 +23,6 @@ _ONLY_EXISTS = (
 )
 
 
-_QUOTA_RESOURCES = frozenset(
-    {
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "requests.cpu",
-        "requests.memory",
-        "requests.storage",
-        "requests.ephemeral-storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
-    }
-)
 _INTEGER_QUOTAS = (
     *("pods", "services", "secrets", "configmaps", "resourcequotas", "persistentvolumeclaims"),
     *("replicationcontrollers", "services.nodeports", "services.loadbalancers"),
@@ -56,18 +32,14 @@ _INTEGER_QUOTAS = (
 def amounts(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
     for name, amount in spec.hard.items():
         here = path / "hard" % name
-        yield from named(name, here, names.qualified_name)
-        if (
-            "/" not in name
-            and name not in _QUOTA_RESOURCES
-            and not name.startswith(("hugepages-", "requests.hugepages-"))
-        ):
-            yield invalid(here, name, "must be a standard resource type or fully qualified")
+        yield from any_resource_name(name, here)
+        is_standard = name in STANDARD_RESOURCES or name.startswith(STANDARD_PREFIXES)
+        if "/" not in name and (name == "storage" or not is_standard):
             yield invalid(here, name, "must be a standard resource for quota")
         quantity = Quantity.parse(amount)
         if quantity.sign < 0:
             yield invalid(here, amount, "must be greater than or equal to 0")
-        if (name in _INTEGER_QUOTAS or is_whole(name)) and not quantity.is_whole():
+        if (name in _INTEGER_QUOTAS or is_extended(name)) and not quantity.is_whole():
             yield invalid(here, amount, "must be an integer")
 
 
@@ -90,7 +62,7 @@ def scopes(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
 def same_scopes(now: Sequence[str], before: Sequence[str], path: Path) -> Errors:
     """Yields an error if an update changes which scopes there are; their order and repetition mean nothing."""
     if set(now) != set(before):
-        yield invalid(path, now, IMMUTABLE)
+        yield invalid(path, now or None, IMMUTABLE)
 
 
 def _is_countable(scope: str, name: str) -> bool:

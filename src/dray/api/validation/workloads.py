@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from zoneinfo import ZoneInfo
 
 from dray.api import cron
 from dray.api.constraints import checked
-from dray.api.errors import duplicate, forbidden, invalid, required, too_many, unsupported, wrong
+from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, too_many, unsupported, wrong
 from dray.api.paths import METADATA, Path
 from dray.api.selectors import label_selector as matcher
-from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta, policy
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, each, unchanged
@@ -30,15 +30,15 @@ _PATTERNS_MAX = 20
 _EXIT_CODES_MAX = 255
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
+_NUMBER = re.compile("[0-9]+%?")
+_TIME_ZONE_PART = re.compile(r"(?!-)(?!\.\.?$)[A-Za-z.\-_0-9+]{1,14}")
 
 Selecting = apps.DeploymentSpec | apps.DaemonSetSpec | apps.ReplicaSetSpec | apps.StatefulSetSpec
-Replicating = Selecting | core.ReplicationControllerSpec
 
 
-def selected_template(kind: str, spec: Replicating, _: object, path: Path, context: Context) -> Errors:
+def selected_template(kind: str, spec: Selecting, _: object, path: Path, context: Context) -> Errors:
     """Yields what is wrong with a template, and with the selector that must find its pods."""
-    found, here, template = spec.selector, path / "selector", spec.template
-    selector = found if isinstance(found, meta.LabelSelector) else spelled_out(found) if found else None
+    here, selector = path / "selector", spec.selector
     faults = list(label_selector(selector, here))
     if selector is None:
         if kind != "daemonset":
@@ -50,24 +50,45 @@ def selected_template(kind: str, spec: Replicating, _: object, path: Path, conte
     if faults and kind != "daemonset":
         yield invalid(here, selector, "" if kind == "statefulset" else "invalid label selector")
     elif not faults:
-        yield from _matched(selector, template, path / "template", kind)
-    if kind == "daemonset" or not faults:
-        claims = spec.volumeClaimTemplates if isinstance(spec, apps.StatefulSetSpec) else ()
-        volumes = tuple(core.Volume(name=claim.metadata.name) for claim in claims)
-        yield from pod_template(template, path / "template", volumes)
-    here = path / "template" / "spec"
+        yield from _matched(selector, spec.template, path / "template")
+    claims = spec.volumeClaimTemplates if isinstance(spec, apps.StatefulSetSpec) else ()
+    volumes = tuple(core.Volume(name=claim.metadata.name) for claim in claims)
+    yield from _lasting(spec.template, path / "template", kind, kind == "daemonset" or not faults, volumes)
+
+
+def controller_template(spec: core.ReplicationControllerSpec, path: Path) -> Errors:
+    """Yields what is wrong with the template and the selector of the oldest kind, whose selector is a map of labels."""
+    if not spec.selector:
+        yield required(path / "selector")
+    if spec.template == core.PodTemplateSpec():
+        yield required(path / "template")
+        return
+    if spec.selector and not spec.selector.items() <= spec.template.metadata.labels.items():
+        yield _unmatched(spec.template, path / "template")
+    yield from _lasting(spec.template, path / "template", "replicationcontroller")
+
+
+def _lasting(
+    template: core.PodTemplateSpec, path: Path, kind: str, whole: bool = True, volumes: tuple[core.Volume, ...] = ()
+) -> Errors:
+    """Yields what is wrong with the template of pods that run until they are deleted."""
+    if whole:
+        yield from pod_template(template, path, volumes)
     if template.spec.restartPolicy != "Always":
-        yield unsupported(here / "restartPolicy", template.spec.restartPolicy, ("Always",))
+        yield unsupported(path / "spec" / "restartPolicy", template.spec.restartPolicy, ("Always",))
     if template.spec.activeDeadlineSeconds is not None:
-        yield forbidden(here / "activeDeadlineSeconds", f"activeDeadlineSeconds in {_TITLES[kind]} is not Supported")
+        text = f"activeDeadlineSeconds in {_TITLES[kind]} is not Supported"
+        yield forbidden(path / "spec" / "activeDeadlineSeconds", text)
 
 
-def _matched(selector: meta.LabelSelector | None, template: core.PodTemplateSpec, path: Path, kind: str) -> Errors:
-    """Yields an error if a selector does not find the pods of a template; the oldest kind needs none."""
-    labels = template.metadata.labels
-    finds = kind == "replicationcontroller" if selector is None else matcher(selector).matches(labels)
-    if not finds:
-        yield invalid(path / "metadata" / "labels", labels or None, _NO_MATCH)
+def _matched(selector: meta.LabelSelector | None, template: core.PodTemplateSpec, path: Path) -> Errors:
+    """Yields an error if a selector does not find the pods of a template."""
+    if selector is None or not matcher(selector).matches(template.metadata.labels):
+        yield _unmatched(template, path)
+
+
+def _unmatched(template: core.PodTemplateSpec, path: Path) -> FieldError:
+    return invalid(path / "metadata" / "labels", template.metadata.labels or None, _NO_MATCH)
 
 
 def progress(spec: apps.DeploymentSpec, path: Path) -> Errors:
@@ -77,20 +98,44 @@ def progress(spec: apps.DeploymentSpec, path: Path) -> Errors:
 
 
 def some_progress(update: apps.RollingUpdateDeployment, path: Path) -> Errors:
-    if update.maxUnavailable in (0, "0%") and update.maxSurge in (0, "0%"):
+    if not _count(update.maxUnavailable) and not _count(update.maxSurge):
         yield invalid(path / "maxUnavailable", update.maxUnavailable, "may not be 0 when `maxSurge` is 0")
+    yield from _at_most_all(update.maxUnavailable, path / "maxUnavailable")
+
+
+def one_way(update: apps.RollingUpdateDaemonSet, path: Path) -> Errors:
+    """Yields what is wrong with how the pods of a DaemonSet are replaced: before or after the new pod runs."""
+    for field in ("maxUnavailable", "maxSurge"):
+        yield from _at_most_all(getattr(update, field), path / field)
+    if _count(update.maxUnavailable) and _count(update.maxSurge):
+        yield invalid(path / "maxSurge", update.maxSurge, "may not be set when maxUnavailable is non-zero")
+    elif not _count(update.maxUnavailable) and not _count(update.maxSurge):
+        yield required(path / "maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 def some(value: int | str, path: Path) -> Errors:
-    if value in (0, "0%"):
+    yield from _at_most_all(value, path)
+    if not _count(value):
         yield invalid(path, value, "cannot be 0")
+
+
+def _count(value: int | str | None) -> int:
+    """Returns a count, or how many percent; 0 for a text that is neither."""
+    if isinstance(value, str):
+        return int(value.removesuffix("%")) if _NUMBER.fullmatch(value) else 0
+    return value or 0
+
+
+def _at_most_all(value: int | str | None, path: Path) -> Errors:
+    if isinstance(value, str) and value.endswith("%") and _count(value) > 100:
+        yield invalid(path, value, "must not be greater than 100%")
 
 
 def scaled(value: int | str | None, path: Path) -> Errors:
     """A count or a percentage."""
     if isinstance(value, int):
         yield from at_least(value, 0, path)
-    elif value is not None and not (value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit()):
+    elif value is not None and not (value.endswith("%") and _NUMBER.fullmatch(value)):
         text = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex "
         yield invalid(path, value, f"{text}used for validation is '[0-9]+%')")
 
@@ -104,11 +149,8 @@ def budget_bounds(spec: policy.PodDisruptionBudgetSpec, path: Path) -> Errors:
     if spec.minAvailable is not None and spec.maxUnavailable is not None:
         yield invalid(path, spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
-        value = getattr(spec, field)
-        faults = list(scaled(value, path / field))
-        yield from faults
-        if not faults and isinstance(value, str) and int(value[:-1]) > 100:
-            yield invalid(path / field, value, "must not be greater than 100%")
+        yield from scaled(getattr(spec, field), path / field)
+        yield from _at_most_all(getattr(spec, field), path / field)
 
 
 # Job and CronJob
@@ -120,7 +162,7 @@ def own_selector(spec: batch.JobSpec, path: Path) -> Errors:
         yield required(path / "selector")
     yield from faults
     if not faults:
-        yield from _matched(spec.selector, spec.template, path / "template", "job")
+        yield from _matched(spec.selector, spec.template, path / "template")
 
 
 def same_job(job: batch.Job, old: batch.Job, _: Path | None) -> Errors:
@@ -199,15 +241,20 @@ def schedule(spec: batch.CronJobSpec, old: batch.CronJobSpec | None, path: Path,
 def time_zone(name: str, path: Path) -> Errors:
     if not name:
         yield invalid(path, name, "timeZone must be nil or non-empty string")
-    elif name.lower() == "local":
-        yield invalid(
-            path, name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        )
-    else:
-        try:
-            ZoneInfo(name)
-        except (OSError, ValueError, KeyError):
-            yield invalid(path, name, f"unknown time zone {name}")
+        return
+    is_name = all(map(_TIME_ZONE_PART.fullmatch, name.split("/")))
+    if is_name and name.lower() == "local":
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        yield invalid(path, name, text)
+    if name == "Local":
+        return
+    if is_name and ".." in name:
+        yield invalid(path, name, "time: invalid location name")
+        return
+    try:
+        ZoneInfo(name if is_name else "")
+    except (OSError, ValueError, KeyError):
+        yield invalid(path, name, f"unknown time zone {name}")
 
 
 def no_manual(spec: batch.JobSpec, path: Path) -> Errors:

@@ -158,10 +158,10 @@ def _faults(
         yield invalid(f"{path}.rule", rule.rule, text), 0
         return
     sizes = SchemaSizes(node, root)
-    yield _judged(rule.rule, environment, BOOL, sizes, times, f"{path}.rule")
+    yield _judged(rule, rule.rule, environment, BOOL, sizes, times, f"{path}.rule")
     if rule.message_expression:
         # Messages are metered when they are made; what `string()` of a number comes to has no estimate.
-        yield _judged(rule.message_expression, environment, STRING, sizes, 0, f"{path}.messageExpression")
+        yield _judged(rule, rule.message_expression, environment, STRING, sizes, 0, f"{path}.messageExpression")
     if rule.field_path and not _leads_somewhere(node, rule.field_path):
         yield invalid(f"{path}.fieldPath", rule.field_path, "fieldPath must be a valid path"), 0
     if rule.optional_old is not None and "oldSelf" not in environment.variables:
@@ -170,15 +170,15 @@ def _faults(
 
 
 def _judged(
-    source: str, environment: Environment, returns: Any, sizes: SchemaSizes, times: int, path: str
+    rule: ValidationRule, source: str, environment: Environment, returns: Any, sizes: SchemaSizes, times: int, path: str
 ) -> tuple[FieldError | None, int]:
     expression = Expression(source, environment, (returns,))
     if expression.error is not None:
-        return invalid(path, source, expression.error.detail), 0
+        return invalid(path, rule.as_go(), expression.error.detail), 0
     try:
         estimated = estimate_cost(checked_tree(source, environment), sizes) * times
     except CompileError as error:
-        return invalid(path, source, error.detail), 0
+        return invalid(path, rule.as_go(), error.detail), 0
     if estimated > RULE_LIMIT:
         text = f"estimated rule cost exceeds budget by factor of {_factor(estimated)} {_HINT}"
         return forbidden(path, text), estimated
