@@ -13,11 +13,11 @@ from dray.api.naming import name_of
 from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
+from dray.autoscaling.cost_model import NodePurchase
 from dray.autoscaling.demand import PodKind, Unit
-from dray.autoscaling.fillings import Fillings
 from dray.autoscaling.groups import NodeGroups
 from dray.autoscaling.linked import EXACT_UNITS, Bought
-from dray.autoscaling.market import Purchase
+from dray.autoscaling.packings import Packings
 from dray.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, ScaleUpPlan, Served, Unhelped
 from dray.autoscaling.trial import Filled
 from dray.sim.what_if import DeviceUse
@@ -25,11 +25,11 @@ from dray.sim.what_if import DeviceUse
 _EXPLAINED = 500  # kinds times groups for which it is told why a group does not help pods that another one helps
 
 
-class Shopping(msgspec.Struct, frozen=True):
+class PlanningTask(msgspec.Struct, frozen=True):
     """What is wanted of whom: `reachable` units of each kind have devices on the network, `wanted` of them a group."""
 
     kinds: tuple[PodKind, ...]
-    fillings: Sequence[Fillings]
+    packings: Sequence[Packings]
     rooms: tuple[int, ...]
     reachable: tuple[int, ...]
     wanted: tuple[int, ...]
@@ -38,7 +38,7 @@ class Shopping(msgspec.Struct, frozen=True):
     @property
     def sharing(self) -> frozenset[str]:
         """The pods for which devices on the network may not suffice, where these are few enough to try all choices."""
-        users = [kind for number, kind in enumerate(self.kinds) if any(own.reaches[number] for own in self.fillings)]
+        users = [kind for number, kind in enumerate(self.kinds) if any(own.reaches[number] for own in self.packings)]
         if sum(len(kind.units) for kind in users) > EXACT_UNITS:
             return frozenset()
         return frozenset(name for kind in users for name in kind.pods)
@@ -55,75 +55,75 @@ class Shopping(msgspec.Struct, frozen=True):
 
 
 def assign(
-    shopping: Shopping, purchases: Iterable[Purchase], groups: NodeGroups, first: Mapping[str, int]
+    task: PlanningTask, purchases: Iterable[NodePurchase], groups: NodeGroups, first: Mapping[str, int]
 ) -> ScaleUpPlan:
     """Give names to what is bought; costs are left out. `first` says how many new nodes of a group have names already."""
     names = {group.name: first.get(group.name, 0) + 1 for group in groups.groups}
-    taken = [0] * len(shopping.kinds)
+    taken = [0] * len(task.kinds)
     nodes = []
     for one in sorted(purchases, key=lambda one: one.group):
-        own = shopping.fillings[one.group]
+        own = task.packings[one.group]
         for _ in range(one.times):
             name = f"{own.group.name}-new-{names[own.group.name]}"
             names[own.group.name] += 1
-            nodes.append(_node(shopping.kinds, own, one, name, taken))
-    numbers = range(len(shopping.kinds))
-    refused = [_unhelped(shopping, number, taken[number]) for number in numbers]
-    explained = numbers if len(numbers) * len(shopping.fillings) <= _EXPLAINED else ()
+            nodes.append(_node(task.kinds, own, one, name, taken))
+    numbers = range(len(task.kinds))
+    refused = [_unhelped(task, number, taken[number]) for number in numbers]
+    explained = numbers if len(numbers) * len(task.packings) <= _EXPLAINED else ()
     return ScaleUpPlan(
         tuple(nodes),
-        tuple(_served(shopping, number, taken[number]) for number in explained if taken[number]),
+        tuple(_served(task, number, taken[number]) for number in explained if taken[number]),
         tuple(one for one in refused if one is not None),
-        useless=tuple(own.group.name for own in shopping.fillings if not any(own.most)),
+        useless=tuple(own.group.name for own in task.packings if not any(own.most)),
     )
 
 
-def tell_linked(shopping: Shopping, bought: Bought, refuses: Callable[[int, Unit], NodeVerdict | None]) -> ScaleUpPlan:
+def tell_linked(task: PlanningTask, bought: Bought, refuses: Callable[[int, Unit], NodeVerdict | None]) -> ScaleUpPlan:
     """What is told of linked kinds, costs left out; `refuses` is what a new node of a group says to a unit in the whole cluster."""
     served, unhelped, helpful = [], [], set()
-    for number, kind in enumerate(shopping.kinds):
+    for number, kind in enumerate(task.kinds):
         left = bought.left.get(number, ())
         names = {name_of(pod) for unit in left for pod in unit.pods}
         able = [
             own.group.name
-            for at, own in enumerate(shopping.fillings)
+            for at, own in enumerate(task.packings)
             if own.most[number] or at in bought.able.get(number, ())
         ]
         helpful |= {*able}
         if len(names) < len(kind.pods):
             served.append(Served(tuple(name for name in kind.pods if name not in names), tuple(able)))
         if left:
-            whys = [_linked_refusal(shopping, at, number, refuses(at, left[0])) for at in range(len(shopping.fillings))]
+            whys = [_linked_refusal(task, at, number, refuses(at, left[0])) for at in range(len(task.packings))]
             unhelped.append(Unhelped(tuple(name for name in kind.pods if name in names), tuple(whys)))
-    useless = tuple(own.group.name for own in shopping.fillings if own.group.name not in helpful)
+    useless = tuple(own.group.name for own in task.packings if own.group.name not in helpful)
     return ScaleUpPlan(bought.nodes, tuple(served), tuple(unhelped), useless=useless)
 
 
-def _linked_refusal(shopping: Shopping, at: int, number: int, said: NodeVerdict | None) -> GroupRefusal:
-    own = shopping.fillings[at]
+def _linked_refusal(task: PlanningTask, at: int, number: int, said: NodeVerdict | None) -> GroupRefusal:
+    own = task.packings[at]
     if said is None:
-        return GroupRefusal(own.group.name, NoHelp.CLOSED if own.group.name in shopping.closed else NoHelp.NO_ROOM)
+        return GroupRefusal(own.group.name, NoHelp.CLOSED if own.group.name in task.closed else NoHelp.NO_ROOM)
     by_devices = any(reason.rule is SchedulingRule.DYNAMIC_RESOURCES for reason in said.reasons)
     if own.most[number] and by_devices:
         return GroupRefusal(own.group.name, NoHelp.NETWORK)
     return GroupRefusal(own.group.name, NoHelp.REFUSED, verdict=said)
 
 
-def _served(shopping: Shopping, number: int, served: int) -> Served:
+def _served(task: PlanningTask, number: int, served: int) -> Served:
     """Why the first units of a kind go where they go."""
-    kind = shopping.kinds[number]
+    kind = task.kinds[number]
     pods = tuple(name_of(pod) for unit in kind.units[:served] for pod in unit.pods)
-    able = tuple(own.group.name for own in shopping.fillings if own.most[number])
-    others = (own for own in shopping.fillings if not own.most[number])
-    return Served(pods, able, tuple(_refusal(shopping, own, number, kind) for own in others))
+    able = tuple(own.group.name for own in task.packings if own.most[number])
+    others = (own for own in task.packings if not own.most[number])
+    return Served(pods, able, tuple(_refusal(task, own, number, kind) for own in others))
 
 
-def _node(kinds: Sequence[PodKind], own: Fillings, one: Purchase, name: str, taken: list[int]) -> PlannedNode:
-    filled = own.filled(one.filling)
-    assert filled is not None  # only possible fillings are bought
+def _node(kinds: Sequence[PodKind], own: Packings, one: NodePurchase, name: str, taken: list[int]) -> PlannedNode:
+    filled = own.filled(one.packing)
+    assert filled is not None  # only possible packings are bought
     order = {outcome.pod: place for place, outcome in enumerate(filled.outcomes)}
     units: list[tuple[int, Unit, Unit]] = []
-    for kind, count in one.filling:
+    for kind, count in one.packing:
         places = zip(kinds[kind].units[:count], kinds[kind].units[taken[kind] :], strict=False)
         units += [(order[name_of(model.pods[0])], model, unit) for model, unit in places]
         taken[kind] += count
@@ -132,7 +132,7 @@ def _node(kinds: Sequence[PodKind], own: Fillings, one: Purchase, name: str, tak
     return PlannedNode(name, own.group.name, tuple(pods), filled.steps)
 
 
-def _pods(own: Fillings, filled: Filled, model: Unit, unit: Unit, node: str) -> Iterable[PlannedPod]:
+def _pods(own: Packings, filled: Filled, model: Unit, unit: Unit, node: str) -> Iterable[PlannedPod]:
     """The pods of a unit, with the devices that the unit got which was tried in its place."""
     claims = {old.metadata.name: new.metadata.name for old, new in zip(model.claims, unit.claims, strict=True)}
     found = {outcome.pod: outcome.devices for outcome in filled.outcomes}
@@ -147,25 +147,25 @@ def _pods(own: Fillings, filled: Filled, model: Unit, unit: Unit, node: str) -> 
         yield PlannedPod(name_of(new), tuple(here(use) for use in found[name_of(old)]))
 
 
-def _unhelped(shopping: Shopping, number: int, served: int) -> Unhelped | None:
-    kind = shopping.kinds[number]
+def _unhelped(task: PlanningTask, number: int, served: int) -> Unhelped | None:
+    kind = task.kinds[number]
     left = kind.units[served:]
     if not left:
         return None
     pods = tuple(name_of(pod) for unit in left for pod in unit.pods)
-    return Unhelped(pods, tuple(_refusal(shopping, own, number, kind) for own in shopping.fillings))
+    return Unhelped(pods, tuple(_refusal(task, own, number, kind) for own in task.packings))
 
 
-def _refusal(shopping: Shopping, own: Fillings, number: int, kind: PodKind) -> GroupRefusal:
+def _refusal(task: PlanningTask, own: Packings, number: int, kind: PodKind) -> GroupRefusal:
     group = own.group.name
     if not own.most[number]:
         why = own.trial.why_not(kind.first)
         if isinstance(why, ClaimProblem):
             return GroupRefusal(group, NoHelp.REFUSED, problem=why)
         return GroupRefusal(group, NoHelp.REFUSED, verdict=why)
-    if group in shopping.closed:
+    if group in task.closed:
         return GroupRefusal(group, NoHelp.CLOSED)
-    is_short = shopping.reachable[number] < len(kind.units)
+    is_short = task.reachable[number] < len(kind.units)
     return GroupRefusal(group, NoHelp.NETWORK if is_short else NoHelp.NO_ROOM)
 
 

@@ -10,27 +10,27 @@ from collections.abc import Sequence
 
 from dray.api.types.core import Node
 from dray.autoscaling.demand import PodKind, Unit
-from dray.autoscaling.fillings import Fillings
-from dray.autoscaling.trial import World, placed, withdraw
+from dray.autoscaling.packings import Packings
+from dray.autoscaling.trial import ClusterTemplate, placed, withdraw
 from dray.sim.cluster import Cluster
 
 
-def servable(kinds: Sequence[PodKind], fillings: Sequence[Fillings], world: World) -> list[int]:
+def servable(kinds: Sequence[PodKind], packings: Sequence[Packings], base: ClusterTemplate) -> list[int]:
     """How many units of each kind the pools on the network can serve, all units of earlier kinds being served."""
     cluster: Cluster | None = None
     found = []
     for number, kind in enumerate(kinds):
-        able = [own for own in fillings if own.most[number]]
+        able = [own for own in packings if own.most[number]]
         if not any(own.reaches[number] for own in able):
             found.append(len(kind.units))
             continue
         if cluster is None:
-            cluster = Cluster(world.objects, gates=world.gates)
+            cluster = Cluster(base.objects, gates=base.gates)
         found.append(_served(cluster, kind, able))
     return found
 
 
-def _served(cluster: Cluster, kind: PodKind, able: Sequence[Fillings]) -> int:
+def _served(cluster: Cluster, kind: PodKind, able: Sequence[Packings]) -> int:
     """How many units get what they need when each may have a new node of any group."""
     for count, unit in enumerate(kind.units):
         if not any(_is_served(cluster, unit, own) for own in able):
@@ -38,7 +38,7 @@ def _served(cluster: Cluster, kind: PodKind, able: Sequence[Fillings]) -> int:
     return len(kind.units)
 
 
-def _is_served(cluster: Cluster, unit: Unit, own: Fillings) -> bool:
+def _is_served(cluster: Cluster, unit: Unit, own: Packings) -> bool:
     name = f"{own.trial.name}-{sum(1 for _ in cluster.all(Node))}"
     cluster.add(*own.group.template.objects(name))
     if placed(cluster, unit):

@@ -1,8 +1,8 @@
-"""The cheapest purchases of all, by branch and bound over nodes and their fillings. Pure.
+"""The cheapest purchases of all, by branch and bound over nodes and their packings. Pure.
 
-Each step serves the kind that is hardest to place, on a node of some group with every filling that contains it, or leaves
+Each step serves the kind that is hardest to place, on a node of some group with every packing that contains it, or leaves
 a unit of it out, which costs more than all nodes together. A branch ends where its cost and the values of what is left
-(`market.Values`) come to as much as the best plan so far. A search that comes to its end proves that its plan is the
+(`model.Values`) come to as much as the best plan so far. A search that comes to its end proves that its plan is the
 cheapest one; a search that runs out of time says that it did not.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from dray.autoscaling.fillings import Filling, Fillings
-from dray.autoscaling.market import Counts, Market, Purchase, Values, without
+from dray.autoscaling.cost_model import CostModel, Counts, NodePurchase, Values, without
+from dray.autoscaling.packings import Packing, Packings
 
 _EFFORT = 200_000  # branches
 
@@ -21,31 +21,36 @@ _EFFORT = 200_000  # branches
 class Cheapest(msgspec.Struct, frozen=True):
     """The best purchases that were found, and whether there can be no cheaper ones."""
 
-    purchases: tuple[Purchase, ...]
+    purchases: tuple[NodePurchase, ...]
     proven: bool
 
 
 def cheapest(
-    market: Market, left: Sequence[int], rooms: Sequence[int], values: Values, known: Sequence[Purchase], cost: float
+    model: CostModel,
+    left: Sequence[int],
+    rooms: Sequence[int],
+    values: Values,
+    known: Sequence[NodePurchase],
+    cost: float,
 ) -> Cheapest:
     """The cheapest purchases, at most as dear as those that are known, which come to `cost`."""
-    return _ExactSearch(market, left, values, known, cost).run(tuple(left), tuple(rooms))
+    return _ExactSearch(model, left, values, known, cost).run(tuple(left), tuple(rooms))
 
 
 class _ExactSearch:
     def __init__(
-        self, market: Market, left: Sequence[int], values: Values, known: Sequence[Purchase], cost: float
+        self, model: CostModel, left: Sequence[int], values: Values, known: Sequence[NodePurchase], cost: float
     ) -> None:
-        self._market = market
+        self._model = model
         self._values = values
-        self._unplaced = market.unplaced(left)
+        self._unplaced = model.unplaced(left)
         self._best, self._cost = tuple(known), cost
         self._order = sorted(range(len(left)), key=lambda kind: (-values.units[kind], kind))
         self._seen: dict[tuple[Counts, Counts], float] = {}
-        self._bought: list[Purchase] = []
-        self._fillings: dict[tuple[int, int, Counts], list[tuple[float, Filling]]] = {}
+        self._bought: list[NodePurchase] = []
+        self._packings: dict[tuple[int, int, Counts], list[tuple[float, Packing]]] = {}
         self._effort = 0
-        self._tolerance = market.costs.tie * 1e-2
+        self._tolerance = model.costs.tie * 1e-2
 
     def run(self, left: Counts, rooms: Counts) -> Cheapest:
         self._branch(left, rooms, 0.0)
@@ -53,7 +58,7 @@ class _ExactSearch:
 
     @property
     def _is_over(self) -> bool:
-        return self._effort > _EFFORT or self._market.is_over
+        return self._effort > _EFFORT or self._model.is_over
 
     def _branch(self, left: Counts, rooms: Counts, spent: float) -> None:
         self._effort += 1
@@ -66,65 +71,65 @@ class _ExactSearch:
         if kind is None:
             self._best, self._cost = tuple(self._bought), spent
             return
-        for group, cost, filling in self._ways(kind, left, rooms):
-            self._bought.append(Purchase(group, filling))
+        for group, cost, packing in self._ways(kind, left, rooms):
+            self._bought.append(NodePurchase(group, packing))
             after = (*rooms[:group], rooms[group] - 1, *rooms[group + 1 :])
-            self._branch(without(left, filling), after, spent + cost)
+            self._branch(without(left, packing), after, spent + cost)
             self._bought.pop()
         self._branch(without(left, ((kind, 1),)), rooms, spent + self._unplaced[kind])
 
-    def _ways(self, kind: int, left: Counts, rooms: Counts) -> list[tuple[int, float, Filling]]:
-        """The nodes that take a unit of the kind, those that cost least beyond the value of their filling first."""
+    def _ways(self, kind: int, left: Counts, rooms: Counts) -> list[tuple[int, float, Packing]]:
+        """The nodes that take a unit of the kind, those that cost least beyond the value of their packing first."""
         found = []
         for group, room in enumerate(rooms):
-            if room and self._market.fillings[group].most[kind]:
-                for excess, filling in self._fillings_with(group, kind, left):
-                    found.append((excess, group, filling))
+            if room and self._model.packings[group].most[kind]:
+                for excess, packing in self._packings_with(group, kind, left):
+                    found.append((excess, group, packing))
         found.sort(key=lambda one: one[0])
-        return [(group, self._market.cost(group, filling), filling) for _, group, filling in found]
+        return [(group, self._model.cost(group, packing), packing) for _, group, packing in found]
 
-    def _fillings_with(self, group: int, kind: int, left: Counts) -> list[tuple[float, Filling]]:
-        own = self._market.fillings[group]
+    def _packings_with(self, group: int, kind: int, left: Counts) -> list[tuple[float, Packing]]:
+        own = self._model.packings[group]
         capped = tuple(min(there, most) for there, most in zip(left, own.most, strict=True))
         key = group, kind, capped
-        if key not in self._fillings:
-            every = [*_fillings(own, kind, capped)]
+        if key not in self._packings:
+            every = [*_packings(own, kind, capped)]
             if not own.has_choices:
                 every = _largest(every)
-            self._fillings[key] = [(self._excess(group, filling), filling) for filling in every]
-        return self._fillings[key]
+            self._packings[key] = [(self._excess(group, packing), packing) for packing in every]
+        return self._packings[key]
 
-    def _excess(self, group: int, filling: Filling) -> float:
-        worth = sum(self._values.units[kind] * count for kind, count in filling)
-        return self._market.cost(group, filling) - worth
+    def _excess(self, group: int, packing: Packing) -> float:
+        worth = sum(self._values.units[kind] * count for kind, count in packing)
+        return self._model.cost(group, packing) - worth
 
 
-def _fillings(own: Fillings, kind: int, capped: Counts) -> Iterator[Filling]:
-    """Every filling that has the kind in it."""
+def _packings(own: Packings, kind: int, capped: Counts) -> Iterator[Packing]:
+    """Every packing that has the kind in it."""
     others = [other for other, count in enumerate(capped) if count and other != kind]
     for count in range(1, capped[kind] + 1):
-        for filling in _extended(own, {kind: count}, others, capped):
-            if own.filled(filling) is not None:
-                yield filling
+        for packing in _extended(own, {kind: count}, others, capped):
+            if own.filled(packing) is not None:
+                yield packing
 
 
-def _extended(own: Fillings, begun: dict[int, int], others: Sequence[int], capped: Counts) -> Iterator[Filling]:
+def _extended(own: Packings, begun: dict[int, int], others: Sequence[int], capped: Counts) -> Iterator[Packing]:
     """What is begun, and with it every number of others that a node has enough of everything for."""
-    filling = tuple(sorted(begun.items()))
-    if not own.is_plausible(filling):
+    packing = tuple(sorted(begun.items()))
+    if not own.is_plausible(packing):
         return
-    yield filling
+    yield packing
     for at, other in enumerate(others):
         for count in range(1, capped[other] + 1):
             yield from _extended(own, {**begun, other: count}, others[at + 1 :], capped)
 
 
-def _largest(fillings: Sequence[Filling]) -> list[Filling]:
+def _largest(packings: Sequence[Packing]) -> list[Packing]:
     """Those that are not part of another: where nothing but nodes costs, a larger one is never worse."""
-    tables = [dict(one) for one in fillings]
+    tables = [dict(one) for one in packings]
     return [
         one
-        for one, mine in zip(fillings, tables, strict=True)
+        for one, mine in zip(packings, tables, strict=True)
         if not any(mine is not other and _is_part(mine, other) for other in tables)
     ]
 

@@ -17,12 +17,12 @@ from dray.api.naming import name_of
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.selectors import label_selector
 from dray.api.types.core import Pod, PodAffinityTerm, PodSpec
+from dray.autoscaling.cost_model import CostModel
 from dray.autoscaling.demand import Demand, PodKind, Unit
-from dray.autoscaling.fillings import Fillings
 from dray.autoscaling.groups import NodeGroups
-from dray.autoscaling.market import Market
+from dray.autoscaling.packings import Packings
 from dray.autoscaling.plans import PlannedNode, PlannedPod
-from dray.autoscaling.trial import World, add_node, placed, steps_taken, withdraw
+from dray.autoscaling.trial import ClusterTemplate, add_node, placed, steps_taken, withdraw
 from dray.sim.cluster import Cluster
 from dray.sim.copies import is_daemon
 from dray.sim.what_if import outcomes
@@ -55,7 +55,7 @@ def _repelling(spec: PodSpec) -> list[PodAffinityTerm]:
     return [term for term in terms if term.topologyKey != _HOSTNAME]
 
 
-def suspects(cluster: Cluster, kinds: Sequence[PodKind], fillings: Sequence[Fillings]) -> frozenset[str]:
+def suspects(cluster: Cluster, kinds: Sequence[PodKind], packings: Sequence[Packings]) -> frozenset[str]:
     """The pods that may be linked: they reach devices that nodes share, or another pod may keep them off its domain."""
     terms = [term.labelSelector for pod in cluster.all(Pod) for term in _repelling(pod.spec)]
     different = {msgspec.json.encode(one): one for one in terms if one is not None}.values()
@@ -63,21 +63,21 @@ def suspects(cluster: Cluster, kinds: Sequence[PodKind], fillings: Sequence[Fill
     return frozenset(
         name
         for number, kind in enumerate(kinds)
-        if any(own.reaches[number] for own in fillings)
+        if any(own.reaches[number] for own in packings)
         or any(selector.matches(pod.metadata.labels) for selector in selectors for pod in kind.first.pods)
         for name in kind.pods
     )
 
 
 def carry_out(
-    cluster: Cluster, groups: NodeGroups, world: World, nodes: Sequence[PlannedNode], demand: Demand
+    cluster: Cluster, groups: NodeGroups, base: ClusterTemplate, nodes: Sequence[PlannedNode], demand: Demand
 ) -> tuple[tuple[PlannedNode, ...], frozenset[str]]:
     """Planned nodes with the devices that their pods get in the whole cluster, and the pods that it refuses there."""
     units = {name_of(unit.pods[0]): unit for kind in demand.kinds for unit in kind.units}
     with cluster.fork() as trial:
         withdraw(trial, *units.values())
         for node in nodes:
-            add_node(trial, groups, node.name, node.group, world)
+            add_node(trial, groups, node.name, node.group, base)
         trial.settle()
         left = {node.name: [units[pod.pod] for pod in node.pods if pod.pod in units] for node in nodes}
         while sum(_next_on(trial, name, there) for name, there in left.items()):
@@ -112,22 +112,22 @@ class Bought(msgspec.Struct, frozen=True):
     proven: bool = True
 
 
-class Shop:
+class LinkedPlanner:
     """Buys nodes for units that depend on other nodes, in a cluster where nobody else waits."""
 
     def __init__(
         self,
         trial: Cluster,
         groups: NodeGroups,
-        world: World,
-        market: Market,
+        base: ClusterTemplate,
+        model: CostModel,
         rooms: Sequence[int],
         named: Mapping[str, int],
     ) -> None:
         self._trial = trial
         self._groups = groups
-        self._world = world
-        self._market = market
+        self._base = base
+        self._model = model
         self._rooms = rooms
         self._named = named
         self._bought: list[int] = []  # the groups of the nodes that were added
@@ -142,7 +142,7 @@ class Shop:
         order: Sequence[KindOfUnit] = [(number, unit) for number, kind in enumerate(kinds) for unit in kind.units]
         compares = len(order) <= EXACT_UNITS
         if compares:
-            unplaced = self._market.unplaced([len(kind.units) for kind in kinds])
+            unplaced = self._model.unplaced([len(kind.units) for kind in kinds])
             for blocks in itertools.permutations(enumerate(kinds)):
                 self._branch([(number, unit) for number, kind in blocks for unit in kind.units], (), 0.0, unplaced)
             order = self._order
@@ -173,7 +173,7 @@ class Shop:
 
     @property
     def _is_over(self) -> bool:
-        return self._effort > _EFFORT or self._market.is_over
+        return self._effort > _EFFORT or self._model.is_over
 
     def _has_room(self, group: int) -> bool:
         return self._bought.count(group) < self._rooms[group]
@@ -186,7 +186,7 @@ class Shop:
         """Add a node of a group; its name."""
         self._bought.append(group)
         name = self._name(len(self._bought) - 1)
-        add_node(self._trial, self._groups, name, self._groups.groups[group].name, self._world)
+        add_node(self._trial, self._groups, name, self._groups.groups[group].name, self._base)
         self._trial.settle()  # its daemons come first
         return name
 
@@ -203,15 +203,15 @@ class Shop:
         """The groups that may grow, those first that cost least for each unit of a kind, of which so many are left."""
 
         def share(group: int) -> float:
-            most = self._market.fillings[group].most[kind]
-            return self._market.costs.nodes[group] / max(1, min(most, units))
+            most = self._model.packings[group].most[kind]
+            return self._model.costs.nodes[group] / max(1, min(most, units))
 
         return sorted((group for group in range(len(self._rooms)) if self._has_room(group)), key=share)
 
     # -- comparing choices of nodes
 
     def _branch(self, units: Sequence[KindOfUnit], chosen: Choices, spent: float, unplaced: Sequence[float]) -> None:
-        if spent >= self._cost - self._market.costs.tie * 1e-2 or (self._is_over and self._best):
+        if spent >= self._cost - self._model.costs.tie * 1e-2 or (self._is_over and self._best):
             return
         if len(chosen) == len(units):
             self._order, self._best, self._cost = units, chosen, spent
@@ -226,13 +226,13 @@ class Shop:
         for group in self._candidates(kind, alike):
             with self._trial.fork():
                 if self._placed_with(group, kind, unit):
-                    cost = self._market.costs.nodes[group] + self._step_costs(unit)
+                    cost = self._model.costs.nodes[group] + self._step_costs(unit)
                     self._branch(units, (*chosen, group), spent + cost, unplaced)
             self._bought.pop()
         self._branch(units, (*chosen, None), spent + unplaced[kind], unplaced)
 
     def _step_costs(self, unit: Unit) -> float:
-        return self._market.costs.step * steps_taken(self._trial, unit)
+        return self._model.costs.step * steps_taken(self._trial, unit)
 
     # -- buying
 

@@ -18,30 +18,30 @@ from msgspec.structs import replace
 from dray.api.naming import name_of
 from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node
-from dray.autoscaling.assignment import Shopping, assign, tell_linked
+from dray.autoscaling.assignment import PlanningTask, assign, tell_linked
 from dray.autoscaling.attached import servable
 from dray.autoscaling.bound import Relaxed, relax
-from dray.autoscaling.demand import Demand, demand_of
-from dray.autoscaling.exact import cheapest
-from dray.autoscaling.expanders import costs_of, measure
-from dray.autoscaling.fillings import Fillings
-from dray.autoscaling.gangs import plan_for_gangs, waiting_gangs
-from dray.autoscaling.greedy import first_values, greedy, important_values
-from dray.autoscaling.groups import NodeGroups
-from dray.autoscaling.linked import EXACT_UNITS, Shop, carry_out, minds_others, planned_node, suspects
-from dray.autoscaling.market import (
+from dray.autoscaling.cost_model import (
+    CostModel,
     Counts,
-    Market,
-    Purchase,
+    NodePurchase,
     Values,
     left_after,
     rooms_after,
     within,
     without,
 )
+from dray.autoscaling.demand import Demand, demand_of
+from dray.autoscaling.exact import cheapest
+from dray.autoscaling.expanders import costs_of, measure
+from dray.autoscaling.gangs import plan_for_gangs, waiting_gangs
+from dray.autoscaling.greedy import first_values, greedy, important_values
+from dray.autoscaling.groups import NodeGroups
+from dray.autoscaling.linked import EXACT_UNITS, LinkedPlanner, carry_out, minds_others, planned_node, suspects
+from dray.autoscaling.packings import Packings
 from dray.autoscaling.plans import Check, PlannedNode, ScaleUpPlan
 from dray.autoscaling.preempting import settle_with_preemption
-from dray.autoscaling.trial import World, add_node, submit, withdraw, world_of
+from dray.autoscaling.trial import ClusterTemplate, add_node, submit, template_of, withdraw
 from dray.sim.cluster import Cluster
 from dray.sim.what_if import outcomes
 
@@ -78,15 +78,15 @@ def plan(
     counted = {**sizes_of(cluster, groups), **(sizes or {})}
     with cluster.fork() as trial:
         preempted = _settle(trial, groups)
-        world = world_of(trial, daemon_sets)
+        base = template_of(trial, daemon_sets)
         minimum = _minimum(groups, counted, {*closed})
         for node in minimum:
-            add_node(trial, groups, node.name, node.group, world)
+            add_node(trial, groups, node.name, node.group, base)
         trial.settle()
-        question = _Question(groups, counted, Counter(node.group for node in minimum), frozenset(closed), world)
+        question = _Question(groups, counted, Counter(node.group for node in minimum), frozenset(closed), base)
         found = _with_gangs(trial, question, begun + seconds)
         found = replace(found, nodes=(*minimum, *found.nodes))
-    check = _checked(cluster, groups, found, world)
+    check = _checked(cluster, groups, found, base)
     price = sum({group.name: group.price for group in groups.groups}[node.group] for node in found.nodes)
     return replace(found, price=price, check=check, preempted=preempted, seconds=time.monotonic() - begun)
 
@@ -124,7 +124,7 @@ class _Question(msgspec.Struct, frozen=True):
     sizes: Mapping[str, int]
     named: Mapping[str, int]
     closed: frozenset[str]
-    world: World
+    base: ClusterTemplate
 
 
 def _planned(trial: Cluster, question: _Question, deadline: float) -> ScaleUpPlan:
@@ -169,13 +169,13 @@ def _attempted(
         sizes = {name: size + more.get(name, 0) for name, size in question.sizes.items()}
         question = replace(question, sizes=sizes, named=Counter(question.named) + Counter(more))
         demand = demand_of(trial)
-    shopping = _shopping(demand, question)
-    alone = _planned_alone(question, shopping, deadline)
-    tried = suspects(trial, shopping.kinds, shopping.fillings)
+    task = _task(demand, question)
+    alone = _planned_alone(question, task, deadline)
+    tried = suspects(trial, task.kinds, task.packings)
     nodes = [node for node in alone.nodes if any(pod.pod in tried for pod in node.pods)]
-    carried, refused = carry_out(trial, question.groups, question.world, nodes, demand) if nodes else ((), frozenset())
-    if refused or shopping.is_short:
-        refused |= shopping.sharing
+    carried, refused = carry_out(trial, question.groups, question.base, nodes, demand) if nodes else ((), frozenset())
+    if refused or task.is_short:
+        refused |= task.sharing
     known = {node.name: node for node in carried}
     alone = replace(alone, nodes=tuple(known.get(node.name, node) for node in alone.nodes))
     return _joined(together, alone, demand) if linked else alone, refused
@@ -206,11 +206,11 @@ def _planned_together(
     groups, kinds = question.groups, tuple(demand.kinds[number] for number in sorted(linked))
     for kind in demand.kinds:
         withdraw(trial, *kind.units)
-    shopping = _shopping(Demand(kinds), question)
-    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), kinds, deadline)
-    shop = Shop(trial, groups, question.world, market, shopping.rooms, question.named)
-    bought = shop.buy(kinds)
-    told = tell_linked(shopping, bought, shop.refuses)
+    task = _task(Demand(kinds), question)
+    model = CostModel(task.packings, costs_of(groups.groups, groups.settings), kinds, deadline)
+    planner = LinkedPlanner(trial, groups, question.base, model, task.rooms, question.named)
+    bought = planner.buy(kinds)
+    told = tell_linked(task, bought, planner.refuses)
     for number, kind in enumerate(demand.kinds):
         if number not in linked:
             submit(trial, *kind.units)
@@ -223,58 +223,58 @@ def _planned_together(
     return replace(told, nodes=nodes, cost=cost, lower_bound=bound, proven=bought.proven)
 
 
-def _planned_alone(question: _Question, shopping: Shopping, deadline: float) -> ScaleUpPlan:
+def _planned_alone(question: _Question, task: PlanningTask, deadline: float) -> ScaleUpPlan:
     """A plan for pods that depend on no other node than their own."""
-    if not shopping.kinds:
+    if not task.kinds:
         return ScaleUpPlan()
     groups = question.groups
-    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), shopping.kinds, deadline)
-    purchases, values, proven = _bought(market, shopping)
-    cost = _cost(market, purchases, groups)
-    bound = cost if proven else min(cost, _bound(market, shopping, purchases, values))
-    given = assign(shopping, purchases, groups, question.named)
+    model = CostModel(task.packings, costs_of(groups.groups, groups.settings), task.kinds, deadline)
+    purchases, values, proven = _bought(model, task)
+    cost = _cost(model, purchases, groups)
+    bound = cost if proven else min(cost, _bound(model, task, purchases, values))
+    given = assign(task, purchases, groups, question.named)
     return replace(given, cost=cost, lower_bound=bound, proven=bound >= cost)
 
 
-def _cost(market: Market, purchases: Sequence[Purchase], groups: NodeGroups) -> float:
+def _cost(model: CostModel, purchases: Sequence[NodePurchase], groups: NodeGroups) -> float:
     """What purchases cost in the measure of the expander, ties not broken."""
     plain = measure(groups.groups, groups.settings.expander)
-    steps = sum(market.steps(one.group, one.filling) * one.times for one in purchases)
+    steps = sum(model.steps(one.group, one.packing) * one.times for one in purchases)
     return sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
 
 
-def _bound(market: Market, shopping: Shopping, purchases: Sequence[Purchase], values: Values) -> float:
+def _bound(model: CostModel, task: PlanningTask, purchases: Sequence[NodePurchase], values: Values) -> float:
     """What nodes for the units that purchases serve cost at the least."""
-    served = _served(shopping.wanted, left_after(shopping.wanted, purchases))
-    slack = market.costs.slack(sum(served), shopping.most_steps)
-    return max(0.0, values.bound(served, shopping.rooms) - slack)
+    served = _served(task.wanted, left_after(task.wanted, purchases))
+    slack = model.costs.slack(sum(served), task.most_steps)
+    return max(0.0, values.bound(served, task.rooms) - slack)
 
 
-def _shopping(demand: Demand, question: _Question) -> Shopping:
+def _task(demand: Demand, question: _Question) -> PlanningTask:
     groups, closed = question.groups.groups, question.closed
     thorough = sum(len(kind.units) for kind in demand.kinds) <= _EXACT_UNITS
-    fillings = [Fillings(group, demand.kinds, question.world, thorough=thorough) for group in groups]
+    packings = [Packings(group, demand.kinds, question.base, thorough=thorough) for group in groups]
     rooms = [0 if group.name in closed else group.room(question.sizes[group.name]) for group in groups]
-    reachable = servable(demand.kinds, fillings, question.world)
-    wanted = tuple(count if any(own.most[kind] for own in fillings) else 0 for kind, count in enumerate(reachable))
-    return Shopping(demand.kinds, fillings, tuple(rooms), tuple(reachable), wanted, closed)
+    reachable = servable(demand.kinds, packings, question.base)
+    wanted = tuple(count if any(own.most[kind] for own in packings) else 0 for kind, count in enumerate(reachable))
+    return PlanningTask(demand.kinds, packings, tuple(rooms), tuple(reachable), wanted, closed)
 
 
-def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Values, bool]:
+def _bought(model: CostModel, task: PlanningTask) -> tuple[Sequence[NodePurchase], Values, bool]:
     """The best purchases, values that bound their cost, and whether they are proven to be the cheapest."""
-    wanted, rooms = shopping.wanted, shopping.rooms
-    best = greedy(market, wanted, rooms, first_values(market))
-    if any(left_after(wanted, best)) and any(market.ranks):
-        best = greedy(market, wanted, rooms, important_values(market))
+    wanted, rooms = task.wanted, task.rooms
+    best = greedy(model, wanted, rooms, first_values(model))
+    if any(left_after(wanted, best)) and any(model.ranks):
+        best = greedy(model, wanted, rooms, important_values(model))
     left = left_after(wanted, best)
     kept = _served(wanted, left)
-    relaxed = relax(market, kept, wanted, rooms, best)
+    relaxed = relax(model, kept, wanted, rooms, best)
     if relaxed.amounts:
-        best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
+        best = _better(model, best, _rounded(model, kept, rooms, relaxed), kept)
     if sum(wanted) > _EXACT_UNITS:
         return best, relaxed.values, False
-    unplaced = sum(cost * out for cost, out in zip(market.unplaced(wanted), left, strict=True))
-    found = cheapest(market, wanted, rooms, relaxed.values, best, market.total(best) + unplaced)
+    unplaced = sum(cost * out for cost, out in zip(model.unplaced(wanted), left, strict=True))
+    found = cheapest(model, wanted, rooms, relaxed.values, best, model.total(best) + unplaced)
     return found.purchases, relaxed.values, found.proven
 
 
@@ -282,35 +282,37 @@ def _served(wanted: Counts, left: Counts) -> Counts:
     return tuple(every - out for every, out in zip(wanted, left, strict=True))
 
 
-def _better(market: Market, one: Sequence[Purchase], other: Sequence[Purchase], kept: Counts) -> list[Purchase]:
+def _better(
+    model: CostModel, one: Sequence[NodePurchase], other: Sequence[NodePurchase], kept: Counts
+) -> list[NodePurchase]:
     """The cheaper purchases; the others count only where they serve all units."""
     serves_all = not any(left_after(kept, other))
-    return [*(other if serves_all and market.total(other) < market.total(one) else one)]
+    return [*(other if serves_all and model.total(other) < model.total(one) else one)]
 
 
-def _rounded(market: Market, kept: Counts, rooms: Counts, relaxed: Relaxed) -> list[Purchase]:
+def _rounded(model: CostModel, kept: Counts, rooms: Counts, relaxed: Relaxed) -> list[NodePurchase]:
     """Whole nodes of the linear program's solution; the rest is bought exactly where there is time, else greedily."""
-    bought: list[Purchase] = []
+    bought: list[NodePurchase] = []
     left = kept
     for one, much in relaxed.amounts:
-        whole = Purchase(one.group, one.filling, int(much + 1e-6))
-        if whole.times and all(left[kind] >= count * whole.times for kind, count in one.filling):
+        whole = NodePurchase(one.group, one.packing, int(much + 1e-6))
+        if whole.times and all(left[kind] >= count * whole.times for kind, count in one.packing):
             bought.append(whole)
-            left = without(left, one.filling, whole.times)
+            left = without(left, one.packing, whole.times)
     spare = rooms_after(rooms, bought)
     for one, much in sorted(relaxed.amounts, key=lambda pair: -(pair[1] % 1)):
-        part = within(one.filling, left)
-        if much % 1 > 0.5 and part == one.filling and spare[one.group]:
-            bought.append(Purchase(one.group, part))
+        part = within(one.packing, left)
+        if much % 1 > 0.5 and part == one.packing and spare[one.group]:
+            bought.append(NodePurchase(one.group, part))
             left, spare = without(left, part), rooms_after(rooms, bought)
-    rest = greedy(market, left, spare, relaxed.worth)
-    is_close = market.total([*bought, *rest]) <= relaxed.bound * _CLOSE
+    rest = greedy(model, left, spare, relaxed.worth)
+    is_close = model.total([*bought, *rest]) <= relaxed.bound * _CLOSE
     if sum(left) <= _EXACT_UNITS and not is_close and not any(left_after(left, rest)):
-        rest = [*cheapest(market, left, spare, relaxed.values, rest, market.total(rest)).purchases]
+        rest = [*cheapest(model, left, spare, relaxed.values, rest, model.total(rest)).purchases]
     return [*bought, *rest]
 
 
-def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, world: World) -> Check | None:
+def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, base: ClusterTemplate) -> Check | None:
     """What the scheduler does with the new nodes by itself."""
     pods = found.pods
     if not pods or len(pods) > _CHECKED_PODS:
@@ -318,7 +320,7 @@ def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, world: Wo
     with cluster.fork() as trial:
         _settle(trial, groups)
         for node in found.nodes:
-            add_node(trial, groups, node.name, node.group, world)
+            add_node(trial, groups, node.name, node.group, base)
         trial.settle()
         waiting = tuple(name for name in trial.waiting() if name in pods)
     return Check(len(pods) - len(waiting), waiting)

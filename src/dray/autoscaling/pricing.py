@@ -1,7 +1,7 @@
-"""The filling of a node that is worth most, when each unit has a value: a knapsack with several limits. Pure.
+"""The packing of a node that is worth most, when each unit has a value: a knapsack with several limits. Pure.
 
 Branch and bound over kinds, the most valuable for what they take first. What fits together is decided by the scheduler's
-code (`fillings`), but only where a filling would be better than the best so far. The bound holds even where the search
+code (`packings`), but only where a packing would be better than the best so far. The bound holds even where the search
 is cut short, and so do the lower bounds that are made of it.
 """
 
@@ -11,47 +11,47 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dray.autoscaling.fillings import Filling, Fillings
+from dray.autoscaling.packings import Packing, Packings
 
 _EFFORT = 4_000  # steps of one search; then its bound is that of the fractional problem
 _TINY = 1e-12
 
 
-class PricedFilling(msgspec.Struct, frozen=True):
-    """The best filling that was found with its value, and what no filling can be worth more than."""
+class PricedPacking(msgspec.Struct, frozen=True):
+    """The best packing that was found with its value, and what no packing can be worth more than."""
 
-    filling: Filling
+    packing: Packing
     value: float
     bound: float
 
 
-def best_filling(fillings: Fillings, values: Sequence[float], left: Sequence[int]) -> PricedFilling:
-    """The filling of a node that is worth most, out of the units that are left."""
-    return _FillingSearch(fillings, values, left).offer()
+def best_packing(packings: Packings, values: Sequence[float], left: Sequence[int]) -> PricedPacking:
+    """The packing of a node that is worth most, out of the units that are left."""
+    return _PackingSearch(packings, values, left).offer()
 
 
-class _FillingSearch:
-    def __init__(self, fillings: Fillings, values: Sequence[float], left: Sequence[int]) -> None:
-        self._fillings = fillings
+class _PackingSearch:
+    def __init__(self, packings: Packings, values: Sequence[float], left: Sequence[int]) -> None:
+        self._packings = packings
         self._values = values
-        worth = [kind for kind, value in enumerate(values) if value > _TINY and left[kind] and fillings.most[kind]]
-        self._kinds = sorted(worth, key=lambda kind: (-values[kind] / max(fillings.largest_need(kind), _TINY), kind))
-        self._most = [min(left[kind], fillings.most[kind]) for kind in self._kinds]
-        self._needs = [fillings.needs[kind] for kind in self._kinds]
+        worth = [kind for kind, value in enumerate(values) if value > _TINY and left[kind] and packings.most[kind]]
+        self._kinds = sorted(worth, key=lambda kind: (-values[kind] / max(packings.largest_need(kind), _TINY), kind))
+        self._most = [min(left[kind], packings.most[kind]) for kind in self._kinds]
+        self._needs = [packings.needs[kind] for kind in self._kinds]
         self._rates = self._suffix_rates()
         self._rest = self._suffix_values()
         self._chosen: list[tuple[int, int]] = []
-        self._best: tuple[Filling, float] = ((), 0.0)
+        self._best: tuple[Packing, float] = ((), 0.0)
         self._refused = 0.0
         self._effort = 0
 
-    def offer(self) -> PricedFilling:
+    def offer(self) -> PricedPacking:
         rows = len(self._needs[0]) if self._needs else 0
         room = [1.0] * rows
         everything = self._bound(0, room)
         self._extend(0, 0.0, room)
-        filling, value = self._best
-        return PricedFilling(filling, value, everything if self._effort > _EFFORT else max(value, self._refused))
+        packing, value = self._best
+        return PricedPacking(packing, value, everything if self._effort > _EFFORT else max(value, self._refused))
 
     def _suffix_rates(self) -> list[list[float]]:
         """For each position and row, the most value that a whole row can bring from there on."""
@@ -90,12 +90,12 @@ class _FillingSearch:
             self._try(value)
 
     def _enough(self) -> float:
-        """What a filling must be worth more than."""
+        """What a packing must be worth more than."""
         return self._best[1] * (1 + 1e-9) + _TINY
 
     def _try(self, value: float) -> None:
-        filling = tuple(sorted(self._chosen))
-        if self._fillings.filled(filling) is not None:
-            self._best = filling, value
+        packing = tuple(sorted(self._chosen))
+        if self._packings.filled(packing) is not None:
+            self._best = packing, value
         else:
             self._refused = max(self._refused, value)

@@ -1,8 +1,8 @@
-"""A linear program by the simplex method, for a few dozen rows: how many nodes of which filling, in fractions. Pure.
+"""A linear program by the simplex method, for a few dozen rows: how many nodes of which packing, in fractions. Pure.
 
-Rows are kinds (at least so many units) and groups (at most so many nodes); columns are fillings, and come one by one. A
+Rows are kinds (at least so many units) and groups (at most so many nodes); columns are packings, and come one by one. A
 unit may stay without a node at a price that is worth more than any node, so there is always a solution. The prices of
-rows (duals) tell what a unit is worth; lower bounds are made of them. Left out: where fillings come from (`bound`).
+rows (duals) tell what a unit is worth; lower bounds are made of them. Left out: where packings come from (`bound`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Master:
         self._inverse = [[float(row == column) for column in range(size)] for row in range(size)]
         self._amounts = [much + _NUDGE * (row + 1) for row, much in enumerate((*wanted, *rooms))]
 
-    def add(self, cost: float, group: int, filling: Sequence[tuple[int, int]]) -> None:
-        """Add a filling of a node of a group."""
+    def add(self, cost: float, group: int, packing: Sequence[tuple[int, int]]) -> None:
+        """Add a packing of a node of a group."""
         self._costs.append(cost)
-        self._columns.append({self._kinds + group: 1.0} | {kind: float(count) for kind, count in filling})
+        self._columns.append({self._kinds + group: 1.0} | {kind: float(count) for kind, count in packing})
 
     def solve(self) -> tuple[list[float], list[float]]:
         """The cheapest solution; what a unit of each kind is worth, and what room in each group is worth (at most 0)."""
@@ -46,7 +46,7 @@ class Master:
         return [max(0.0, price) for price in prices[: self._kinds]], [min(0.0, one) for one in prices[self._kinds :]]
 
     def solution(self) -> list[tuple[int, float]]:
-        """The columns that are used, by the number of their filling, and how often."""
+        """The columns that are used, by the number of their packing, and how often."""
         used = zip(self._basis, self._amounts, strict=True)
         return sorted((column - self._first, much) for column, much in used if column >= self._first and much > _ZERO)
 

@@ -34,7 +34,7 @@ from dray.sim.cluster import Cluster
 from dray.sim.copies import daemon_like
 from dray.sim.what_if import PodOutcome, is_placed, outcomes
 
-_WORLD = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, Namespace)
+_COPIED_TYPES = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, Namespace)
 
 
 class Filled(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Filled(msgspec.Struct, frozen=True):
     steps: int = 0
 
 
-class World(msgspec.Struct, frozen=True):
+class ClusterTemplate(msgspec.Struct, frozen=True):
     """What a cluster has beside nodes and what belongs to them: classes, templates, pools on the network, daemons."""
 
     objects: tuple[Wire, ...]
@@ -52,12 +52,12 @@ class World(msgspec.Struct, frozen=True):
     gates: FeatureGates
 
 
-def world_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> World:
+def template_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> ClusterTemplate:
     """What a new node comes into. Daemons come from DaemonSets, or else from one of their pods."""
     attached = [piece for piece in cluster.all(ResourceSlice) if not piece.spec.nodeName]
     pools = {(piece.spec.driver, piece.spec.pool.name) for piece in attached}
     holding = [claim for claim in cluster.all(ResourceClaim) if _holds(claim, pools)] if pools else []
-    objects = [one for type_ in _WORLD for one in cluster.all(type_)]
+    objects = [one for type_ in _COPIED_TYPES for one in cluster.all(type_)]
     objects += map(one_by_one, cluster.all(PodGroup))
     sets = [*daemon_sets]
     named = {one.metadata.uid for one in sets} | {one.metadata.name for one in sets}
@@ -66,7 +66,7 @@ def world_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> World:
         for owner in pod.metadata.ownerReferences:
             if owner.kind == "DaemonSet" and owner.uid not in named and owner.name not in named:
                 pods.setdefault(f"{pod.metadata.namespace}/{owner.name}", pod)
-    return World((*objects, *attached, *holding), (*sets, *pods.values()), cluster.gates)
+    return ClusterTemplate((*objects, *attached, *holding), (*sets, *pods.values()), cluster.gates)
 
 
 def one_by_one(group: PodGroup) -> PodGroup:
@@ -78,13 +78,13 @@ def one_by_one(group: PodGroup) -> PodGroup:
 class Trial:
     """A new node of a group on which units are tried. `own_pools` are the pools that come with it."""
 
-    def __init__(self, group: NodeGroup, world: World) -> None:
+    def __init__(self, group: NodeGroup, base: ClusterTemplate) -> None:
         self.name = f"{group.name}-new"
         made = group.template.objects(self.name)
         self.node = next(one for one in made if isinstance(one, Node))
         self.own_pools = {(one.spec.driver, one.spec.pool.name) for one in made if isinstance(one, ResourceSlice)}
-        self.cluster = Cluster([*world.objects, *made], gates=world.gates)
-        for daemon in world.daemons:
+        self.cluster = Cluster([*base.objects, *made], gates=base.gates)
+        for daemon in base.daemons:
             self.cluster.add(*daemons_on(daemon, self.node))
         self.cluster.settle()
         for pod in [one for one in self.cluster.all(Pod) if not one.spec.nodeName]:
@@ -138,11 +138,11 @@ def _holds(claim: ResourceClaim, pools: set[tuple[str, str]]) -> bool:
     return allocation is not None and any((one.driver, one.pool) in pools for one in allocation.devices.results)
 
 
-def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, world: World) -> None:
+def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, base: ClusterTemplate) -> None:
     """Put a new node of a group into a cluster, with its devices and daemons."""
     made = next(one for one in groups.groups if one.name == group).template.objects(name)
     cluster.add(*made)
-    for daemon in world.daemons:
+    for daemon in base.daemons:
         cluster.add(*daemons_on(daemon, next(one for one in made if isinstance(one, Node))))
 
 

@@ -15,7 +15,7 @@ from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
 from dray.autoscaling.groups import NodeGroup, NodeGroups
-from dray.autoscaling.trial import add_node, world_of
+from dray.autoscaling.trial import add_node, template_of
 from dray.sim.cluster import Cluster
 from dray.sim.copies import node_like
 
@@ -41,10 +41,10 @@ def add_ordered(
     cluster: Cluster, groups: NodeGroups, ordered: Mapping[str, int], daemon_sets: Iterable[DaemonSet] = ()
 ) -> None:
     """Put nodes that are on order into a cluster, as their templates say, with their daemons."""
-    world = world_of(cluster, daemon_sets)
+    base = template_of(cluster, daemon_sets)
     for group in groups.groups:
         for number in range(1, ordered.get(group.name, 0) + 1):
-            add_node(cluster, groups, f"{group.name}-ordered-{number}", group.name, world)
+            add_node(cluster, groups, f"{group.name}-ordered-{number}", group.name, base)
 
 
 def _is_young(node: Node, groups: NodeGroups, now: float) -> bool:

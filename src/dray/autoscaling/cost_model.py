@@ -1,6 +1,6 @@
-"""What is on offer and what is wanted: fillings and costs of all groups, and how many units of each kind. Pure.
+"""What is on offer and what is wanted: packings and costs of all groups, and how many units of each kind. Pure.
 
-A `Purchase` is a node of a group with a filling; purchases are what every way of planning ends in.
+A `NodePurchase` is a node of a group with a packing; purchases are what every way of planning ends in.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import msgspec
 
 from dray.autoscaling.demand import PodKind
 from dray.autoscaling.expanders import Costs
-from dray.autoscaling.fillings import Filling, Fillings
-from dray.autoscaling.pricing import PricedFilling, best_filling
+from dray.autoscaling.packings import Packing, Packings
+from dray.autoscaling.pricing import PricedPacking, best_packing
 
 Counts = tuple[int, ...]
 RANKS = 3  # priorities that are told apart: the two highest, and all others
 
 
-class Purchase(msgspec.Struct, frozen=True):
-    """So many nodes of a group, each with the same filling."""
+class NodePurchase(msgspec.Struct, frozen=True):
+    """So many nodes of a group, each with the same packing."""
 
     group: int
-    filling: Filling
+    packing: Packing
     times: int = 1
 
 
@@ -43,11 +43,11 @@ class Values(msgspec.Struct, frozen=True):
         return max(0.0, sum(value * much for value, much in pairs))
 
 
-class Market:
+class CostModel:
     """All groups with their costs, the wanted units, and the time that planning may take."""
 
-    def __init__(self, fillings: Sequence[Fillings], costs: Costs, kinds: Sequence[PodKind], deadline: float) -> None:
-        self.fillings = fillings
+    def __init__(self, packings: Sequence[Packings], costs: Costs, kinds: Sequence[PodKind], deadline: float) -> None:
+        self.packings = packings
         self.costs = costs
         self.sizes = [len(kind.first.pods) for kind in kinds]
         self.ranks = ranks(kinds)
@@ -67,23 +67,23 @@ class Market:
         pods = units * max(self.sizes, default=1)
         return [most * units * size * pods**rank for size, rank in zip(self.sizes, self.ranks, strict=True)]
 
-    def cost(self, group: int, filling: Filling) -> float:
-        """What a node costs with its filling: the node, and the steps down lists of alternatives."""
-        return self.costs.nodes[group] + self.costs.step * self.steps(group, filling)
+    def cost(self, group: int, packing: Packing) -> float:
+        """What a node costs with its packing: the node, and the steps down lists of alternatives."""
+        return self.costs.nodes[group] + self.costs.step * self.steps(group, packing)
 
-    def steps(self, group: int, filling: Filling) -> int:
-        """How far down their lists of alternatives the units of a filling are served."""
-        filled = self.fillings[group].filled(filling)
+    def steps(self, group: int, packing: Packing) -> int:
+        """How far down their lists of alternatives the units of a packing are served."""
+        filled = self.packings[group].filled(packing)
         return filled.steps if filled is not None else 0
 
-    def offer(self, group: int, values: Sequence[float], left: Sequence[int]) -> PricedFilling:
-        """The filling of a node of the group that is worth most. Steps that cannot be avoided are taken off."""
-        own = self.fillings[group]
+    def offer(self, group: int, values: Sequence[float], left: Sequence[int]) -> PricedPacking:
+        """The packing of a node of the group that is worth most. Steps that cannot be avoided are taken off."""
+        own = self.packings[group]
         net = [value - self.costs.step * steps for value, steps in zip(values, own.least_steps, strict=True)]
-        return best_filling(own, net, left)
+        return best_packing(own, net, left)
 
-    def total(self, purchases: Iterable[Purchase]) -> float:
-        return sum(self.cost(one.group, one.filling) * one.times for one in purchases)
+    def total(self, purchases: Iterable[NodePurchase]) -> float:
+        return sum(self.cost(one.group, one.packing) * one.times for one in purchases)
 
 
 def ranks(kinds: Sequence[PodKind]) -> list[int]:
@@ -93,27 +93,27 @@ def ranks(kinds: Sequence[PodKind]) -> list[int]:
     return [order.index(max(priority, order[0])) for priority in priorities]
 
 
-def without(left: Sequence[int], filling: Filling, times: int = 1) -> Counts:
-    """The units that are left after so many nodes with a filling."""
+def without(left: Sequence[int], packing: Packing, times: int = 1) -> Counts:
+    """The units that are left after so many nodes with a packing."""
     after = [*left]
-    for kind, count in filling:
+    for kind, count in packing:
         after[kind] = max(0, after[kind] - count * times)
     return tuple(after)
 
 
-def within(filling: Filling, left: Sequence[int]) -> Filling:
-    """The part of a filling for which there are units."""
-    return tuple((kind, min(count, left[kind])) for kind, count in filling if left[kind])
+def within(packing: Packing, left: Sequence[int]) -> Packing:
+    """The part of a packing for which there are units."""
+    return tuple((kind, min(count, left[kind])) for kind, count in packing if left[kind])
 
 
-def left_after(left: Sequence[int], purchases: Iterable[Purchase]) -> Counts:
+def left_after(left: Sequence[int], purchases: Iterable[NodePurchase]) -> Counts:
     counts = tuple(left)
     for one in purchases:
-        counts = without(counts, one.filling, one.times)
+        counts = without(counts, one.packing, one.times)
     return counts
 
 
-def rooms_after(rooms: Sequence[int], purchases: Iterable[Purchase]) -> Counts:
+def rooms_after(rooms: Sequence[int], purchases: Iterable[NodePurchase]) -> Counts:
     after = [*rooms]
     for one in purchases:
         after[one.group] -= one.times

@@ -1,8 +1,8 @@
 """What a new node of a group can be filled with: how many units of which kinds, as the scheduler's own code places them.
 
-A filling is tried once and remembered. The order in which the scheduler meets the pods matters, so a filling counts as
+A packing is tried once and remembered. The order in which the scheduler meets the pods matters, so a packing counts as
 possible when it succeeds in one of several orders; one that was refused in all of them is taken as impossible. Left out:
-which filling is worth most (`pricing`).
+which packing is worth most (`pricing`).
 """
 
 from __future__ import annotations
@@ -14,62 +14,64 @@ from collections.abc import Iterable, Iterator, Sequence
 from dray.autoscaling.demand import PodKind, Unit
 from dray.autoscaling.groups import NodeGroup
 from dray.autoscaling.needs import Needs, needs_of, reaching
-from dray.autoscaling.trial import Filled, Trial, World
+from dray.autoscaling.trial import ClusterTemplate, Filled, Trial
 
-Filling = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
+Packing = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
 _FULL = 1.0 + 1e-9
 _MIXED = 120  # orders that are tried at the most where every order is looked for
 
 
-class Fillings:
-    """The fillings of a node of one group.
+class Packings:
+    """The packings of a node of one group.
 
     Where it `has_choices` (alternatives, partitions), one more unit on a node may change what the others get. `most`
     says how many units of each kind fit when nothing else is there, `least_steps` how many steps down lists of alternatives
     one of them takes then, `reaches` which kinds may get devices over the network.
     """
 
-    def __init__(self, group: NodeGroup, kinds: Sequence[PodKind], world: World, *, thorough: bool = True) -> None:
-        """A thorough one tries many orders before it takes a filling as impossible."""
+    def __init__(
+        self, group: NodeGroup, kinds: Sequence[PodKind], base: ClusterTemplate, *, thorough: bool = True
+    ) -> None:
+        """A thorough one tries many orders before it takes a packing as impossible."""
         self.group = group
-        self.trial = Trial(group, world)
+        self.trial = Trial(group, base)
         self._kinds = kinds
         self._thorough = thorough
         self.has_choices = _has_alternatives(kinds) or _has_partitions(group)
         self.needs: list[Needs] = needs_of(self.trial, kinds)
         self.reaches = reaching(self.trial, kinds)
-        self._known: dict[Filling, Filled | None] = {}
+        self._known: dict[Packing, Filled | None] = {}
         alone = [self.filled(((number, 1),)) for number in range(len(kinds))]
         self.least_steps = [one.steps if one is not None else 0 for one in alone]
         self.most = [self._most(number) if one is not None else 0 for number, one in enumerate(alone)]
 
-    def filled(self, filling: Filling) -> Filled | None:
-        """What the units of a filling get on the node; None where they do not fit together."""
-        if filling not in self._known:
-            self._known[filling] = self._tried(filling) if self.is_plausible(filling) else None
-        return self._known[filling]
+    def filled(self, packing: Packing) -> Filled | None:
+        """What the units of a packing get on the node; None where they do not fit together."""
+        if packing not in self._known:
+            self._known[packing] = self._tried(packing) if self.is_plausible(packing) else None
+        return self._known[packing]
 
-    def is_plausible(self, filling: Filling) -> bool:
-        """Whether the units of a filling take no more than there is, by what they need at the least."""
-        return all(total <= _FULL for total in self._totals(filling))
+    def is_plausible(self, packing: Packing) -> bool:
+        """Whether the units of a packing take no more than there is, by what they need at the least."""
+        return all(total <= _FULL for total in self._totals(packing))
 
     def largest_need(self, kind: int) -> float:
         return max(self.needs[kind], default=0.0)
 
-    def _totals(self, filling: Filling) -> Iterator[float]:
-        for row in zip(*(self.needs[kind] for kind, _ in filling), strict=True):
-            yield sum(need * count for need, (_, count) in zip(row, filling, strict=True))
+    def _totals(self, packing: Packing) -> Iterator[float]:
+        for row in zip(*(self.needs[kind] for kind, _ in packing), strict=True):
+            yield sum(need * count for need, (_, count) in zip(row, packing, strict=True))
 
-    def _tried(self, filling: Filling) -> Filled | None:
-        tried = (self.trial.fill([*self._units(order)]) for order in self._orders(filling))
+    def _tried(self, packing: Packing) -> Filled | None:
+        tried = (self.trial.fill([*self._units(order)]) for order in self._orders(packing))
         return next((found for found in tried if found is not None), None)
 
-    def _orders(self, filling: Filling) -> Iterable[Sequence[int]]:
-        """Orders in which the kinds of a filling may come, the hardest first to begin with."""
-        blocks = [[kind] * count for kind, count in sorted(filling, key=lambda pair: -self.largest_need(pair[0]))]
+    def _orders(self, packing: Packing) -> Iterable[Sequence[int]]:
+        """Orders in which the kinds of a packing may come, the hardest first to begin with."""
+        blocks = [[kind] * count for kind, count in sorted(packing, key=lambda pair: -self.largest_need(pair[0]))]
         if not self._thorough:
             return [*itertools.chain(*blocks)], [*itertools.chain(*reversed(blocks))]
-        if self.has_choices and _mixtures(filling) <= _MIXED:
+        if self.has_choices and _mixtures(packing) <= _MIXED:
             return _mixed(blocks)
         return ([*itertools.chain(*order)] for order in itertools.islice(itertools.permutations(blocks), _MIXED))
 
@@ -94,10 +96,10 @@ def _has_partitions(group: NodeGroup) -> bool:
     return any(piece.spec.sharedCounters for piece in group.template.slices)
 
 
-def _mixtures(filling: Filling) -> int:
+def _mixtures(packing: Packing) -> int:
     """In how many orders the units can come, units of a kind being alike."""
-    found = math.factorial(sum(count for _, count in filling))
-    for _, count in filling:
+    found = math.factorial(sum(count for _, count in packing))
+    for _, count in packing:
         found //= math.factorial(count)
     return found
 
