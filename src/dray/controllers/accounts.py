@@ -50,6 +50,7 @@ class _NamespaceContent:
                 raise
 
     async def _ending(self, name: str) -> bool:
+        """Whether the namespace is deleted or being deleted."""
         try:
             return (await self._client.get(Namespace, name)).metadata.deletionTimestamp is not None
         except NotFound:

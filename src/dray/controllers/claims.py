@@ -166,6 +166,7 @@ class ClaimController:
         return bool(before) and is_ours and _is_idle(new)
 
     def _tell_owner(self, claim: ResourceClaim) -> None:
+        """Queue the pods and the group that use a claim."""
         namespace = claim.metadata.namespace
         for pod in self._consumers.of(namespace, claim.metadata.name):
             self._add("pod", pod)

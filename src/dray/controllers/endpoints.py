@@ -181,6 +181,7 @@ class EndpointController:
         await self._keep_endpoints(service, subsets(service, pods))
 
     async def _drop(self, slices: Iterable[EndpointSlice]) -> None:
+        """Delete EndpointSlices."""
         for slice_ in slices:
             with suppress(NotFound):
                 await self._client.delete(EndpointSlice, slice_.metadata.name, slice_.metadata.namespace)

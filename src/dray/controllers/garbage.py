@@ -266,6 +266,7 @@ class GarbageCollector:
         return found
 
     async def _act(self, obj: Any, decision: Decision) -> None:
+        """Carry out a decision about an object."""
         match decision:
             case Delete(propagation):
                 await self._delete(obj, propagation)
@@ -295,6 +296,7 @@ class GarbageCollector:
         )
 
     async def _release(self, dependent: Any, owner: str) -> None:
+        """Remove an owner from a dependent's owner references."""
         rest = [ref for ref in dependent.metadata.ownerReferences if ref.uid != owner]
         with suppress(NotFound):  # deleted meanwhile
             await self._patch(dependent, {"ownerReferences": owners_tree(rest)})

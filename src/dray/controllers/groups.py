@@ -67,6 +67,7 @@ class GroupController:
         return None
 
     async def _let_go(self, group: PodGroup) -> None:
+        """Remove the finalizer of a deleted group, or record an event if pods may still run."""
         if pods := await self._unfinished(group):
             self._tell(group, pods)
             return
@@ -82,6 +83,7 @@ class GroupController:
             self._recorder.record(group, "WaitingForPods", text)
 
     async def _keep(self, group: PodGroup) -> None:
+        """Add the finalizer to a group that lacks it."""
         if GROUP_FINALIZER not in group.metadata.finalizers:
             await self._set_finalizers(group, [*group.metadata.finalizers, GROUP_FINALIZER])
 

@@ -175,6 +175,7 @@ class NamespaceController:
             await self._client.patch_status(namespace, status)
 
     def _patience(self, namespace: Namespace) -> float:
+        """Return the seconds until the next check, a tenth of the time since the deletion."""
         since = self._clock.time() - parse_timestamp(namespace.metadata.deletionTimestamp or "")
         return min(max(since / 10, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
 

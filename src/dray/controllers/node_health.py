@@ -136,6 +136,7 @@ class NodeHealth:
         return with_conditions(status, *told)
 
     async def _unready(self, pod: Pod) -> None:
+        """Mark a pod as not ready and record an event."""
         if is_finished(pod):
             return
         try:

@@ -83,9 +83,7 @@ def _checks(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource]) -> li
 
 
 def kinds(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource] = ()) -> list[tuple[Resource, str]]:
-    """Return the resources and versions that a policy's rules name, at most `MOST_KINDS`; wildcards and
-    subresources count not.
-    """
+    """Return the resources and versions that a policy's rules name, at most `MOST_KINDS`. Wildcards are ignored."""
     match = policy.spec.matchConstraints
     found = {
         (resource, version)

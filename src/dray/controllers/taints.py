@@ -205,6 +205,7 @@ class TaintEviction:
         return None
 
     def _due(self, pod: Pod, eviction: EvictionTime) -> float:
+        """Return when a pod must leave. A pod created after the taint stays for at least `REPLACEMENT_SECONDS`."""
         born = parse_timestamp(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
         return max(eviction.due, born + REPLACEMENT_SECONDS) if born > eviction.since else eviction.due
 

@@ -114,6 +114,7 @@ def _tree(name: str, spec: Tree, generation: int, owner: Owner | None, old: Reso
 
 
 def _differs(old: ResourceSlice, tree: Tree, accepted: Accepted) -> bool:
+    """Whether a slice must be written again: owner or spec differ from what the server would store."""
     new = typed(tree)
     if new.metadata.ownerReferences != old.metadata.ownerReferences:
         return True

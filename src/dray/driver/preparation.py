@@ -172,6 +172,7 @@ class Preparation:
     async def _each(
         self, claims: Iterable[ClaimReference], work: Callable[[ClaimReference], Awaitable[T]]
     ) -> dict[str, T | PrepareError]:
+        """Run `work` for all claims in parallel. Returns each result, or error, by uid."""
         tasks = {claim.uid: asyncio.create_task(self._guarded(claim, work)) for claim in claims}
         for task in tasks.values():
             self._running.add(task)

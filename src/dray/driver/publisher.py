@@ -108,6 +108,7 @@ class Publisher:
     # -- one pool
 
     async def _attend(self, pool: str) -> None:
+        """Write one pool, and schedule a retry after an error."""
         try:
             await self._write(pool)
         except (AlreadyExists, Conflict) as error:  # another writer was faster; the watch will show the change

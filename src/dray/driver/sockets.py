@@ -77,6 +77,7 @@ class SocketServer:
         self._show(private)
 
     def _show(self, private: Path) -> None:
+        """Rename the hidden socket to its public path."""
         self._inode = private.stat().st_ino
         private.rename(self._path)
 

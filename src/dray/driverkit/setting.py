@@ -50,7 +50,7 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """Timeouts in seconds."""
+    """Timeouts of the checks, in seconds."""
 
     start: float = 30.0  # until a driver registers and publishes
     call: float = 10.0  # until a call is answered
@@ -135,6 +135,7 @@ class Setting:
         await self.notify()
 
     async def notify(self) -> None:
+        """Tell the driver that its registration was accepted."""
         assert self.registration is not None
         await kubelet.notify_registered(self.registration, self.patience.call)
 

@@ -74,6 +74,7 @@ class _PathWalk:
         self._links = 0
 
     def go(self) -> int:
+        """Walk the whole path. Returns a descriptor of its end."""
         while self._left:
             name = self._left.pop()
             if name == "..":
@@ -94,6 +95,7 @@ class _PathWalk:
         os.close(self._stack.pop())
 
     def _down(self, name: str) -> None:
+        """Enter the next component; if it is a link, continue with the link's target."""
         found = self._open(name)
         if not stat.S_ISLNK(os.fstat(found).st_mode):
             self._stack.append(found)

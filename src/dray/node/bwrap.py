@@ -85,6 +85,7 @@ class BwrapWrapper:
 
 
 def _partly(edits: CdiEdits) -> Iterator[str]:
+    """Yield texts that name the edits which bubblewrap cannot apply, or only in part."""
     for node in edits.deviceNodes:
         if node.permissions and not set(node.permissions) >= {"r", "w"}:
             yield f"permissions {node.permissions} of device node {node.path}"
@@ -98,6 +99,7 @@ def _partly(edits: CdiEdits) -> Iterator[str]:
 
 
 def _root(task: Task) -> Iterator[str]:
+    """Yield the options that build the root file system of a container without image."""
     targets = [mount.target for mount in task.mounts] + [mount.containerPath for mount in task.edits.mounts]
     for step in rootfs.plan([*targets, *(node.path for node in task.edits.deviceNodes)]):
         if step.kind == rootfs.TMPFS:
@@ -109,12 +111,14 @@ def _root(task: Task) -> Iterator[str]:
 
 
 def _image(task: Task, directory: Path) -> Iterator[str]:
+    """Yield the options that mount an image as root file system."""
     yield from ("--bind", str(directory / "rootfs"), "/")
     if task.directory:
         yield from ("--dir", rootfs.place_in(task.rootfs, task.directory))
 
 
 def _system(task: Task) -> Iterator[str]:
+    """Yield the options for /proc, /dev and /sys."""
     if task.security.privileged:
         yield from ("--proc", "/proc", "--dev-bind", "/dev", "/dev", "--bind", "/sys", "/sys")
     else:

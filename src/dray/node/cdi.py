@@ -53,6 +53,7 @@ def parse(text: bytes, name: str) -> CdiSpec:
 
 
 def _tree(text: bytes, name: str) -> Any:
+    """Parse a JSON or YAML text into plain values."""
     if name.endswith(".json"):
         return msgspec.json.decode(text)
     import yaml
@@ -186,6 +187,7 @@ class Specs:
         return merge.done()
 
     def _unknown(self, qualified: str) -> str:
+        """Return the error text for a device that no spec defines."""
         text = f"CDI device {qualified} is unknown: no spec in {', '.join(map(str, self.directories))} defines it"
         return text + "".join(f"; bad file {error}" for error in self.errors.values())
 

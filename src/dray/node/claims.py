@@ -166,6 +166,7 @@ class ClaimsOnNode:
         }
 
     def _note(self, answers: dict[str, dict[str, Prepared | str]]) -> None:
+        """Write the devices that drivers have prepared to the checkpoint."""
         changed = []
         for uid in {uid for answer in answers.values() for uid in answer}:
             done = {
@@ -222,6 +223,7 @@ class ClaimsOnNode:
             return None
 
     def _check_incarnation(self, claim: ClaimId) -> None:
+        """Raise `ClaimsError` if a claim with the same name but another uid is still prepared."""
         for other in self._checkpoint.claims.values():
             if (other.namespace, other.name) == claim[:2] and other.uid != claim.uid:
                 raise ClaimsError(
@@ -354,6 +356,7 @@ def _drivers(claim: ResourceClaim, skips: bool) -> dict[str, bool]:
 
 
 def _unknown_requests(pod: Pod, wanted: Iterable[_Wanted]) -> list[str]:
+    """Return a warning for each request that a container names but its claim does not have."""
     claims = {entry: want for want in wanted for entry in want.entries}
     return [
         f"container {container.name}: claim {used.name} (ResourceClaim {claim.identity.name}) has no request "

@@ -136,6 +136,7 @@ class Console:
             self._no_more(client)
 
     def _pass_on(self) -> None:
+        """Write waiting input to the container; stop reading from clients while the container does not take it."""
         assert self._stdin is not None
         try:
             while self._input:

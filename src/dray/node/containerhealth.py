@@ -75,6 +75,7 @@ class ContainerHealth:
         return self._names(histories, self._probes.ready)
 
     def _names(self, histories: Histories, holds: Callable[[Key], bool]) -> frozenset[str]:
+        """Return the names of running containers for which `holds` is True."""
         running = [attempts[-1].key for attempts in histories.values() if attempts and attempts[-1].running]
         return frozenset(key.container for key in running if not self._node.runtime.executes or holds(key))
 

@@ -143,6 +143,7 @@ async def environment(pod: Pod, container: AnyContainer, sources: Sources, place
 
 
 async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
+    """Return all variables of a config map or secret, with the prefix of the reference."""
     kind: SourceKind = "secret" if source.configMapRef is None else "configmap"
     reference = source.configMapRef or source.secretRef
     if reference is None:
@@ -156,6 +157,7 @@ async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
 async def _value(
     pod: Pod, container: AnyContainer, variable: EnvVar, sources: Sources, place: VariablePlace
 ) -> str | None:
+    """Return the value of a variable, or None if it refers to a missing optional key."""
     source = variable.valueFrom
     if source is None:
         return variable.value

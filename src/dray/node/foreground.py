@@ -63,6 +63,7 @@ def show_processes(library: Any) -> None:
 
 
 def end_with_parent(library: Any) -> None:
+    """Ask the kernel to kill this process when its parent ends."""
     library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -69,6 +69,7 @@ class DeviceHealthCache:
             await self._clock.sleep(_RETRY_SECONDS)
 
     def _take(self, driver: str, devices: list[Message]) -> None:
+        """Store a driver's health reports, and call `changed` if the health of a device differs."""
         now = self._clock.monotonic()
         self._speaking.add(driver)
         told = dict(_read(driver, device, now) for device in devices)

@@ -56,6 +56,7 @@ class PodSteps:
     phase: str = ""  # Succeeded or Failed
 
     def look_after(self, seconds: float) -> None:
+        """Ask for another check in at most `seconds`."""
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 

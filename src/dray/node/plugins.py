@@ -82,6 +82,7 @@ class _Presence:
         self._timer: Timer | None = None
 
     def tell(self, event: RegistrationEvent) -> None:
+        """Change the state after an event, and start or stop the timeout."""
         before = self.state
         self.state = TRANSITIONS.get((before, event), before)
         if self.state is not before and self._timer is not None:
@@ -146,6 +147,7 @@ class Plugins:
                 await asyncio.sleep(LOOK_SECONDS)
 
     def _look(self, group: asyncio.TaskGroup) -> None:
+        """Start a task for each new socket, and cancel the tasks of removed sockets."""
         found = _sockets(self._directory)
         for path, (identity, task) in [*self._sockets.items()]:
             if found.get(path) != identity:
@@ -214,6 +216,7 @@ class Plugins:
         self._removals[name] = self._group.create_task(self._remove_slices(name))
 
     async def _until_it_works(self, path: str, ask: Callable[[Any], Awaitable[_Answer]]) -> _Answer:
+        """Call a socket's registration service until that succeeds. Returns the answer."""
         backoff = Backoff(self._clock, initial=0.5, limit=60.0)
         while True:
             try:
@@ -226,6 +229,9 @@ class Plugins:
             await backoff.pause()
 
     async def _introduce(self, stub: Any, path: str) -> DriverConnection:
+        """Ask a socket for its driver. Returns the connection, or raises `RegistrationError` if the driver is
+        refused.
+        """
         info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=_PATIENCE_SECONDS)
         if problem := _problem(info):
             await self._notify(stub, problem)

@@ -82,6 +82,7 @@ class Starter:
         return max(0.1, self._due() - self._node.clock.time())
 
     def _due(self) -> float:
+        """Return the time of the next update of volumes."""
         renewal = self._volumes.renewal
         return self._refresh if renewal is None else min(self._refresh, renewal)
 
@@ -198,6 +199,7 @@ class Starter:
                 self._node.recorder.warning(pod, "SecurityContextNotApplied", text)
 
     def _say(self, pod: Pod, name: str, cannot: list[str], conflicts: tuple[str, ...]) -> None:
+        """Record events for device edits that cannot be applied or contradict each other."""
         if cannot and self._cannot.get(name) != cannot:
             what = ", ".join(cannot)
             message = f"container {name}: the runtime {self._node.runtime.name} cannot apply: {what}"

@@ -182,6 +182,7 @@ class Supervised:
         raise ContainerStartError(f"container {task.target}, whose processes are to be seen, is not running")
 
     def _pid_of(self, task: Task) -> int:
+        """Return the pid of the task's target container, or 0 if it has none yet."""
         for attempt in self.attempts(task.key.pod):
             if attempt.key.container == task.target and attempt.running:
                 directory = self._directories[attempt.key]
@@ -371,6 +372,7 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
 
 
 def _said(directory: Path, task: dict[str, Any], end: dict[str, Any]) -> str:
+    """Return the message of an ended attempt: why it was not started, or its termination message."""
     if end["reason"] == "StartError":  # the log holds only the output of bwrap or runc
         return why_not_started(last_line(directory), task["program"])
     return termination_message(directory, task, end["code"])
@@ -415,7 +417,7 @@ def _locked(file: Path) -> Iterator[bool]:
 
 
 def _kill_left_over(directory: Path) -> None:
-    """Kill a container whose guardian was killed."""
+    """Kill a container whose guardian process was killed."""
     pids = _read(directory / "pid.json")
     if pids is not None and _alive(pids["child"], pids["child_start"]):
         shim.kill_rest(pids["child"])

@@ -138,6 +138,7 @@ class JobController:
         return min((wait for wait in (managed.again, until_deadline(job, now)) if wait), default=None)
 
     async def _expire(self, job: Job) -> float | None:
+        """Delete a finished Job whose time to live is over. Returns the seconds until then, or None."""
         wait = until_expired(job, self._clock.time())
         if wait is None or is_deleting(job):
             return None
@@ -179,6 +180,7 @@ class JobController:
         await in_batches([*islice(filter(is_tracked, pods), BURST)], strip)
 
     async def _strip(self, pod: Pod) -> Pod | None:
+        """Remove the tracking finalizer of a pod. Returns the pod, or None if it is gone."""
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
         try:

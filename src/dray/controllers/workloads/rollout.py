@@ -34,6 +34,7 @@ def share(value: int | str | None, whole: int, *, up: bool) -> int:
 
 
 def wanted(deployment: Deployment) -> int:
+    """Return the number of pods that the Deployment wants."""
     return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
 
@@ -137,6 +138,7 @@ def scaling_step(deployment: Deployment, sets: Sets) -> list[Resize]:
 
 
 def _is_saturated(deployment: Deployment, new: ReplicaSet) -> bool:
+    """Whether the new ReplicaSet has the wanted size and all its pods are available."""
     goal = wanted(deployment)
     return size(new) == goal == annotated(new, DESIRED_REPLICAS) == new.status.availableReplicas
 

@@ -63,10 +63,12 @@ class StatefulView(NamedTuple):
         return (update.partition or 0) if update is not None else 0
 
     def healthy(self, pod: Pod) -> bool:
+        """Whether a pod is available and not being deleted."""
         available = is_available(pod, self.stateful_set.spec.minReadySeconds, self.now)
         return available and not is_deleting(pod)
 
     def revision_for(self, ordinal: int) -> ControllerRevision:
+        """Return the revision that the pod with this number should have."""
         rolls = self.stateful_set.spec.updateStrategy.type == "RollingUpdate"
         behind = rolls and ordinal < self.wanted.start + self.partition
         return self.revisions.current if behind else self.revisions.update

@@ -127,6 +127,7 @@ def _archived(place: Path, path: str) -> Iterator[IO[bytes]]:
 
 
 def _small(read: Read, path: str, what: str) -> bytes:
+    """Return the content of a small file, such as a manifest. Raises `ImageError` if it is too large."""
     with read(path) as stream:
         data = stream.read(MOST_MANIFEST_BYTES + 1)
     if len(data) > MOST_MANIFEST_BYTES:
@@ -146,6 +147,7 @@ def _in_layout(read: Read, repository: str, name: ImageName, what: str) -> Found
 
 
 def _is_meant(descriptor: Descriptor, repository: str, name: ImageName, alone: bool) -> bool:
+    """Whether an entry of an index is the image with this name."""
     if name.digest:
         return descriptor.digest == name.digest
     named = next((descriptor.annotations[key] for key in _REF_NAMES if key in descriptor.annotations), "")

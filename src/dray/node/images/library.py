@@ -64,6 +64,7 @@ class Library:
         return StoredImage(digest, place / "rootfs", config.config or RunConfig(), told["size"])
 
     def remember(self, name: str, digest: str) -> None:
+        """Record that a name now stands for the image with this digest."""
         if self._names.get(name) != digest:
             self._names = self._names | {name: digest}
             new = self._directory / f"{_NEW}names"

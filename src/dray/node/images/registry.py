@@ -88,6 +88,7 @@ class Registries:
 
 
 def _usual(registry: str) -> str:
+    """Return the default URL of a registry."""
     if registry == DEFAULT_REGISTRY:
         return "https://registry-1.docker.io"
     host = urlsplit(f"//{registry}").hostname or ""

@@ -64,6 +64,7 @@ class Unpacking:
             raise ImageError(f"{what}: too many files")
 
     def spend(self, count: int) -> None:
+        """Subtract bytes from the image's size limit. Raises `ImageError` if the limit is exceeded."""
         self._bytes_left -= count
         if self._bytes_left < 0:
             raise ImageError(f"the image has more than {self._most_bytes} bytes")
@@ -153,6 +154,7 @@ class Unpacking:
             os.close(source)
 
     def _own(self, member: tarfile.TarInfo, directory: int, name: str) -> None:
+        """Set the owner of a file as the archive says, if the agent runs as root."""
         if self._own_files:
             os.chown(name, member.uid, member.gid, dir_fd=directory, follow_symlinks=False)
 
