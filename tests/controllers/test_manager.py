@@ -44,7 +44,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(client: Client) -> None:
 
 @pytest.mark.parametrize("names", ["", " , ", "-namespace", "namespace,-namespace"])
 def test_a_list_that_names_none_is_refused(client: Client, names: str) -> None:
-    with pytest.raises(UnknownController, match=r"leaves none to run, expected names, or \* as in \*,-namespace"):
+    with pytest.raises(UnknownController, match=r"selects no controller, expected names, or \* as in \*,-namespace"):
         ControllerManager(client, controllers=names)
 
 
@@ -122,7 +122,7 @@ async def test_a_refused_write_of_one_controller_ends_nothing(client: Client, ca
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert said == ["controller persistentvolume-binder starts again: storageclasses is forbidden: no"]
+    assert said == ["restarting controller persistentvolume-binder: storageclasses is forbidden: no"]
 
 
 async def test_a_right_that_is_missing_for_many_objects_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -79,7 +79,7 @@ async def test_the_error_of_a_claim_has_its_own_field(running: Runner, client: C
     uid = claim.metadata.uid
     request = field(1, field(1, "default") + field(2, uid) + field(3, "c"))
     answer = await call(endpoint, "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", request)
-    assert answer == field(1, field(1, uid) + field(2, field(2, f"device gpu-99 of pool {NODE} is not there")))
+    assert answer == field(1, field(1, uid) + field(2, field(2, f"device gpu-99 does not exist in pool {NODE}")))
 
 
 @pytest.mark.parametrize("authority", ["localhost", "", "%2Fvar%2Flib%2Fdra.sock", "anything"])

@@ -97,7 +97,7 @@ async def test_a_driver_that_cannot_look_keeps_what_it_published(
     async with runner(client, places, driver=GpuDriver(NODE, file=file), refresh=0.02) as running:
         await running.publisher.published()
         file.unlink()
-        await eventually(lambda: "the last answer counts" in caplog.text)
+        await eventually(lambda: "keeping the last list" in caplog.text)
         assert len((await client.list(ResourceSlice)).items) == 1
 
 

@@ -293,7 +293,7 @@ async def test_a_container_without_command_waits_and_says_why(
 ) -> None:
     await cluster.claim("c")
     await cluster.pod("p", claims=("c",), containers=[{"name": "main", "image": "nginx"}], restartPolicy=policy)
-    why = "no command, and the runtime process pulls no image that would say what to run"
+    why = "no command specified, and the runtime process uses no image that could define one"
     assert await cluster.event("p", "Failed") == f"Error: container main: {why}"
     pod = await cluster.until("p", lambda pod: "CreateContainerError" in str(pod.status.containerStatuses))
     [status] = pod.status.containerStatuses

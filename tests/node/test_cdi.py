@@ -215,7 +215,7 @@ def test_a_bad_file_is_named_in_the_log_and_leaves_others_usable(
         assert specs.edits(["vendor.com/gpu=gpu0"]).edits.env == ("A=b",)
     assert [*specs.errors] == [tmp_path / "bad.yaml"]
     assert len(specs.errors[tmp_path / "bad.yaml"]) < 1000
-    assert [r.message.startswith(f"CDI spec left out: {tmp_path}/bad.yaml: ") for r in caplog.records] == [True]
+    assert [r.message.startswith(f"CDI spec ignored: {tmp_path}/bad.yaml: ") for r in caplog.records] == [True]
 
 
 def test_what_is_no_regular_file_is_left_out_at_once(tmp_path: Path) -> None:

@@ -186,5 +186,5 @@ async def test_a_container_sees_the_processes_of_its_target(
 
 
 async def test_a_target_that_does_not_run_is_named(runtime: Runtime) -> None:
-    with pytest.raises(ContainerStartError, match="container main, whose processes are to be seen, is not running"):
+    with pytest.raises(ContainerStartError, match="target container main is not running"):
         await runtime.start(Task(Key("pod-1", "debugger", 0), ("true",), target="main"))

@@ -231,9 +231,9 @@ async def test_a_call_that_is_under_way_when_its_driver_goes_fails(watched: Watc
     call = asyncio.create_task(found.prepare([CLAIM]))
     await eventually(lambda: driver.calls)
     driver.registration.unlink()
-    with pytest.raises(DriverError, match="the driver has gone"):
+    with pytest.raises(DriverError, match="the driver disconnected"):
         await within(call)
-    with pytest.raises(DriverError, match="the driver has gone"):
+    with pytest.raises(DriverError, match="the driver disconnected"):
         await found.prepare([CLAIM])
 
 

@@ -470,9 +470,7 @@ def test_auto_is_bwrap_where_it_works(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", "/nowhere")
     assert runtimes.open_runtime("auto", tmp_path).name == "process"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with pytest.raises(
-        runtimes.RuntimeUnavailable, match="as root, containers without any isolation are run only when"
-    ):
+    with pytest.raises(runtimes.RuntimeUnavailable, match="as root, containers run without isolation only"):
         runtimes.open_runtime("auto", tmp_path)
     assert runtimes.open_runtime("process", tmp_path).name == "process"
     with pytest.raises(runtimes.RuntimeUnavailable, match="bwrap is not installed"):

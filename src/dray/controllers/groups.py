@@ -79,7 +79,7 @@ class GroupController:
             self._told.add(group.metadata.uid)
             names = ", ".join(f"{pod.metadata.name} ({pod.status.phase})" for pod in pods[:_NAMED])
             others = " and others" if len(pods) > _NAMED else ""
-            text = f"the group is deleted when its pods have finished or are deleted: {names}{others}"
+            text = f"waiting for pods to finish or be deleted: {names}{others}"
             self._recorder.record(group, "WaitingForPods", text)
 
     async def _keep(self, group: PodGroup) -> None:

@@ -85,7 +85,7 @@ class ControllerManager:
         if denied := needed.denied:
             log.error("controller %s does not run: %s", name, "; ".join(denied.values()))
             await needed.synced()
-            log.warning("controller %s runs now", name)
+            log.warning("controller %s is running now", name)
         told = ""
         while True:
             try:
@@ -93,7 +93,7 @@ class ControllerManager:
                 return
             except* ApiError as group:
                 why = "; ".join(map(str, _leaves(group)))
-                log.log(logging.DEBUG if why == told else logging.ERROR, "controller %s starts again: %s", name, why)
+                log.log(logging.DEBUG if why == told else logging.ERROR, "restarting controller %s: %s", name, why)
                 told = why
             await backoff.pause()
 

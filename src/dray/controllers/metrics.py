@@ -12,14 +12,16 @@ from dray.client import Deltas
 from dray.client.metrics import CountFamily
 
 CLAIM_CREATES = CountFamily("resourceclaim_controller_create", "Attempts to create a claim from a template").of()
-CLAIM_CREATE_FAILURES = CountFamily("resourceclaim_controller_create_failures", "Attempts that failed").of()
+CLAIM_CREATE_FAILURES = CountFamily(
+    "resourceclaim_controller_create_failures", "Failed attempts to create a claim from a template"
+).of()
 CLAIMS = CountFamily("resourceclaim_controller_resource_claims", "Claims in the cluster", goes_down=True).of()
 ALLOCATED_CLAIMS = CountFamily(
     "resourceclaim_controller_allocated_resource_claims", "Claims that are allocated", goes_down=True
 ).of()
 CLAIMS_BY_KIND = CountFamily(
     "dynamic_resource_allocation_resource_claims",
-    "Claims in the cluster, by whether they are allocated, whether they ask for admin access, and what they come from",
+    "Claims in the cluster, by allocation, admin access and source",
     ["allocated", "admin_access", "source"],
     goes_down=True,
 )

@@ -85,6 +85,8 @@ def chosen(names: str, gates: FeatureGates) -> list[str]:
             )
         wanted[bare] = not name.startswith("-")
     if not any(wanted.values()):
-        raise UnknownController(f"controllers: {names!r} leaves none to run, expected names, or * as in *,-namespace")
+        raise UnknownController(
+            f"controllers: {names!r} selects no controller, expected names, or * as in *,-namespace"
+        )
     everything = wanted.get("*", False)
     return [n for n in CONTROLLERS if wanted.get(n, everything) and (n not in GATES or gates.enabled(GATES[n]))]

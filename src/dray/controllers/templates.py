@@ -80,7 +80,7 @@ class ClaimMaker:
             there = await self._client.get(ResourceClaim, name, namespace)
             if not podclaims.is_controlled_by(there, owner.metadata.uid):
                 # Another name would work, but two controllers might choose different names and make two claims.
-                raise Conflict(f'the name "{name}" is taken by a claim of somebody else') from None
+                raise Conflict(f'the name "{name}" is used by another claim') from None
         else:
             log.debug("created claim %s/%s for %s", namespace, name, owner.metadata.name)
 

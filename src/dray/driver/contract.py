@@ -78,11 +78,11 @@ def check_driver(driver: object) -> None:
     """Raise TypeError if an object lacks a driver's name or coroutines, naming the missing part."""
     if not isinstance(getattr(driver, "name", None), str):
         raise TypeError(
-            f"{type(driver).__name__} is no driver: it needs a name, a DNS subdomain such as gpu.example.com"
+            f"{type(driver).__name__} is not a driver: it needs a name, a DNS subdomain such as gpu.example.com"
         )
     for method in ("devices", "prepare", "unprepare"):
         if not inspect.iscoroutinefunction(getattr(driver, method, None)):
-            raise TypeError(f"{type(driver).__name__} is no driver: it needs `async def {method}(…)`")
+            raise TypeError(f"{type(driver).__name__} is not a driver: it needs `async def {method}(…)`")
 
 
 @runtime_checkable

@@ -140,7 +140,7 @@ class _Health:
             try:
                 yield _health_response(await self._driver.health())
             except Exception as error:
-                log.exception("the health of devices cannot be told")
+                log.exception("reading the health of devices failed")
                 await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
             try:
                 await asyncio.wait_for(self._closed.wait(), self._seconds)

@@ -83,7 +83,7 @@ def attribute(value: Attribute) -> Tree:
     values = [*value]
     names = {_type_name(item) for item in values}
     if len(names) != 1:
-        raise TypeError(f"a list attribute has values of one type, at least one: {values!r}")
+        raise TypeError(f"a list attribute needs at least one value, all of one type: {values!r}")
     return {f"{names.pop()}s": [_plain(item) for item in values]}
 
 

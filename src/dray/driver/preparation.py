@@ -149,7 +149,7 @@ class Preparation:
             pool = pools.get(one.pool)
             device = pool.find(one.name) if pool is not None else None
             if device is None:
-                raise PrepareError(f"device {one.name} of pool {one.pool} is not there")
+                raise PrepareError(f"device {one.name} does not exist in pool {one.pool}")
             found[one.pool, one.name] = device
         return found
 
@@ -162,7 +162,7 @@ class Preparation:
         except NotFound:
             pass
         except ApiError as error:
-            log.warning("whether claim %s still exists is unknown: %s", claim, error)
+            log.warning("cannot check whether claim %s still exists: %s", claim, error)
             return False
         log.info("claim %s is gone, cleaning up after it", claim)
         return (await self.unprepare([claim]))[claim.uid] is None

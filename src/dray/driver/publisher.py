@@ -166,7 +166,7 @@ class Publisher:
         self._accepted[name] = sent.spec, stored.spec
         lost = _lost(sent.spec, stored.spec)
         if lost:
-            text = f"slice {name}: the API server left out {lost}; the features that need it may be off"
+            text = f"slice {name}: the API server dropped {lost}; the required features may be off"
             self._on_error(pool, InternalError(text))
 
     def _echo_wait(self, pool: str) -> float:
@@ -210,4 +210,4 @@ def _lost(sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> str:
 
 
 def _log_error(pool: str, error: ApiError) -> None:
-    log.warning("pool %s cannot be published (it will be tried again): %s", pool, error)
+    log.warning("pool %s cannot be published (will be retried): %s", pool, error)

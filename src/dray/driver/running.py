@@ -106,7 +106,7 @@ class Runner:
             try:
                 self.publisher.publish(await pools_of(self._driver, self._taint))
             except Exception:
-                log.exception("driver %s cannot say what devices there are; the last answer counts", self._driver.name)
+                log.exception("driver %s failed to list its devices; keeping the last list", self._driver.name)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         self._tasks.append(asyncio.create_task(work))

@@ -111,4 +111,4 @@ def _check_free(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise SocketError(f"{path} is in the way: it is not a socket")
+        raise SocketError(f"{path} exists and is not a socket")

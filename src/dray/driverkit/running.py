@@ -81,7 +81,7 @@ async def _one(setting: Setting, group: str, check: Check) -> CheckResult:
     except (CheckFailed, DriverCallFailed) as error:
         outcome, detail = CheckOutcome.FAILED, _detail(check, str(error))
     except (ApiError, OSError) as error:
-        outcome, detail = CheckOutcome.FAILED, _detail(check, f"the check itself could not go on: {error}")
+        outcome, detail = CheckOutcome.FAILED, _detail(check, f"the check itself failed: {error}")
     finally:
         await setting.clean()
     return CheckResult(group, describe(check), outcome, detail, round(get_running_loop().time() - begun, 3))

@@ -48,7 +48,7 @@ def write_new(base: int, path: str, data: bytes, mode: int) -> None:
     """Write a file that must not exist yet, creating missing parent directories. Raises OSError if the file exists."""
     parent, _, name = path.rpartition("/")
     if name in ("", ".", ".."):
-        raise PathEscape(f"{path!r} is no path of a file")
+        raise PathEscape(f"{path!r} is not the path of a file")
     directory = open_beneath(base, parent, create=0o755)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -232,7 +232,7 @@ class Specs:
         except (OSError, CdiError) as error:
             self.errors[file] = str(error)
             if self._told.get(file) != str(error):
-                log.warning("CDI spec left out: %s", error)
+                log.warning("CDI spec ignored: %s", error)
             return None
         self._read[file] = (mark, spec)
         return spec

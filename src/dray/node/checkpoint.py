@@ -107,7 +107,7 @@ class Checkpoint:
         except (msgspec.MsgspecError, CorruptCheckpoint, UnicodeDecodeError) as error:
             kept = _kept_name(file)
             file.replace(kept)
-            problem = f"checkpoint {file} cannot be used ({error}); it was kept as {kept}, and the node starts without"
+            problem = f"checkpoint {file} is unusable ({error}): kept as {kept}, the node starts with an empty one"
             log.error("%s", problem)
             return checkpoint, problem
         return checkpoint, ""

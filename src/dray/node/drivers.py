@@ -180,7 +180,7 @@ class DriverConnection:
             code = grpc.StatusCode.CANCELLED
             if _is_cancelled(error):
                 raise
-            raise DriverError(f"DRA driver {self.name}: {method}: the driver has gone") from error
+            raise DriverError(f"DRA driver {self.name}: {method}: the driver disconnected") from error
         finally:
             OPERATIONS.labels(self.name, f"/{self._service}/{method}", _code_name(code)).observe(
                 time.perf_counter() - begun

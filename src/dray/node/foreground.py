@@ -40,7 +40,7 @@ def begin_inside(pids: str) -> None:
         failed = library.setns(namespace, CLONE_NEWPID)
         os.close(namespace)
     if failed:
-        raise OSError("the namespace of processes cannot be entered")
+        raise OSError("cannot enter the PID namespace")
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -59,7 +59,7 @@ def show_processes(library: Any) -> None:
     library.unshare(CLONE_NEWNS)
     library.mount(None, b"/", None, _MS_SLAVE, None)
     if library.mount(b"proc", b"/proc", b"proc", _MS_HARMLESS, None):
-        raise OSError("the processes of the namespace cannot be shown")
+        raise OSError("cannot mount /proc in the PID namespace")
 
 
 def end_with_parent(library: Any) -> None:

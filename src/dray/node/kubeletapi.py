@@ -114,7 +114,7 @@ def _families(machine: ContainerUsage, used: list[tuple[Pod, ContainerAttempt, C
         cpu.add_metric(labels, usage.cpu)
         memory.add_metric(labels, usage.memory)
         begun.add_metric(labels, attempt.started)
-    family("resource_scrape_error", "Whether reading them has failed").add_metric((), 0)
+    family("resource_scrape_error", "Whether reading these metrics has failed").add_metric((), 0)
     return families
 
 

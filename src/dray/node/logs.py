@@ -44,7 +44,7 @@ class LogOptions:
             try:
                 since = parse_timestamp(text)
             except ValueError as error:
-                raise BadOption(f"sinceTime: expected a time as 2026-01-31T12:00:00Z, got {text!r}") from error
+                raise BadOption(f"sinceTime: expected a time such as 2026-01-31T12:00:00Z, got {text!r}") from error
         return cls(
             follow=_flag(query, "follow"),
             previous=_flag(query, "previous"),

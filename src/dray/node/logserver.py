@@ -101,7 +101,7 @@ class LogServer:
             if not self._guarded:
                 check_local((name.lower(), value) for name, value in request.headers.items())
             elif not _is_api_server(request):
-                raise Forbidden("only API servers may ask here")
+                raise Forbidden("only API servers may use this endpoint")
         except Forbidden as error:
             return web.Response(status=403, text=str(error))
         return await handler(request)

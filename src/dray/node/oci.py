@@ -219,7 +219,7 @@ def _device(node: CdiDeviceNode) -> dict[str, Any]:
             raise ContainerStartError(f"device node {node.source}: {error.strerror}") from error
         kind = kind or next((letter for test, letter in _DEVICE_KINDS if test(host.st_mode)), "")
         if not kind:
-            raise ContainerStartError(f"device node {node.source} is no device")
+            raise ContainerStartError(f"{node.source} is not a device node")
         major, minor = os.major(host.st_rdev), os.minor(host.st_rdev)
         mode = mode if mode is not None else host.st_mode & _MODE_BITS
     device: dict[str, Any] = {"path": node.path, "type": kind, "major": major, "minor": minor}

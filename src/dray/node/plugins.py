@@ -211,7 +211,7 @@ class Plugins:
             self._removals.pop(name).cancel()
 
     def _begin_removal(self, name: str) -> None:
-        log.info("DRA driver %s is gone: its slices are removed", name)
+        log.info("DRA driver %s is gone: deleting its slices", name)
         assert self._group is not None
         self._removals[name] = self._group.create_task(self._remove_slices(name))
 
@@ -250,7 +250,7 @@ class Plugins:
 def _problem(info: registration_pb2.PluginInfo) -> str:
     """Return why a plugin is refused, or "" if it is accepted."""
     if info.type != DRA_PLUGIN:
-        return f"plugin type {info.type!r} is not handled here, only {DRA_PLUGIN}"
+        return f"plugin type {info.type!r} is not supported, expected {DRA_PLUGIN}"
     for complaint in names.subdomain(info.name):
         return f"driver name {info.name!r}: {complaint}"
     if info.endpoint and not os.path.isabs(info.endpoint):

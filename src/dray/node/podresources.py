@@ -42,7 +42,9 @@ class PodResources:
         """
         path = root / SOCKET
         if len(os.fsencode(path)) > _PATH_MOST:
-            log.warning("%s is too long for a socket (%d bytes at most): PodResources are not served", path, _PATH_MOST)
+            log.warning(
+                "socket path %s is too long (at most %d bytes): the PodResources API is not served", path, _PATH_MOST
+            )
             return
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)

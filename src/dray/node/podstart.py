@@ -136,7 +136,7 @@ class Starter:
         argv = command_line(container, env, run.Entrypoint or (), run.Cmd or ())
         if runtime.executes and not argv:
             # The pod waits: a failed pod would be replaced at once, again and again.
-            unsaid = f"no command, and the runtime {runtime.name} pulls no image that would say what to run"
+            unsaid = f"no command specified, and the runtime {runtime.name} uses no image that could define one"
             raise ContainerStartError("no command specified" if image is not None else unsaid)
         if runtime.mounts_volumes:
             mounts = await self._volumes.mounts(pod, container, env)
@@ -175,7 +175,7 @@ class Starter:
             return image
         if not self._image_told:
             self._image_told = True
-            how = "on the host's file system" if runtime.executes else "in name only"
+            how = "on the host's file system" if runtime.executes else "without running any process"
             text = f"Images are not used: the runtime {runtime.name} runs containers {how}"
             self._node.recorder.record(pod, "ImageNotUsed", text)
         return None

@@ -30,7 +30,7 @@ def remove_tree(directory: Path) -> None:
     Does nothing but log a warning if a file system is mounted below the directory.
     """
     if mounted := _mounted_below(directory):
-        log.warning("%s is not removed: something is mounted at %s", directory, mounted)
+        log.warning("%s is not removed: a file system is mounted at %s", directory, mounted)
         return
     shutil.rmtree(directory, ignore_errors=True)
     if directory.exists():  # a container removed access rights, or the kernel did (work directory of an overlay)

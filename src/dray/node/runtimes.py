@@ -41,7 +41,7 @@ def open_runtime(name: str, root: Path) -> Runtime:
     if name == AUTO:
         why = unavailable("bwrap")
         if why and os.geteuid() == 0:
-            text = "as root, containers without any isolation are run only when asked for (--runtime process)"
+            text = "as root, containers run without isolation only on request (--runtime process)"
             raise RuntimeUnavailable(f"runtime auto: {why}; {text}")
         return Supervised(root, ProcessWrapper() if why else BwrapWrapper())
     if name not in NAMES:

@@ -178,7 +178,7 @@ def _described(error: OSError) -> str:
 def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[str, Any]) -> int:
     """Run `act` in the namespaces of a process with no more rights than that process. Returns the exit code."""
     if not pid:
-        raise OSError("the container is about to start, or about to end")
+        raise OSError("the container is starting or ending")
     import foreground  # type: ignore[import-not-found]  # beside this file; containers do not see it
 
     rights = _rights(pid)

@@ -179,7 +179,7 @@ class Supervised:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(_POLL_SECONDS)
-        raise ContainerStartError(f"container {task.target}, whose processes are to be seen, is not running")
+        raise ContainerStartError(f"target container {task.target} is not running")
 
     def _pid_of(self, task: Task) -> int:
         """Return the pid of the task's target container, or 0 if it has none yet."""
@@ -273,7 +273,7 @@ class Supervised:
     def _container(self, key: Key) -> Path:
         for name in (key.pod, key.container):
             if "/" in name or "\0" in name or name in ("", ".", ".."):
-                raise ContainerStartError(f"{name!r} is no name for a directory")
+                raise ContainerStartError(f"{name!r} is not a valid directory name")
         return self._pods / key.pod / "containers" / key.container
 
     def _forget(self, key: Key) -> None:

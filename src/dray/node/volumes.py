@@ -99,7 +99,7 @@ class Volumes:
 
     def _place_of(self, volume: Volume) -> Path:
         if "/" in volume.name or volume.name in ("", ".", ".."):
-            raise ConfigProblem(f"volume {volume.name!r}: no name for a directory")
+            raise ConfigProblem(f"volume {volume.name!r}: not a valid directory name")
         return self._directory / volume.name
 
     async def _path(self, pod: Pod, volume: Volume) -> str:

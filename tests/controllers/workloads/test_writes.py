@@ -24,7 +24,7 @@ async def test_an_owner_waits_for_its_own_writes_and_for_no_others(client: Clien
     owner, other = await make(client, "owner"), await make(client, "other")
     writes.wrote(owner, await make(client, "new"))
     await writes.shown(key_of(other))
-    with pytest.raises(Timeout, match="behind what was written"):
+    with pytest.raises(Timeout, match="behind this controller's writes"):
         await writes.shown(key_of(owner))
     task = asyncio.create_task(copy.run())
     await copy.synced()

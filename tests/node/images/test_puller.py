@@ -117,7 +117,7 @@ async def test_a_probe_runs_inside_the_image(images: Layout, cluster: Cluster) -
 
 async def test_an_image_that_cannot_be_had_is_waited_for(images: Layout, cluster: Cluster) -> None:
     await cluster.pod("p", containers=main("example.com/none:1"))
-    error = "example.com/none:1: not in the directories of images, and no registry example.com is configured"
+    error = "example.com/none:1: not in an image directory, and registry example.com is not configured"
     pod = await cluster.until("p", lambda pod: "ImagePullBackOff" in str(pod.status.containerStatuses))
     waiting = pod.status.containerStatuses[0].state.waiting
     assert waiting is not None
@@ -242,6 +242,6 @@ async def test_without_images_the_pod_is_told_once(
         )
         await cluster.phase("p", "Running")
         text = await cluster.event("p", "ImageNotUsed")
-        how = "in name only" if runtime == "fake" else "on the host's file system"
+        how = "without running any process" if runtime == "fake" else "on the host's file system"
         assert text == f"Images are not used: the runtime {runtime} runs containers {how}"
         assert len([reason for reason, _ in await cluster.events("p") if reason == "ImageNotUsed"]) == 1

@@ -84,7 +84,9 @@ def _by_type(slices: Sequence[ResourceSlice], default: str | None) -> dict[tuple
     for one in slices:
         attribute = one.spec.partitionTypeAttribute or default
         if attribute and one.spec.devices and not is_counted:
-            raise _Unsummarized(f"PartitionTypeMissing: {attribute} tells partitions apart, but there are no counters")
+            raise _Unsummarized(
+                f"PartitionTypeMissing: {attribute} is the attribute for partition types, but the pool has no counters"
+            )
         for device in one.spec.devices if attribute else ():
             if device.consumesCounters and attribute:
                 groups.setdefault((attribute, _type(device, attribute, one.spec.driver)), []).append(device)

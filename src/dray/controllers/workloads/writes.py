@@ -74,7 +74,7 @@ class OwnWrites:
                     woken.clear()
                     await woken.wait()
         except TimeoutError:
-            raise Timeout(f"the watch is more than {self._patience:.0f} s behind what was written") from None
+            raise Timeout(f"the watch is more than {self._patience:.0f} s behind this controller's writes") from None
         finally:
             self._waiting.discard(woken)
 

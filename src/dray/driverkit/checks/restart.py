@@ -59,9 +59,11 @@ async def says_that_a_path_is_too_long(setting: Setting) -> None:
         try:
             status = await asyncio.wait_for(setting.subject.ended(), setting.patience.start)
         except TimeoutError as error:
-            raise CheckFailed("expected it to end with an error, but it runs on, and nobody can reach it") from error
+            raise CheckFailed(
+                "expected the driver to exit with an error, but it still runs and is unreachable"
+            ) from error
         if status == 0:
-            raise CheckFailed("expected it to end with an error, but its exit status is 0")
+            raise CheckFailed("expected the driver to exit with an error, but its exit status is 0")
     finally:
         await setting.subject.stop(kill=True)
         await setting.start()

@@ -25,7 +25,7 @@ async def publishes_slices_that_are_accepted(setting: Setting) -> None:
 
     await setting.until(published, setting.patience.start, "no slices were published")
     if problem:
-        raise CheckFailed(f"the API server refused what the driver asked: {problem}")
+        raise CheckFailed(f"the API server refused a request of the driver: {problem}")
 
 
 async def publishes_complete_pools(setting: Setting) -> None:
@@ -48,7 +48,7 @@ async def publishes_what_is_its_own(setting: Setting) -> None:
         listed = [device.name for one in slices for device in one.spec.devices]
         twice = next((name for name in listed if listed.count(name) > 1), None)
         if twice:
-            raise CheckFailed(f"pool {pool}: device {twice} is there twice")
+            raise CheckFailed(f"pool {pool}: device {twice} occurs twice")
         for one in slices:
             owners = {owner.uid for owner in one.metadata.ownerReferences}
             if one.spec.nodeName and node.metadata.uid not in owners:
@@ -107,7 +107,7 @@ async def removes_strange_slices(setting: Setting) -> None:
 async def raises_the_generation(setting: Setting) -> None:
     """The driver raises a pool's generation when its devices change, unless one write makes the whole change."""
     if not setting.subject.changeable:
-        raise Skipped("nothing is known that changes the driver's devices (--change COMMAND)")
+        raise Skipped("no command is given that changes the driver's devices (--change COMMAND)")
     await setting.until(lambda: _rests(setting), setting.patience.repair, "slices are written again and again")
     before = {pool: _newest(slices) for pool, slices in (await _pools(setting)).items()}
     contents = await _contents(setting)

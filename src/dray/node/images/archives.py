@@ -120,7 +120,7 @@ def _archived(place: Path, path: str) -> Iterator[IO[bytes]]:
         with _opened(place) as file, tarfile.open(fileobj=file) as archive:
             member = archive.extractfile(path)
             if member is None:
-                raise ImageError(f"{place}: {path} is no file")
+                raise ImageError(f"{place}: {path} is not a file")
             yield member
     except (tarfile.TarError, EOFError, RecursionError) as error:
         raise ImageError(f"{place}: {error}") from error

@@ -151,9 +151,7 @@ class Images:
         if never:
             return None
         if not self._registries.allows(name):
-            raise ImageError(
-                f"{name.full}: not in the directories of images, and no registry {name.registry} is configured"
-            )
+            raise ImageError(f"{name.full}: not in an image directory, and registry {name.registry} is not configured")
         with self._library.workshop() as place:
             pulled = await self._registries.pull(name, credentials, place, self._library.digests())
             if isinstance(pulled, FoundImage):

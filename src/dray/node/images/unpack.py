@@ -194,7 +194,7 @@ def _uncompressed(stream: io.BufferedReader, what: str) -> Any:
 
 def _named(name: str, path: str) -> str:
     if name in ("", ".", "..") or "\0" in name:
-        raise ImageError(f"{path!r} is no path of a file")
+        raise ImageError(f"{path!r} is not the path of a file")
     return name
 
 
