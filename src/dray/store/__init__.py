@@ -1,6 +1,7 @@
-"""Where the cluster's state lives: a revisioned log of key → bytes, and one cache above it.
+"""Storage of the cluster's state: a revisioned log of key → bytes, and a cache above it.
 
-`open_log` opens a backend (memory, SQLite, etcd), `Cache.open` serves GET, LIST and WATCH from it. See docs/store.md.
+`open_log` opens a backend (memory, SQLite or etcd); `Cache.open` serves GET, LIST and WATCH from it. See
+docs/store.md.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """EtcdLog and EtcdTls on demand: importing gRPC takes longer than everything else here, and most clusters need none."""
+    """Import EtcdLog and EtcdTls on first use: importing gRPC takes longer than all other imports, and most
+    clusters do not need it.
+    """
     if name in {"EtcdLog", "EtcdTls"}:
         from dray.store import etcd
 

@@ -1,9 +1,9 @@
-"""The cache: the whole state in memory above any log, serving GET, LIST and WATCH.
+"""Cache: the whole state in memory above any log, serving GET, LIST and WATCH.
 
-Everything is synchronous except waiting, and belongs to one event loop: between two awaits a caller sees one revision,
-so a list followed by a watch from the list's revision has no gap. Values are opaque; `decode` makes of them, once and
-on demand, what readers share. Left out: selectors, resource versions in requests, and everything else that the API
-means.
+Everything except waiting is synchronous, and belongs to one event loop. Between two awaits a caller sees one
+revision, so a list followed by a watch from the list's revision has no gap. Values are opaque; `decode` converts
+a value once, on first use, to an object that all readers share. Selectors, the semantics of resourceVersion and
+other API rules are not part of the cache.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 _LOAD_PAGE = 10_000
 _RETRY_SECONDS = 1.0
 _UPKEEP_SECONDS = 5.0
-_REMOTE_UPKEEP_SECONDS = 60.0  # etcd walks over all keys to compact
-_CATCH_UP_SECONDS = 5.0  # how long a commit waits to see itself; the write is done in any case
+_REMOTE_UPKEEP_SECONDS = 60.0  # longer, because etcd visits all keys in a compaction
+_CATCH_UP_SECONDS = 5.0  # maximum time a commit waits until the cache has it; the write is done in any case
 
 
 def undecoded(key: str, value: bytes, revision: int) -> object:
@@ -36,7 +36,7 @@ def undecoded(key: str, value: bytes, revision: int) -> object:
 
 
 class Cache:
-    """Made by `Cache.open`; `close` leaves the log to whoever opened it."""
+    """Cache of the whole state. Created by `Cache.open`; `close` does not close the log."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Cache:
         self.revision = 0
         self.measures = StoreMeasures()
         self.is_local = isinstance(log, LocalLog)
-        """Whether this process alone writes the log, so that this cache is never behind it."""
+        """Whether only this process writes the log, so that the cache is never behind the log."""
         self._log = log
         self._decode = decode
         self._watch_limit = watch_limit
@@ -77,7 +77,11 @@ class Cache:
         watch_limit: int = 10_000,
         cold: tuple[str, ...] = (),
     ) -> "Cache":
-        """Load everything and follow the log from there on. `cold` are prefixes of keys that are seldom read."""
+        """Load the whole state and follow the log from there. Returns the cache.
+
+        `decode` converts values for readers. `cold` are prefixes of keys that are rarely read; their decoded
+        values are dropped.
+        """
         cache = cls(log, decode, retention=retention, clock=clock, watch_limit=watch_limit, cold=cold)
         await cache._load(max(await log.head() - log.replay, 0))
         if cache.is_local:
@@ -106,9 +110,11 @@ class Cache:
     # Writing
 
     async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
-        """As the log's; when it returns, this cache has the change and its subscribers have been told.
+        """Commit the operations as `Log.commit` does. When the call returns, the cache has the change and
+        subscribers have received it.
 
-        When it raises Conflict, this cache has what was in the way: whoever reads and tries again gets on.
+        Raises RevisionConflict; then the cache already has the conflicting change, so reading and retrying can
+        succeed.
         """
         try:
             with self.measures.of("commit"):
@@ -135,9 +141,11 @@ class Cache:
         return self._latest.get(key)
 
     def list(self, prefix: str, *, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
-        """The keys under the prefix (which ends with a slash, or is empty) greater than `after`, in order.
+        """Return the keys under a prefix that are greater than `after`, in order, at most `limit`. The prefix
+        must end in a slash or be empty.
 
-        At an older revision as it was then; Expired if that is too long ago, ValueError if it is still to come.
+        With `revision`, returns the state at that revision. Raises RevisionExpired if that revision is too old,
+        and ValueError if it does not exist yet.
         """
         if revision is None or revision == self.revision:
             return self._list_latest(prefix, after, limit)
@@ -150,9 +158,10 @@ class Cache:
         return len(keys) - self._removed(prefix, "")
 
     async def read(self, *, timeout: float = 10.0) -> int:
-        """Wait until the cache has everything that was acknowledged anywhere before the call; returns its revision.
+        """Wait until the cache has everything that was acknowledged anywhere before the call. Returns the cache's
+        revision.
 
-        Raises Unavailable if it has not after `timeout` seconds.
+        Raises Unavailable after `timeout` seconds.
         """
         with self.measures.of("head"):
             head = await self._log.head()
@@ -163,12 +172,12 @@ class Cache:
         return self.revision
 
     async def probe(self) -> None:
-        """Find out whether something could be written now. Raises Unavailable."""
+        """Check whether the log can currently be written. Raises Unavailable if not."""
         with self.measures.of("probe"):
             await self._log.probe()
 
     async def _catch_up(self, revision: int, timeout: float) -> None:
-        """`wait_for`, measured: how far this cache is behind the store."""
+        """Like `wait_for`, but also records the waiting time as the cache's lag."""
         begun = time.perf_counter()
         try:
             await self.wait_for(revision, timeout)
@@ -176,34 +185,39 @@ class Cache:
             count(self.measures.lag, time.perf_counter() - begun)
 
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:
-        """Wait until the cache has reached the revision; TimeoutError if it has not after `timeout` seconds."""
+        """Wait until the cache has reached the revision. Raises TimeoutError after `timeout` seconds."""
         if self._closed:
             raise Closed("the cache")
         if self.revision >= revision:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waited += 1  # futures have no order: this decides between equal revisions
+        self._waited += 1  # tie-breaker for equal revisions, because futures cannot be compared
         heappush(self._waiters, (revision, self._waited, waiter))
         try:
             async with asyncio.timeout(timeout):
                 await waiter
         except TimeoutError:
-            # The revision may never come, and a client may ask for many of them.
+            # Remove the waiter: the revision may never come, and a client may wait for many revisions.
             self._waiters = [entry for entry in self._waiters if not entry[2].done()]
             heapify(self._waiters)
             raise
 
     def watch(self, prefix: str, after: int) -> Watch:
-        """Every event after that revision, exactly once and in order; Expired if the history does not reach back."""
+        """Return a watch that yields every event after the revision, exactly once and in order.
+
+        Raises RevisionExpired if the history does not reach back to the revision.
+        """
         watch = Watch(lambda: self.revision, self._watch_limit)
         watch.begin(self.subscribe(prefix, after, watch.take, watch.lose))
         return watch
 
     def subscribe(self, prefix: str, after: int, deliver: Deliver, lost: Lost) -> Subscription:
-        """As `watch`, with functions: `deliver` gets batches within the commit, `lost` the reason if it ends.
+        """Subscribe to every event after the revision: `deliver` gets batches during the commit, `lost` the
+        reason if the subscription ends.
 
-        What has happened since `after` is delivered before this returns. `deliver` must not wait, and what it raises
-        ends the subscription.
+        Events that already happened are delivered before this call returns. `deliver` must not block; if it
+        raises an exception, the subscription ends. Raises RevisionExpired if the history does not reach back to
+        the revision.
         """
         if self._closed:
             raise Closed("the cache")
@@ -217,7 +231,7 @@ class Cache:
     # Following the log
 
     async def _load(self, start: int) -> None:
-        """Begin at `start`, or at the oldest revision that the log still has."""
+        """Load the state at revision `start`, or at the oldest revision that the log still has."""
         revision: int | None = start
         while True:
             try:
@@ -247,7 +261,7 @@ class Cache:
         for key in latest:
             self._collection(key).add(key)
         self._history.restart(revision)
-        self._compacted = revision  # what we did not load may still be somebody else's history
+        self._compacted = revision  # another server may still need older history, so do not compact it
         self._reach(revision)
 
     async def _follow(self, log: Log) -> None:
@@ -260,7 +274,9 @@ class Cache:
                 await self._start_over(error)
 
     async def _start_over(self, error: Compacted) -> None:
-        """We were away for too long: load everything, and let everybody who watched list again."""
+        """Reload everything, because the log has compacted the revisions since the last batch. Ends all
+        subscriptions.
+        """
         while True:
             try:
                 await self._load(error.oldest)
@@ -300,7 +316,9 @@ class Cache:
                 waiter.set_result(None)
 
     async def upkeep(self) -> None:
-        """Forget what is too old, here and in the log. A task does it; only a test with its own clock has to call it."""
+        """Drop events that are too old, here and in the log. A task calls this regularly; only tests with their
+        own clock call it directly.
+        """
         due = self._history.mark(self.revision, self._decode)
         is_forgotten = False
         while not is_forgotten:
@@ -322,7 +340,7 @@ class Cache:
             except StoreError:
                 logger.exception("cannot compact")
 
-    # The parts of a list
+    # Ranges of keys
 
     def _collection(self, key: str) -> SortedKeys:
         name = key[: key.find("/") + 1]
@@ -340,7 +358,7 @@ class Cache:
         return keys.range(prefix, after) if keys is not None else []
 
     def _removed(self, prefix: str, after: str) -> int:
-        """How many keys of that range are removed ones."""
+        """Return the number of removed keys in the range."""
         if not prefix:
             return sum(keys.removed("", after) for keys in self._collections.values())
         keys = self._collections.get(prefix[: prefix.find("/") + 1])
@@ -367,7 +385,11 @@ class Cache:
         return RangePage(versions, revision, remaining)
 
     def _following(self, last: str, prefix: str, keys: Sequence[str], before: dict[str, KeyVersion | None]) -> int:
-        """How many follow the last key of a page: those of `keys` that are alive, but for what they were `before`."""
+        """Return how many keys follow the last key of a page.
+
+        `keys` are the current keys of the range; `before` has the previous states of keys that changed since the
+        listed revision.
+        """
         alive = len(keys) - bisect_right(keys, last) - self._removed(prefix, last)
         changed = ((key, old) for key, old in before.items() if key > last)
         return alive + sum((old is not None) - (key in self._latest) for key, old in changed)

@@ -1,16 +1,18 @@
-"""What can go wrong in a store, as one small hierarchy.
+"""Errors of the store.
 
-The API server turns these into Status answers in one place; nothing here knows about HTTP. Errors that only a programmer
-can make (an empty key, the same key twice in one commit) are plain ValueErrors.
+The API server translates them to Status responses in one place; the store knows nothing about HTTP. Programming
+errors, such as an empty key or the same key twice in a commit, raise ValueError.
 """
 
 
 class StoreError(Exception):
-    """Whatever a store refuses or cannot do."""
+    """Base class of all store errors."""
 
 
 class RevisionConflict(StoreError):
-    """An op expected another revision of its key; nothing of the commit was done. `actual` 0: the key does not exist."""
+    """An operation expected another revision of its key, so nothing was committed. `actual` is 0 if the key does
+    not exist.
+    """
 
     def __init__(self, key: str, expected: int, actual: int) -> None:
         super().__init__(f"{key}: expected {_state(expected)}, found {_state(actual)}")
@@ -20,7 +22,7 @@ class RevisionConflict(StoreError):
 
 
 class Compacted(StoreError):
-    """The log no longer has that revision; reading works from `oldest` on."""
+    """The log no longer has this revision; revisions from `oldest` on can be read."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"revision {revision} has been compacted; the oldest that can be read is {oldest}")
@@ -29,7 +31,7 @@ class Compacted(StoreError):
 
 
 class RevisionExpired(StoreError):
-    """The cache no longer has the history after that revision (the API's 410 Gone): list again."""
+    """The cache no longer has the history after this revision (410 Gone in the API); the client must list again."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"revision {revision} is too old; the oldest that is kept is {oldest}")
@@ -38,29 +40,29 @@ class RevisionExpired(StoreError):
 
 
 class Lagged(StoreError):
-    """A watcher did not keep up and was dropped; it may resume after the last revision it has seen."""
+    """A watcher was dropped because it was too slow. It may resume after the last revision that it received."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the watcher is more than {limit} events behind")
 
 
 class Closed(StoreError):
-    """The log or the cache was closed while the caller waited, or before."""
+    """The log or cache was closed before or during the call."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is closed")
 
 
 class Unavailable(StoreError):
-    """The store cannot answer now. Whether a commit that ends so was done is not known."""
+    """The store cannot be reached or written at the moment. A commit that raises this may or may not have been done."""
 
 
 class CommitTooLarge(StoreError):
-    """The commit has more ops or bytes than the backend takes."""
+    """The commit has more operations or bytes than the backend supports."""
 
 
 class Unreadable(StoreError):
-    """The database file is not one of ours, damaged, of a newer version, or in use by another process."""
+    """The database file is damaged, from another program, from a newer version, or in use by another process."""
 
 
 def _state(revision: int) -> str:

@@ -1,9 +1,10 @@
-"""The log in etcd: for more than one machine.
+"""Log in etcd, for clusters with several API servers.
 
-Revisions are etcd's own, so they may skip numbers: other programs may use the same etcd, and we write a key of our own
-now and then. Keys live under a prefix. A commit is a transaction; commits that arrive together are sent together
-(`etcd_batches`), and their position is part of the revision (`etcd_revisions`). A ttl is a lease, shared by keys that were
-written at about the same time. Limits are etcd's: by default 127 ops and 1.5 MiB a commit.
+Revisions are derived from etcd's, so they can skip numbers: other programs can use the same etcd, and this module
+sometimes writes a key of its own. All keys are below a prefix. A commit is an etcd transaction; simultaneous
+commits are sent in one transaction (`etcd_batches`), and their position is part of the revision
+(`etcd_revisions`). A TTL is an etcd lease, shared by keys written at about the same time. The limits of etcd
+apply: by default 127 operations and 1.5 MiB per commit.
 """
 
 import asyncio
@@ -41,18 +42,18 @@ from dray.store.state import check_keys
 
 logger = logging.getLogger(__name__)
 
-_FENCE = b"\0fence"  # written to make the watch advance; sorts before all keys of users, who may not use NUL
-_INCOMPLETE = b"\0incomplete"  # there while a copy is written into an etcd
-_NUDGE_SECONDS = 0.02  # the watch is usually that quick by itself
+_FENCE = b"\0fence"  # written to advance the watch; sorts before all user keys, which cannot start with NUL
+_INCOMPLETE = b"\0incomplete"  # exists while a copy is being written into etcd
+_NUDGE_SECONDS = 0.02  # the watch usually catches up within this time without help
 _SLOWEST_NUDGE_SECONDS = 1.0
 _RETRY_SECONDS = 0.2
 _LEASE_KEYS = 1000  # etcd deletes all keys of a lease in one transaction
 _KEYS_AT_ONCE = 50_000
-_LEASE_SLACK = 0.05  # of the ttl, during which keys share a lease
+_LEASE_SLACK = 0.05  # fraction of the TTL during which keys can join an existing lease
 
 
 class Tail(Struct, eq=False):
-    """How far one reader of the log has come."""
+    """Progress of one reader of the log."""
 
     seen: int
 
@@ -64,7 +65,7 @@ class EtcdLease(Struct):
 
 
 class EtcdLog:
-    """Made by `EtcdLog.open`."""
+    """Log in etcd. Created by `EtcdLog.open`."""
 
     replay = revision_of(REPLAYED, 0)
 
@@ -90,9 +91,10 @@ class EtcdLog:
         patience: float = PATIENCE,
         user: EtcdUser | None = None,
     ) -> Self:
-        """Connect to the first endpoint that answers. Raises Unavailable, as every call, after `patience` seconds.
+        """Connect to the first endpoint that responds. Returns the log.
 
-        Raises Unreadable for what a copy that was interrupted left.
+        Raises Unavailable after `patience` seconds, as all methods do. Raises Unreadable if an interrupted copy
+        left incomplete data.
         """
         log = cls(EtcdClient(endpoints, tls, patience, user), prefix)
         try:
@@ -129,15 +131,19 @@ class EtcdLog:
         except EtcdRefused as error:
             if error.code != grpc.StatusCode.NOT_FOUND or not self._leases:
                 raise
-            self._leases.clear()  # somebody revoked a lease that we meant to share
+            self._leases.clear()  # a shared lease was revoked
             return await self._batches.commit(ops, await self._leases_of(ops))
 
     async def _leases_of(self, ops: Sequence[Op]) -> list[int]:
-        """The lease of each operation; 0 where there is none."""
+        """Return the lease of each operation; 0 for operations without a TTL."""
         return [await self._lease(op.ttl) if op.ttl is not None and op.value is not None else 0 for op in ops]
 
     async def _own_work(self, ops: Sequence[Op], conflict: RevisionConflict) -> int:
-        """After a lost answer: was the conflict with our own first attempt? Then it was carried out."""
+        """Return the revision of a commit whose response was lost, if its conflict shows that the first attempt
+        was done.
+
+        Raises Unavailable if the conflict is with another writer.
+        """
         op = next(op for op in ops if op.key == conflict.key)
         answer = await self._range(pb.RangeRequest(key=self._key(op.key)))
         found = state(op.key, answer.kvs[0]) if answer.kvs else None
@@ -158,7 +164,9 @@ class EtcdLog:
         return lease.id
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
-        at = max(complete_at(revision), 1) if revision is not None else 0  # 1 is etcd's name for nothing, 0 means now
+        at = (
+            max(complete_at(revision), 1) if revision is not None else 0
+        )  # in etcd, 1 is the empty state and 0 means now
         start = self._key(after) + b"\0" if after else self._prefix + b"\1"
         request = pb.RangeRequest(key=start, range_end=self._end, limit=limit or 0, revision=at)
         try:
@@ -176,7 +184,7 @@ class EtcdLog:
         return RangePage(versions, end_of(at or answer.header.revision), answer.count - len(versions))
 
     async def _oldest(self, revision: int, head: int) -> int:
-        """Up to where etcd has compacted: only a watch tells."""
+        """Return the oldest readable revision after a compaction; only a watch reports it. Returns `head` if unknown."""
         try:
             async with aclosing(self._watch(revision)) as watch:
                 await anext(watch, None)
@@ -198,10 +206,10 @@ class EtcdLog:
             self._tails.remove(tail)
 
     async def _watch(self, after: int) -> AsyncGenerator[Batch, None]:
-        """One watch stream, until it breaks.
+        """Yield the batches of one watch stream until it breaks. Raises Compacted.
 
-        It starts one revision early, and that revision is left out again: a deletion at the very revision up to which
-        etcd has compacted may be missing, and a watch that starts there would not be told.
+        The watch starts one revision early, and this revision is skipped: etcd does not report Compacted for a
+        watch that starts exactly at the compacted revision, although a deletion at this revision may be missing.
         """
         endpoint, stream = self._client.watch()
         create = pb.WatchCreateRequest(
@@ -215,7 +223,7 @@ class EtcdLog:
                         raise Compacted(after, end_of(answer.compact_revision))
                     logger.warning("etcd ended the watch: %s", answer.cancel_reason)
                     with suppress(StoreError):
-                        await self._current_revision()  # gets a new token where the watch had an expired one
+                        await self._current_revision()  # renews the token if the watch ended because it had expired
                     return
                 batch = self._batch(answer, after)
                 if batch.revision > after and not answer.created:
@@ -226,15 +234,15 @@ class EtcdLog:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
-                raise  # not just the channel being closed, by us or since certificates were replaced
+                raise  # a real cancellation; otherwise the channel was closed, for example to replace certificates
         finally:
             stream.cancel()
 
     def _batch(self, answer: pb.WatchResponse, after: int) -> Batch:
-        if not answer.events:  # progress, which etcd sends only to watches that have seen everything
+        if not answer.events:  # a progress notification, which etcd sends only to watches that are up to date
             return Batch(max(end_of(answer.header.revision), after))
         new = [version for version in changes(self._prefix, answer.events) if version.revision > after]
-        # The header may be ahead of the events while the watch catches up.
+        # Do not use the header's revision: it can be ahead of the events while the watch catches up.
         return Batch(max(end_of(answer.events[-1].kv.mod_revision), after), new)
 
     async def head(self) -> int:
@@ -250,7 +258,10 @@ class EtcdLog:
         return end_of(answer.header.revision)
 
     async def _nudge(self) -> None:
-        """Bring the tails to a revision that may be another program's: only a write of ours shows that they are there."""
+        """Write the fence key until all tails have reached the wanted revision.
+
+        Another program's write can be the newest revision; only a write below our prefix makes the watch report it.
+        """
         pause = _NUDGE_SECONDS
         while True:
             await asyncio.sleep(pause)
@@ -267,7 +278,7 @@ class EtcdLog:
         return self._prefix.decode()
 
     async def set_incomplete(self, is_incomplete: bool) -> None:
-        """Let nobody open the log, or everybody again, while a copy is written."""
+        """Mark the log as incomplete, so that it cannot be opened while a copy is being written, or remove the mark."""
         key, request = self._prefix + _INCOMPLETE, pb.TxnRequest()
         if is_incomplete:
             request.success.add(put=pb.PutRequest(key=key))
@@ -276,7 +287,7 @@ class EtcdLog:
         await self._client.call(TXN, request)
 
     async def ttls(self, revision: int) -> dict[str, float]:
-        """In how many seconds each key expires that was written with a ttl, of the keys at that revision."""
+        """Return the remaining seconds until expiry of the keys with a TTL that exist at the revision."""
         leases: dict[str, int] = {}
         start, more = self._prefix + b"\1", True
         while more:
@@ -296,9 +307,10 @@ class EtcdLog:
         return {key: left[lease] for key, lease in leases.items()}
 
     async def probe(self) -> None:
-        """Send a transaction that writes only if the fence has an impossible revision.
+        """Check whether etcd can be written: send a transaction whose condition is never true, so that it changes
+        nothing.
 
-        An etcd without space, or without a majority, refuses it all the same.
+        Raises Unavailable if etcd has no space or no majority, because it rejects such a transaction too.
         """
         if self._closed:
             raise Closed("the log")
@@ -312,7 +324,7 @@ class EtcdLog:
         try:
             await self._client.call(COMPACT, pb.CompactionRequest(revision=complete_at(revision)))
         except EtcdRefused as error:
-            if error.code != grpc.StatusCode.OUT_OF_RANGE:  # it has been compacted further already
+            if error.code != grpc.StatusCode.OUT_OF_RANGE:  # OUT_OF_RANGE: a later revision is already compacted
                 raise
 
     async def close(self) -> None:

@@ -1,10 +1,10 @@
-"""Sends the commits that arrive at about the same time to etcd as one transaction.
+"""Combines commits that arrive at about the same time into one etcd transaction.
 
-Every proposal costs etcd a round trip between its members and a write to the disk, and costs this process a gRPC call, so
-many small transactions are slow. etcd allows transactions inside a transaction, each with comparisons of its own: a commit
-whose comparison fails then fails alone. etcd refuses a transaction that writes a key twice, so commits that share a key go
-into different batches, in the order in which they arrived. Left out: what a commit means (`etcd`), the connection
-(`etcd_client`).
+Every proposal costs etcd a round trip between its members and a disk write, and costs this process a gRPC call,
+so many small transactions are slow. etcd supports nested transactions with separate conditions, so a commit whose
+condition fails does not affect the others. etcd rejects a transaction that writes a key twice, so commits with a
+common key go into different batches, in order of arrival. `etcd` defines the meaning of commits, `etcd_client`
+handles the connection.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from dray.store.etcd_revisions import (
 )
 from dray.store.log import Op
 
-_BATCH_OPS = 96  # etcd accepts 128 operations on each level by default; a batch has one for each commit
-_BATCH_BYTES = 512 * 1024  # of values; etcd accepts 1.5 MiB in a request
-_IN_FLIGHT = 2  # batches that etcd may work on at once: one is written to the disk while the next one travels
+_BATCH_OPS = 96  # etcd accepts 128 operations per level by default; a batch has one per commit
+_BATCH_BYTES = 512 * 1024  # maximum size of values; etcd accepts 1.5 MiB per request
+_IN_FLIGHT = 2  # concurrent batches: etcd writes one to disk while the next is being sent
 
 
 class CommitOutcome(Struct, frozen=True):
-    """Etcd's answer to one commit. `is_repeated`: an earlier attempt may have been carried out as well."""
+    """etcd's response to one commit. `is_repeated` says that an earlier attempt may have been done as well."""
 
     answer: pb.TxnResponse
     revision: int
@@ -41,7 +41,7 @@ class CommitOutcome(Struct, frozen=True):
 
 
 class WaitingCommit(Struct, eq=False):
-    """A commit that has not been answered, with the lease of each operation (0: none)."""
+    """A commit without a response yet, with the lease of each operation (0: none)."""
 
     ops: Sequence[Op]
     leases: Sequence[int]
@@ -52,7 +52,7 @@ class WaitingCommit(Struct, eq=False):
         return sum(len(op.value) for op in self.ops if op.value is not None)
 
     def transaction(self, prefix: bytes, position: int) -> pb.TxnRequest:
-        """The commit as an etcd transaction at a position of a batch."""
+        """Return the commit as an etcd transaction for a position in a batch."""
         request = pb.TxnRequest()
         for op, lease in zip(self.ops, self.leases, strict=True):
             key = prefix + op.key.encode()
@@ -66,7 +66,7 @@ class WaitingCommit(Struct, eq=False):
         return request
 
     def resolve(self, outcome: CommitOutcome) -> None:
-        if not self.done.done():  # else nobody waits any more
+        if not self.done.done():  # otherwise the caller was cancelled
             self.done.set_result(outcome)
 
     def fail(self, error: BaseException) -> None:
@@ -75,28 +75,31 @@ class WaitingCommit(Struct, eq=False):
 
 
 class CommitBatches:
-    """The commits that wait for etcd, and the batches that are on their way."""
+    """Queue of commits for etcd, and the batches that have been sent."""
 
     def __init__(self, client: EtcdClient, prefix: bytes) -> None:
         self._client = client
         self._prefix = prefix
         self._waiting: list[WaitingCommit] = []
-        self._in_flight: dict[asyncio.Task[None], frozenset[str]] = {}  # with the keys that each batch writes
+        self._in_flight: dict[asyncio.Task[None], frozenset[str]] = {}  # task of each batch → keys that it writes
         self._is_closed = False
 
     async def commit(self, ops: Sequence[Op], leases: Sequence[int]) -> CommitOutcome:
-        """Send one commit, together with others. Raises EtcdRefused and Unavailable."""
+        """Send one commit, together with others that arrive at the same time. Returns etcd's response to it.
+
+        Raises EtcdRefused, Unavailable or Closed.
+        """
         if self._is_closed:
             raise Closed("the log")
         loop = asyncio.get_running_loop()
         waiting = WaitingCommit(ops, leases, loop.create_future())
         self._waiting.append(waiting)
         if len(self._waiting) == 1:
-            loop.call_soon(self._send)  # whatever else is committed in this turn of the event loop goes along
+            loop.call_soon(self._send)  # further commits in this turn of the event loop join the batch
         return await waiting.done
 
     async def close(self) -> None:
-        """Fail what has not been answered: whether it was carried out is not known."""
+        """Fail all commits without a response with Closed; they may or may not have been done."""
         self._is_closed = True
         for waiting in self._waiting:
             waiting.fail(Closed("the log"))
@@ -107,7 +110,7 @@ class CommitBatches:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _send(self) -> None:
-        """Send batches while there is something to send and room on the way."""
+        """Send batches while commits are waiting and fewer than the maximum number of batches are in flight."""
         while len(self._in_flight) < _IN_FLIGHT and (batch := self._next_batch()):
             task = asyncio.create_task(self._carry_out(batch))
             self._in_flight[task] = frozenset(op.key for commit in batch for op in commit.ops)
@@ -119,14 +122,16 @@ class CommitBatches:
             self._send()
 
     def _next_batch(self) -> list[WaitingCommit]:
-        """Take the commits of the next batch: the oldest ones, as many as fit, that share no key with earlier ones."""
+        """Remove and return the commits of the next batch: the oldest ones that fit and share no key with earlier
+        ones.
+        """
         taken: set[str] = set().union(*self._in_flight.values())
         batch: list[WaitingCommit] = []
         left: list[WaitingCommit] = []
         ops = size = 0
         for place, commit in enumerate(self._waiting):
             if commit.done.done():
-                continue  # its caller was cancelled before it was sent
+                continue  # the caller was cancelled before the commit was sent
             if batch and (ops + len(commit.ops) > _BATCH_OPS or size + commit.size > _BATCH_BYTES):
                 left += self._waiting[place:]
                 break
@@ -151,7 +156,7 @@ class CommitBatches:
             for commit in batch:
                 commit.fail(Closed("the log"))
             raise
-        except Exception as error:  # whatever it is, each caller must be told
+        except Exception as error:  # every caller must get a response
             for commit in batch:
                 commit.fail(error)
 
@@ -177,16 +182,18 @@ class CommitBatches:
         except EtcdRefused as error:
             if error.code not in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND):
                 raise
-            for commit in batch:  # one of them is to blame (it is too large, its lease was revoked): find out which
+            for commit in batch:  # one commit caused the error (too large, or its lease was revoked): send each alone
                 await self._carry_out_alone(commit)
             return
-        responses = list(answer.responses)[-len(batch) :]  # a record of deletions comes before them
+        responses = list(answer.responses)[-len(batch) :]  # skip the response for the record of deletions
         for (position, commit), response in zip(positions.items(), responses, strict=True):
             revision = revision_of(answer.header.revision, position)
             commit.resolve(CommitOutcome(response.txn, revision, is_repeated))
 
     def _record_deletions(self, request: pb.TxnRequest, commits: Mapping[int, WaitingCommit]) -> None:
-        """Write down the positions of deletions, which have no value that could tell."""
+        """Add an operation that stores the positions of deletions, because deletions have no value that could
+        hold them.
+        """
         positions = {op.key: at for at, commit in commits.items() for op in commit.ops if op.value is None}
         if positions:
             record = pb.PutRequest(key=self._prefix + DELETIONS, value=deletions_record(positions))

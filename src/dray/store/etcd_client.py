@@ -1,6 +1,6 @@
-"""Talking to etcd: channels to several endpoints, fail-over between them, TLS, users, and errors in our own terms.
+"""etcd client: several endpoints with fail-over, TLS, user authentication, and translation of errors.
 
-Left out: everything that a log does not need.
+Supports only the requests that a log needs.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from dray.store.errors import StoreError, Unavailable
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPT_SECONDS = 2.5  # a member forwards to a leader that has just died without noticing
-PATIENCE = 6.0  # before a call gives up: longer than that and an election, which takes one or two seconds
-_LOOK_SECONDS = 5.0  # between two looks whether a certificate file was replaced
-_GRACE_SECONDS = 5.0  # for calls on connections with certificates that were replaced; no attempt takes longer
-_PAUSE_SECONDS = 0.2  # after all endpoints have been tried
-_HAS_LEADER = (("hasleader", "true"),)  # a member that knows no leader answers so at once, and ends its watches
+_ATTEMPT_SECONDS = 2.5  # a member may forward a request to a dead leader and never respond
+PATIENCE = 6.0  # seconds until a call fails; longer than one attempt plus an election, which takes up to two seconds
+_LOOK_SECONDS = 5.0  # interval of checks whether a certificate file was replaced
+_GRACE_SECONDS = 5.0  # time for pending calls on connections with old certificates; no attempt takes longer
+_PAUSE_SECONDS = 0.2  # pause after all endpoints have been tried
+_HAS_LEADER = (("hasleader", "true"),)  # a member without a leader fails at once and ends its watches
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 10_000),  # etcd refuses more than one in 5 seconds
+    ("grpc.keepalive_time_ms", 10_000),  # etcd rejects more than one per 5 seconds
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
@@ -53,12 +53,15 @@ LEASE_GRANT = ("/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantResponse)
 LEASE_TTL = ("/etcdserverpb.Lease/LeaseTimeToLive", pb.LeaseTimeToLiveResponse)
 _AUTHENTICATE = ("/etcdserverpb.Auth/Authenticate", pb.AuthenticateResponse)
 _WATCH = "/etcdserverpb.Watch/Watch"
-_TOKEN_MISSING = ("user name is empty", "revision of auth store is old")  # etcd has no code of its own for these
+_TOKEN_MISSING = (
+    "user name is empty",
+    "revision of auth store is old",
+)  # these errors have no status code of their own
 
 
 @dataclass(frozen=True)
 class EtcdTls:
-    """Files in PEM form: the authority that signed etcd's certificates, and our own certificate if etcd asks for one."""
+    """Paths of PEM files: the CA of etcd's certificates, and the client certificate and key if etcd requires them."""
 
     ca: Path
     cert: Path | None = None
@@ -75,7 +78,7 @@ class EtcdTls:
         return grpc.ssl_channel_credentials(ca, key, cert)
 
     def _check(self) -> None:
-        """Refuse files that gRPC would accept and then not be able to connect with."""
+        """Raise StoreError for certificate files that gRPC would accept but could not connect with."""
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.load_verify_locations(self.ca)
@@ -86,14 +89,14 @@ class EtcdTls:
             raise StoreError(f"etcd: the certificates {files} cannot be used: {error}") from error
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when a file is replaced. Raises OSError."""
+        """Return a value that changes when a file is replaced. Raises OSError."""
         found = [path.stat() for path in (self.ca, self.cert, self.key) if path is not None]
         return tuple((file.st_ino, file.st_size, file.st_mtime_ns) for file in found)
 
 
 @dataclass(frozen=True)
 class EtcdUser:
-    """A user of etcd, and the file that has the password in its first line."""
+    """Name of an etcd user, and the file with the password in its first line."""
 
     name: str
     password_file: Path
@@ -112,7 +115,7 @@ _NO_SPACE_REMEDY = (
 
 
 class EtcdRefused(Unavailable):
-    """etcd answered with an error that another endpoint would repeat."""
+    """etcd returned an error that other endpoints would return as well."""
 
     def __init__(self, code: Any, details: str) -> None:
         remedy = _NO_SPACE_REMEDY if code == grpc.StatusCode.RESOURCE_EXHAUSTED and "space" in details else ""
@@ -133,11 +136,11 @@ class EtcdClient:
         self._endpoints = list(endpoints)
         self._channels = self._connected()
         self._stamp = tls.stamp() if tls is not None else ()
-        self._retired: set[asyncio.Task[None]] = set()  # channels that are being closed
-        self._looked = time.monotonic()  # when the files of certificates were looked at last
+        self._retired: set[asyncio.Task[None]] = set()  # tasks that close old channels
+        self._looked = time.monotonic()  # time of the last check of the certificate files
         self._patience = patience
         self._user = user
-        self._token = ""  # proves to etcd who we are; it expires
+        self._token = ""  # authentication token, which expires
         self._current = 0
 
     def _connected(self) -> list[Any]:
@@ -145,7 +148,7 @@ class EtcdClient:
         return [_channel(endpoint, credentials) for endpoint in self._endpoints]
 
     def _look_for_certificates(self) -> None:
-        """Connect anew when a file of certificates was replaced, since gRPC reads them once."""
+        """Reconnect if a certificate file was replaced, because gRPC reads the files only once."""
         if self._tls is None or (now := time.monotonic()) - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
@@ -153,7 +156,7 @@ class EtcdClient:
             if (stamp := self._tls.stamp()) == self._stamp:
                 return
             old, self._channels = self._channels, self._connected()
-        except (OSError, StoreError) as error:  # it is perhaps being replaced at this moment
+        except (OSError, StoreError) as error:  # the file may be in the process of being replaced
             logger.warning("etcd: the certificates that are in use are kept: %s", error)
             return
         self._stamp = stamp
@@ -164,9 +167,9 @@ class EtcdClient:
             closing.add_done_callback(self._retired.discard)
 
     async def call(self, method: tuple[str, type[Answer]], request: ProtobufMessage) -> tuple[Answer, bool]:
-        """The answer, and whether an earlier attempt may have been carried out as well.
+        """Send a request. Returns the response, and whether an earlier attempt may have been done as well.
 
-        Tries one endpoint after the other. Raises EtcdRefused, or Unavailable when none answers.
+        Tries one endpoint after the other. Raises EtcdRefused, or Unavailable if no endpoint responds.
         """
         failure = None
         attempts = 0
@@ -186,19 +189,19 @@ class EtcdClient:
         raise Unavailable(f"etcd does not answer at {', '.join(self._endpoints)}: {failure.details()}") from failure
 
     async def _attempt_as_user(self, chosen: int, method: tuple[str, type[Answer]], request: ProtobufMessage) -> Answer:
-        """Make one attempt, and a second one with a new token if etcd does not accept the one that we have."""
+        """Make one attempt, and a second one with a new token if etcd rejects the current token."""
         used = self._token
         try:
             return await self._attempt(chosen, method, request)
         except grpc.aio.AioRpcError as error:
             if self._user is None or not _is_about_token(error):
                 raise
-        if self._token == used:  # else somebody has renewed it meanwhile
+        if self._token == used:  # otherwise another call has already renewed it
             await self.authenticate(chosen)
         return await self._attempt(chosen, method, request)
 
     async def authenticate(self, chosen: int | None = None) -> None:
-        """Get a token for our user. Raises EtcdRefused if name or password is wrong."""
+        """Get a token for the user. Raises EtcdRefused if the name or password is wrong."""
         assert self._user is not None
         request = pb.AuthenticateRequest(name=self._user.name, password=self._user.password())
         self._token = ""
@@ -221,7 +224,9 @@ class EtcdClient:
         return result
 
     def watch(self) -> tuple[int, Any]:
-        """A new watch stream, and which endpoint it goes to. It ends if that member loses the cluster's leader."""
+        """Open a watch stream. Returns the index of its endpoint, and the stream, which ends if the member loses
+        the leader.
+        """
         self._look_for_certificates()
         call = self._channels[self._current].stream_stream(
             _WATCH,
@@ -231,7 +236,7 @@ class EtcdClient:
         return self._current, call(metadata=self._metadata)
 
     def leave(self, chosen: int, error: Any) -> None:
-        """Use the next endpoint from now on, unless somebody else has moved on already."""
+        """Use the next endpoint from now on, unless the current one has changed already."""
         if chosen == self._current and len(self._channels) > 1:
             self._current = (chosen + 1) % len(self._channels)
             logger.info(
@@ -247,7 +252,7 @@ class EtcdClient:
 
 
 def _is_about_token(error: grpc.aio.AioRpcError) -> bool:
-    """Whether etcd wants a token, or another one than it got."""
+    """Return whether etcd reports a missing or invalid token."""
     details = error.details() or ""
     return error.code() == grpc.StatusCode.UNAUTHENTICATED or any(text in details for text in _TOKEN_MISSING)
 

@@ -1,8 +1,8 @@
-"""A whole cluster out of etcd, and into it, at one consistent revision.
+"""Copies a whole cluster out of etcd or into etcd, at one consistent revision.
 
-Both ways go through `dray.store.snapshot.Recovered`, the content of a copy in a SQLite file, which has a checksum for each
-row and a format version. etcd counts revisions in its own way: what is copied into it gets new ones, and everything before is
-compacted, so that clients with an older resourceVersion list again. Left out: files (`snapshot`).
+Both directions use `dray.store.snapshot.Recovered`, the content of a copy in a SQLite file, which has a checksum
+per row and a format version. etcd assigns new revisions to everything that is copied into it. Earlier revisions
+are compacted, so clients with an older resourceVersion must list again. `snapshot` handles the files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dray.store.scribe import Row, number
 from dray.store.snapshot import Recovered
 
 _PAGE = 5_000
-_OPS = 96  # of a commit; etcd accepts 128 by default
-_BYTES = 512 * 1024  # of values in a commit; etcd accepts 1.5 MiB
+_OPS = 96  # operations per commit; etcd accepts 128 by default
+_BYTES = 512 * 1024  # size of the values in a commit; etcd accepts 1.5 MiB
 _AT_ONCE = 8
 
 
 async def read(log: EtcdLog) -> Recovered:
-    """All keys at the newest revision, while servers go on writing."""
+    """Return all keys at the newest revision. Servers can continue to write meanwhile."""
     versions: list[KeyVersion] = []
     page = await log.load(limit=_PAGE)
     versions += page.versions
@@ -48,9 +48,9 @@ def _rows(versions: Sequence[KeyVersion], deadlines: dict[str, float]) -> Iterat
 
 
 async def write(log: EtcdLog, recovered: Recovered) -> None:
-    """Write all keys below a prefix that is empty, and read them again. Raises Unreadable.
+    """Write all keys below an empty prefix, and read them back to verify them. Raises Unreadable.
 
-    Until that is done, no server opens what is there.
+    Until this is complete, no server can open the log.
     """
     if (await log.load(limit=1)).versions:
         raise Unreadable(f"etcd has keys below {log.prefix} already; choose another prefix")
@@ -80,7 +80,9 @@ def _commits(rows: Sequence[Row], now: float) -> Iterator[list[Op]]:
 
 
 def _compare(wanted: Recovered, written: Recovered) -> None:
-    """Refuse a copy that differs from its original. Keys that expire may be gone already."""
+    """Raise Unreadable if a copy differs from its original. Keys with a deadline may be missing, because they may
+    have expired.
+    """
     found = {row[1]: row[2] for row in written.rows}
     for _, key, value, _, deadline in wanted.rows:
         if found.pop(key, value if deadline is not None else None) != value:

@@ -1,8 +1,9 @@
-"""The cache's memory of recent events, bounded by age, number and size.
+"""Recent events of the cache, limited by age, number and size.
 
-It answers two questions: what happened after a revision (a watch that starts or resumes), and what was there at a
-revision (the second page of a list). Both walk back from the newest event, which is where almost every question points.
-Left out: when to forget, beyond the bounds of number and size; the cache's upkeep asks for the rest.
+Answers two questions: which events happened after a revision (for a watch that starts or resumes), and what the
+state was at a revision (for further pages of a list). Both search backwards from the newest event, because almost
+all requests are about recent revisions. The history enforces the limits of number and size itself; the cache's
+upkeep enforces the age.
 """
 
 from collections import deque
@@ -16,30 +17,30 @@ from dray.store.watch import StoreEvent
 
 @dataclass(frozen=True)
 class Retention:
-    """How much history to keep: what any of the three bounds cuts off is gone."""
+    """Limits of the history; events beyond any of the three limits are dropped."""
 
     seconds: float = 300.0  # as long as Kubernetes keeps it
     events: int = 100_000
-    bytes: int = 64 << 20  # of values that were superseded
+    bytes: int = 64 << 20  # total size of superseded values
 
 
-# Bytes of values that were just superseded and may be kept decoded, which takes about ten times as much.
+# Bytes of recently superseded values that stay decoded; a decoded value takes about ten times as much memory.
 _DECODED_BYTES = 1 << 20
 
 
 class VersionHistory:
     def __init__(self, retention: Retention, clock: Callable[[], float], cold: tuple[str, ...] = ()) -> None:
-        """`cold` are prefixes of keys that are seldom read: also their newest values are kept as bytes alone."""
-        self.floor = 0  # every event after it is here
+        """`cold` are prefixes of keys that are rarely read: even their newest values are kept only as bytes."""
+        self.floor = 0  # all events after this revision are kept
         self._retention = retention
         self._clock = clock
         self._cold = cold
         self._events: deque[StoreEvent] = deque()
         self._bytes = 0
         self._marks: deque[tuple[float, int]] = deque()
-        self._superseded: list[KeyVersion] = []  # since the last mark, and may be asked for by those who are just told
+        self._superseded: list[KeyVersion] = []  # since the last mark; new subscribers may still read them
         self._settled: list[KeyVersion] = []  # between the last mark and the one before
-        self._decoded_bytes = 0  # of the values of both
+        self._decoded_bytes = 0  # total size of the values in both lists
 
     def restart(self, revision: int) -> None:
         self.floor = revision
@@ -68,9 +69,9 @@ class VersionHistory:
         self._superseded.append(version)
 
     def mark(self, revision: int, decode: Decode) -> int:
-        """Note that this is the current revision; returns up to which revision events have become too old.
+        """Record the current revision with the current time. Returns the revision up to which events are too old.
 
-        What was superseded before the last mark is kept as bytes: hardly anybody asks for it.
+        Values superseded before the previous mark are kept only as bytes from now on, because they are rarely read.
         """
         self._let_go(self._settled, decode)
         self._superseded, self._settled = [], self._superseded
@@ -82,13 +83,15 @@ class VersionHistory:
         return due
 
     def _let_go(self, versions: Sequence[KeyVersion], decode: Decode) -> None:
-        """Keep versions as bytes alone."""
+        """Drop the decoded values of these versions and keep the bytes."""
         for version in versions:
             self._decoded_bytes -= len(version.value or b"")
             version.undecode(decode)
 
     def forget(self, revision: int, most: int | None = None) -> bool:
-        """Forget the events up to a revision, or about `most` of them in whole revisions. Returns whether that was all."""
+        """Drop the events up to a revision, or about `most` events in whole revisions. Returns whether all were
+        dropped.
+        """
         forgotten = 0
         while self._events and (oldest := self._events[0].version.revision) <= revision:
             if most is not None and forgotten >= most and oldest > self.floor:
@@ -102,7 +105,7 @@ class VersionHistory:
         return True
 
     def after(self, revision: int) -> list[StoreEvent]:
-        """The events after that revision, in order."""
+        """Return the events after a revision, in order. Raises RevisionExpired."""
         self._require(revision)
         found: list[StoreEvent] = []
         for event in reversed(self._events):
@@ -113,7 +116,11 @@ class VersionHistory:
         return found
 
     def changed_since(self, revision: int, prefix: str) -> dict[str, KeyVersion | None]:
-        """What the keys under the prefix that have changed since were at that revision."""
+        """Return the keys under a prefix that changed after a revision, with their state at that revision (None:
+        absent).
+
+        Raises RevisionExpired.
+        """
         self._require(revision)
         before: dict[str, KeyVersion | None] = {}
         for event in reversed(self._events):
@@ -129,14 +136,14 @@ class VersionHistory:
             raise RevisionExpired(revision, self.floor)
 
     def _shrink(self) -> None:
-        """Down to both bounds and no further, since many events at once take long; whole revisions."""
+        """Drop whole revisions until both limits hold, and no more, because dropping many events at once takes long."""
         events, size = self._retention.events, self._retention.bytes
         while self._events and (len(self._events) > events or self._bytes > size):
             self.forget(self._events[0].version.revision)
 
 
 def of_prefix(events: Sequence[StoreEvent], prefix: str) -> list[StoreEvent]:
-    """Those of a collection's prefix (empty, or with a slash at the end) or of the single key."""
+    """Return the events of keys under a prefix (empty or ending in a slash), or of a single key."""
     if not prefix:
         return list(events)
     if prefix.endswith("/"):

@@ -1,8 +1,9 @@
-"""The database file of the SQLite log: an append-only table of versions, read once and then only written.
+"""Database file of the SQLite log: an append-only table of versions that is read once at startup and then only
+written.
 
-One row a version, numbered by revision and position in its commit, so that rows are only ever appended and no index is
-needed: whoever asks for a key is answered from memory. Here the file is claimed, made or brought up to date, and read;
-the scribe checks and writes it.
+Each version is one row, numbered by revision and position in its commit, so rows are only appended. No index is
+needed, because all reads are served from memory. This module locks, creates, upgrades and reads the file; the
+scribe checks and writes it.
 """
 
 import fcntl
@@ -19,11 +20,11 @@ from dray.store.scribe import POSITION_BITS, checksum, connect, page_damage, rev
 
 SCHEMA_VERSION = 2
 MAX_OPS = 1 << POSITION_BITS
-_APPLICATION_ID = 0x64726179  # "dray", in the file's header
-_LEAVING_SECONDS = 10.0  # how long the scribe of a process that is gone may take to write what it was given
+_APPLICATION_ID = 0x64726179  # "dray"; stored in the file header
+_LEAVING_SECONDS = 10.0  # time for the scribe of a dead process to finish its last write
 
 _MANY_ROWS = 100
-SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the other, where the text of an error quotes a damaged file
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # UnicodeDecodeError: the message quotes a damaged file
 
 _CREATE = f"""
 BEGIN;
@@ -49,12 +50,14 @@ COMMIT;
 
 
 def remedy(path: Path) -> str:
-    """What to do about a file that cannot be used, as the end of a sentence."""
+    """Return advice on an unusable file, as the end of a sentence."""
     return f"`dray snapshot restore {path} --dir NEW` saves what is whole into a new directory"
 
 
 class Journal:
-    """Ours alone from here on. `lock` is the descriptor that keeps others out, for as long as any process has it."""
+    """The database file, locked for this process. `lock` is a file descriptor that excludes other processes while
+    any process has it open.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +79,7 @@ class Journal:
             undo.pop_all()
 
     def read(self) -> Iterator[list[tuple[KeyVersion, float | None]]]:
-        """Every version with the time at which it expires, oldest first, many at a time."""
+        """Yield lists of versions, oldest first, each version with its deadline or None. Raises Unreadable."""
         try:
             rows = self._database.execute("SELECT id, key, value, created, deadline FROM log ORDER BY id")
             while many := rows.fetchmany(_MANY_ROWS):
@@ -91,7 +94,9 @@ class Journal:
         return int(self._database.execute("SELECT revision FROM compacted").fetchone()[0])
 
     def undo_after(self, revision: int) -> None:
-        """Delete what a scribe that is gone wrote without being able to say so. Raises sqlite3.Error or OSError."""
+        """Delete rows after a revision, which a dead scribe wrote but did not acknowledge. Raises sqlite3.Error
+        or OSError.
+        """
         undo_after(self._database, self.path, revision)
 
     def close(self) -> None:
@@ -100,7 +105,11 @@ class Journal:
 
 
 def _lock(path: Path) -> int:
-    """Keep other processes out. The lock goes with the processes that have it, however they end."""
+    """Lock the database against other processes. Returns the descriptor of the lock file; raises Unreadable if it
+    stays locked.
+
+    The lock ends with the last process that has the descriptor open, however that process ends.
+    """
     descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + _LEAVING_SECONDS
     while True:
@@ -121,7 +130,7 @@ def _lock(path: Path) -> int:
 def _is_running(owner: str) -> bool:
     try:
         os.kill(int(owner), 0)
-    except (ProcessLookupError, ValueError):  # no number: it is about to write it, or to leave
+    except (ProcessLookupError, ValueError):  # not a number: the owner is starting or exiting
         return False
     except PermissionError:
         pass
@@ -129,14 +138,16 @@ def _is_running(owner: str) -> bool:
 
 
 def _require_witness_file(path: Path) -> None:
-    """Refuse a witness that is no regular file: the scribe could not write it."""
+    """Raise Unreadable if the witness exists but is not a regular file, because the scribe could not write it."""
     witness = Path(f"{path}.head")
     if witness.exists() and not witness.is_file():
         raise Unreadable(f"{witness} is no regular file; remove it, and it is made again")
 
 
 def _require_content(path: Path) -> None:
-    """Create the database where there is none; refuse what is there instead of one that was. Raises OSError."""
+    """Create the database if it does not exist. Raises Unreadable if remains show that a database is missing or
+    empty, and OSError.
+    """
     try:
         os.close(os.open(path, os.O_RDWR))
     except FileNotFoundError:
@@ -155,10 +166,10 @@ def _require_content(path: Path) -> None:
 
 
 def create(path: Path) -> None:
-    """Make an empty database, whole or not at all."""
+    """Create an empty database, either completely or not at all."""
     new = Path(f"{path}.new")
     new.unlink(missing_ok=True)
-    # The file holds secrets: nobody else may read it, nor the files that SQLite puts beside it.
+    # The file contains secrets, so only the owner may read it and the files that SQLite creates beside it.
     os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     with closing(connect(new)) as database:
         database.executescript(_CREATE)
@@ -166,7 +177,7 @@ def create(path: Path) -> None:
 
 
 def _bring_up_to_date(database: sqlite3.Connection, path: Path) -> None:
-    """Upgrade what an older version wrote; refuse a file that we do not understand."""
+    """Upgrade a database of an older version. Raises Unreadable for a file of another program or a newer version."""
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != _APPLICATION_ID:
@@ -180,7 +191,7 @@ def _bring_up_to_date(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _upgrade(database: sqlite3.Connection) -> None:
-    """From version 1, which had no checksums: what is there now is taken for what was written."""
+    """Upgrade from version 1, which had no checksums: compute them from the current content."""
     if found := page_damage(database):
         raise sqlite3.DatabaseError(found)
     database.create_function("checksum", 5, checksum, deterministic=True)

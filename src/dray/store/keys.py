@@ -1,13 +1,13 @@
-"""The sorted keys of one collection ("pods/…"), cheap to change and cheap to cut a range from.
+"""Sorted keys of one collection ("pods/…") with fast changes and fast ranges.
 
-Adding and removing are O(1); the order is restored when somebody lists. Most writes change existing keys and never come
-here. Which key is alive is the cache's knowledge: a range may contain keys that were removed a moment ago.
+Adding and removing take O(1); the order is restored by the next range query. Most writes change existing keys and
+do not affect this list. The cache knows which keys exist: a range may still contain keys that were just removed.
 """
 
 from bisect import bisect_left, bisect_right, insort
 
-_FEW = 32  # up to here inserting one by one is faster than sorting a long, almost sorted list
-_MANY_DEAD = 1000  # removed keys that may stay before the list is rewritten
+_FEW = 32  # up to this number of new keys, single insertions are faster than sorting the whole list
+_MANY_DEAD = 1000  # removed keys that may remain before the list is rebuilt
 
 
 class SortedKeys:
@@ -26,11 +26,11 @@ class SortedKeys:
         self._dead.add(key)
 
     def removed(self, prefix: str, after: str = "") -> int:
-        """How many keys of that range are removed ones."""
+        """Return the number of removed keys in a range."""
         return sum(key > after and key.startswith(prefix) for key in self._dead)
 
     def range(self, prefix: str, after: str = "") -> list[str]:
-        """The keys that start with `prefix` (which ends with a slash, or is empty) and are greater than `after`."""
+        """Return the keys with the prefix (ending in a slash, or empty) that are greater than `after`."""
         self._settle()
         keys = self._sorted
         low = bisect_right(keys, after) if after >= prefix else bisect_left(keys, prefix)

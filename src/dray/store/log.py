@@ -1,11 +1,12 @@
-"""The log: all that a backend has to be.
+"""The log: the interface that every storage backend implements.
 
-A backend is a revisioned map of keys to bytes that tells what changed. It knows nothing of objects, resources, selectors
-or watchers; the cache above it does. Contracts that hold for every backend:
+A backend is a revisioned map of keys to bytes that reports changes. It knows nothing about objects, resources,
+selectors or watchers; these are handled by the cache above it. Every backend guarantees:
 
-- Revisions grow with each commit that changes something, and no two commits share one; a commit that changes nothing (it
-  deletes keys that do not exist) returns the current revision.
-- An acknowledged commit is as durable as the backend can make it, and every later `head` is at least its revision.
+- Revisions grow with each commit that changes something, and no two commits share a revision. A commit that
+  changes nothing (it deletes keys that do not exist) returns the current revision.
+- An acknowledged commit is as durable as the backend can make it, and every later `head` returns at least its
+  revision.
 - Keys are compared as UTF-8. A key is not empty and does not start with a NUL character.
 """
 
@@ -15,22 +16,22 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 Decode = Callable[[str, bytes, int], object]
-"""(key, value, revision) → the object that readers share."""
+"""(key, value, revision) → decoded object, shared by all readers."""
 
 FORGOTTEN_AT_ONCE = 500
-"""Changes of history that are forgotten in one turn of the event loop: their values are freed there."""
+"""Number of changes dropped from the history in one turn of the event loop; freeing more at once would block it."""
 
 REPLAYED = 1000
-"""Commits of history that a cache asks for when it starts, so that watchers survive the restart of a server."""
+"""Number of commits of history that a cache loads at startup, so that watchers survive a restart of the server."""
 
 
 class Op(Struct, frozen=True):
-    """One write of a commit. `value` None deletes.
+    """One write operation of a commit. `value` None deletes the key.
 
-    `expected` is the revision of the key's last change: 0 means that the key must not exist, None that it does not
-    matter. `ttl` seconds after the commit, or a little later, the key is deleted, unless it was written again (without
-    `ttl`: for good). `make` spares the decoding of what the writer has just encoded: readers get
-    `make(key, value, revision)` instead of the cache's own `decode`, called at most once, where the backend is local.
+    `expected` is the revision of the key's last change; 0 means that the key must not exist, None means any
+    state. The key is deleted `ttl` seconds after the commit, or a little later, unless it is written again
+    (without `ttl`: never). In a local backend, readers get `make(key, value, revision)` instead of the cache's
+    `decode`; it is called at most once. The writer uses `make` to avoid decoding what it has just encoded.
     """
 
     key: str
@@ -41,9 +42,10 @@ class Op(Struct, frozen=True):
 
 
 class KeyVersion(Struct, gc=False, eq=False):
-    """One state of one key: since `revision`, in existence since revision `created`. `value` None: it was deleted.
+    """State of a key from `revision` on; the key exists since revision `created`. `value` None means that the key
+    was deleted.
 
-    Outside the garbage collector's view, since there are hundreds of thousands and they form no cycles.
+    Excluded from garbage collection, because hundreds of thousands exist and they form no cycles.
     """
 
     key: str
@@ -55,7 +57,7 @@ class KeyVersion(Struct, gc=False, eq=False):
 
     @property
     def object(self) -> Any:
-        """The decoded value: made at the first use, then shared by all readers. None for a deletion."""
+        """The decoded value: created on first use, then shared by all readers. None for a deletion."""
         if self.make is None or self.value is None:
             return self._object
         made = self.make(self.key, self.value, self.revision)
@@ -64,7 +66,9 @@ class KeyVersion(Struct, gc=False, eq=False):
         return made
 
     def undecode(self, make: Decode) -> None:
-        """Let go of the decoded value, which takes several times the room; each reader that asks then decodes its own."""
+        """Drop the decoded value, which takes several times the memory. From now on each read decodes the value
+        with `make` again.
+        """
         if self.value is not None:
             self._object, self.make = _NOT_KEPT, make
 
@@ -73,7 +77,10 @@ _NOT_KEPT = object()
 
 
 class RangePage(Struct):
-    """Versions in key order as of `revision`. `remaining`: how many follow; of a log: about, and 0 only if none does."""
+    """Versions in key order at `revision`.
+
+    `remaining` is the number of keys that follow; from a log it is approximate, and 0 only if no key follows.
+    """
 
     versions: list[KeyVersion]
     revision: int
@@ -81,9 +88,9 @@ class RangePage(Struct):
 
 
 class Batch(Struct):
-    """Everything that changed since the previous batch, up to and including `revision`: whole revisions in order.
+    """All changes since the previous batch up to and including `revision`: whole revisions in order.
 
-    Without versions it is progress: nothing of ours has changed up to `revision`.
+    Without versions, the batch reports progress: no key has changed up to `revision`.
     """
 
     revision: int
@@ -91,43 +98,51 @@ class Batch(Struct):
 
 
 class Log(Protocol):
-    """What a backend implements. All methods belong to one event loop."""
+    """Interface of a storage backend. All methods must be called from one event loop."""
 
     replay: int
-    """How many revisions before the newest one a cache starts, in order to know the last `REPLAYED` commits."""
+    """Number of revisions before the newest one at which a cache starts, so that it has the last `REPLAYED` commits."""
 
     async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
-        """Do all ops at one revision and return it, or raise Conflict and do none. A key may occur once.
+        """Do all operations at one revision. Returns the revision; raises RevisionConflict and does nothing if an
+        expectation fails.
 
-        `awaited`: a client of another process waits for this commit. Of the commits that are acknowledged together,
-        these come first.
+        A key may occur only once. `awaited` says that a client in another process waits for this commit; of the
+        commits that are acknowledged together, these are acknowledged first.
         """
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
-        """The keys greater than `after` as of `revision` (None: now). Raises Compacted."""
+        """Return the keys greater than `after`, at most `limit`, as of `revision` (None: the newest). Raises
+        Compacted.
+        """
 
     def tail(self, after: int) -> AsyncIterator[Batch]:
-        """Every change after that revision, for ever. Raises Compacted; survives lost connections by itself."""
+        """Yield every change after a revision, without end. Reconnects after lost connections. Raises Compacted."""
 
     async def head(self) -> int:
-        """A revision not older than any commit acknowledged before the call; every tail gets there soon."""
+        """Return a revision that is not older than any commit acknowledged before the call; every tail reaches it
+        soon.
+        """
 
     async def probe(self) -> None:
-        """Find out whether a commit could be done now, without one. Raises Unavailable."""
+        """Check whether a commit is possible at the moment, without changing anything. Raises Unavailable if not."""
 
     async def compact(self, revision: int) -> None:
-        """Forget states superseded at or before that revision. Older than an earlier call: nothing happens."""
+        """Drop states that were superseded at or before a revision. Does nothing if a later revision is already
+        compacted.
+        """
 
     async def close(self) -> None:
-        """Release everything; tails end."""
+        """Release all resources; tails end."""
 
 
 @runtime_checkable
 class LocalLog(Log, Protocol):
-    """A log that this process alone writes, so that a reader can be told within the commit."""
+    """A log that only this process writes, so that readers get changes during the commit."""
 
     def attach(self, after: int, sink: Callable[[Batch], None]) -> Callable[[], None]:
-        """Call `sink` with what changed after that revision, now and then before each commit returns.
+        """Call `sink` with the changes after a revision: immediately with existing ones, then before each commit
+        returns.
 
-        Raises Compacted. The returned function detaches.
+        Returns a function that detaches the sink. Raises Compacted.
         """

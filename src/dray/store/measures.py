@@ -1,7 +1,4 @@
-"""How long a store takes, and how often it fails: counted by the cache, told by whoever serves metrics.
-
-Left out: names and forms of metrics.
-"""
+"""Durations and failures of store operations, recorded by the cache and exported as metrics elsewhere."""
 
 from __future__ import annotations
 
@@ -13,21 +10,23 @@ from contextlib import contextmanager
 from dray.store.errors import RevisionConflict, StoreError
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper bounds of the histograms, in seconds."""
+"""Upper bounds of the histogram buckets in seconds."""
 
 
 class StoreMeasures:
-    """Durations by operation, failures by operation and kind, and how long readers waited for the cache."""
+    """Durations per operation, failures per operation and error type, and how long readers waited for the cache
+    (`lag`).
+    """
 
     def __init__(self) -> None:
         self.durations: dict[str, list[float]] = {}
-        """For each operation: how many took at most each of the bounds (and no lower one), how many longer, and the sum."""
+        """Operation → number of calls in each bucket of BOUNDS, number of longer calls, and total duration."""
         self.failures: dict[tuple[str, str], int] = {}
         self.lag = new_row()
 
     @contextmanager
     def of(self, operation: str) -> Iterator[None]:
-        """Measure an operation of the log. A conflict is an answer, not a failure."""
+        """Measure an operation of the log in the context. A RevisionConflict does not count as a failure."""
         begun = time.perf_counter()
         try:
             yield
@@ -45,9 +44,11 @@ class StoreMeasures:
 
 
 def new_row() -> list[float]:
+    """Return an empty histogram: a counter per bucket, one for longer durations, and the sum."""
     return [0.0] * (len(BOUNDS) + 2)
 
 
 def count(row: list[float], seconds: float) -> None:
+    """Add a duration to a histogram."""
     row[bisect_left(BOUNDS, seconds)] += 1
     row[-1] += seconds

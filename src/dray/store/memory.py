@@ -1,7 +1,7 @@
-"""The log in memory: for tests and for clusters that may be forgotten.
+"""Log in memory, for tests and for clusters that need no persistence.
 
-A commit never suspends, so awaiting it costs no turn of the event loop. The SQLite log is this one with the disk put
-between checking a commit and publishing it. Left out: any kind of durability.
+A commit never suspends, so awaiting it does not yield to the event loop. The SQLite log extends this log: it
+writes a commit to disk between checking and publishing it.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from dray.store.errors import Closed, Unavailable
 from dray.store.log import REPLAYED, Batch, KeyVersion, Op, RangePage
 from dray.store.state import State
 
-_EXPIRY_BATCH = 100  # keys deleted at one revision: a long queue of expired events must not stall the loop
-_EXPIRY_RETRY = 60.0  # seconds, after the disk refused
-_EXPIRY_PAUSE = 0.05  # seconds; keys that expire at about the same time go together
+_EXPIRY_BATCH = 100  # keys deleted at one revision; more would block the event loop
+_EXPIRY_RETRY = 60.0  # seconds until the next attempt after a failed write
+_EXPIRY_PAUSE = 0.05  # seconds of delay, so that keys with similar deadlines are deleted together
 
 
 class MemoryLog:
@@ -28,7 +28,7 @@ class MemoryLog:
         self._sinks: list[Callable[[Batch], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._due = inf  # when the timer goes off; most keys that expire do so after those that came before
+        self._due = inf  # time of the timer; usually unchanged, because new keys mostly expire later
         self._expiry: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -81,7 +81,9 @@ class MemoryLog:
         return lambda: self._sinks.remove(sink)
 
     async def expire(self) -> None:
-        """Delete the keys whose time has come. A timer does it; only a test with its own clock has to call it."""
+        """Delete the keys whose deadline has passed. A timer calls this; only tests with their own clock call it
+        directly.
+        """
         while ops := self._state.due(self._clock(), _EXPIRY_BATCH):
             try:
                 await self.commit(ops)

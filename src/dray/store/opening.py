@@ -1,4 +1,4 @@
-"""From what a person writes after `--store` to an open log."""
+"""Opens a log from the value of the option `--store`."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,10 @@ _PARAMETERS = {"prefix", "ca", "cert", "key", "user", "password-file"}
 
 
 async def open_log(url: str) -> Log:
-    """Open `memory`, `sqlite:PATH` (also a path with a slash, or ending in .db) or `etcd://HOST:PORT,…`."""
+    """Open the log `memory`, `sqlite:PATH` (or just a path with a slash or ending in .db) or `etcd://HOST:PORT,…`.
+
+    Raises StoreError for an invalid value.
+    """
     if url == "memory":
         return MemoryLog()
     if url.startswith("etcd://"):
@@ -75,5 +78,5 @@ def _user(url: str, options: dict[str, str]) -> "EtcdUser | None":
     if not name or not password_file:
         raise StoreError(f"store {url!r}: user and password-file belong together")
     user = EtcdUser(name, Path(password_file))
-    user.password()  # a file that cannot be read is reported at once
+    user.password()  # report an unreadable file immediately
     return user

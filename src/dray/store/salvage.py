@@ -1,10 +1,10 @@
-"""What is whole in a damaged database, read page by page without SQLite, which gives up where its tree is broken.
+"""Recovers intact rows from a damaged database, page by page and without SQLite, which stops at the first damaged
+tree page.
 
-Rows are in leaf pages of a table, wherever those are in the file, and a row that matches its checksum is what was written.
-The pages of the write-ahead log count more than those of the file. Pages that SQLite has given up hold rows that were
-deleted, and are left out as far as the list of them is readable. Left out: the tree above the leaves, and every repair.
-
-The format is SQLite's: https://sqlite.org/fileformat2.html.
+Rows are in leaf pages of a table, anywhere in the file; a row that matches its checksum is intact. Pages in the
+write-ahead log replace those in the file. Free pages contain deleted rows and are skipped, as far as the free
+list is readable. The tree above the leaves is ignored, and nothing is repaired. The format is SQLite's:
+https://sqlite.org/fileformat2.html.
 """
 
 import struct
@@ -16,8 +16,8 @@ from msgspec import Struct
 from dray.files import read_regular
 from dray.store.scribe import POSITION_BITS, Row, checksum
 
-_MOST_BYTES = 1 << 40  # a database may be large, but is a regular file
-_PAGE = 16384  # the size with which all our files are made
+_MOST_BYTES = 1 << 40  # effectively unlimited; only the check for a regular file matters
+_PAGE = 16384  # page size of all database files of dray
 _LEAF = 13
 _TREE_PAGES = (2, 5, 10, _LEAF)
 _MOST_PAGES_OF_A_ROW = 1 << 20
@@ -29,7 +29,9 @@ _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by serial type
 
 
 class Salvage(Struct):
-    """Rows by number, and what could not be read, a line each. `unverified`: how many rows have no checksum."""
+    """Recovered rows by number, and one line per unreadable part. `unverified` is the number of rows without a
+    checksum.
+    """
 
     rows: dict[int, Row]
     lost: list[str]
@@ -37,11 +39,11 @@ class Salvage(Struct):
 
 
 class _Broken(Exception):
-    """A row that cannot be read; its key and number, if they can."""
+    """A row is unreadable; the message names its key and number if possible."""
 
 
 class _DatabaseFile:
-    """The pages of a database as its write-ahead log leaves them."""
+    """The pages of a database, including those in the write-ahead log."""
 
     def __init__(self, path: Path) -> None:
         content = read_regular(path, _MOST_BYTES)
@@ -50,7 +52,7 @@ class _DatabaseFile:
         self.pages.update(_logged(read_regular(log, _MOST_BYTES)) if log.exists() else ())
 
     def free(self) -> set[int]:
-        """The pages that SQLite has given up."""
+        """Return the numbers of the free pages."""
         found: set[int] = set()
         trunk = _word(self.pages.get(1, b""), 32)
         while trunk and trunk in self.pages and trunk not in found:
@@ -61,14 +63,16 @@ class _DatabaseFile:
         return found
 
     def missing(self) -> list[str]:
-        """The pages that the header counts and that are not there, and the last if it is not whole."""
+        """Return one line for missing pages that the header counts, and one per truncated page."""
         count, there = _word(self.pages.get(1, b""), 28), len(self.pages)
         lines = [f"pages {there + 1} to {count}: missing"] if there < count < there + _MOST_PAGES_OF_A_ROW else []
         return [*(f"page {at}: cut off" for at, page in self.pages.items() if len(page) < _PAGE), *lines]
 
 
 def _logged(content: bytes) -> dict[int, bytes]:
-    """The pages of the write-ahead log's transactions, whole or not: rows have checksums of their own."""
+    """Return the pages of committed transactions in the write-ahead log. Checksums of the log are ignored,
+    because rows have their own.
+    """
     committed: dict[int, bytes] = {}
     if len(content) < _WAL_HEADER.size:
         return committed
@@ -78,7 +82,7 @@ def _logged(content: bytes) -> dict[int, bytes]:
         if at + _FRAME_HEADER.size > len(content):
             break
         number, commits, *rest = _FRAME_HEADER.unpack_from(content, at)
-        if tuple(rest[:2]) != salts:  # left from before the log was last begun
+        if tuple(rest[:2]) != salts:  # from before the last restart of the write-ahead log
             continue
         pages[number] = content[at + _FRAME_HEADER.size :][:_PAGE]
         if commits:
@@ -88,7 +92,7 @@ def _logged(content: bytes) -> dict[int, bytes]:
 
 
 def salvage(path: Path) -> Salvage:
-    """Read what can be read. Raises OSError."""
+    """Recover the readable rows of a database file. Raises OSError."""
     file = _DatabaseFile(path)
     free = file.free()
     found = Salvage({}, file.missing())
@@ -107,7 +111,7 @@ def salvage(path: Path) -> Salvage:
 
 
 def _take(file: _DatabaseFile, page: bytes, found: Salvage, overflows: set[int]) -> Iterator[str]:
-    """Take the rows of a leaf; what is wrong with the others."""
+    """Add the rows of a leaf page to `found`. Yields one line per unreadable row."""
     (count,) = _CELLS.unpack_from(page.ljust(8, b"\0"))
     if 8 + 2 * count > len(page):
         yield "its rows cannot be told apart"
@@ -127,12 +131,12 @@ def _take(file: _DatabaseFile, page: bytes, found: Salvage, overflows: set[int])
 
 
 def _row(number: int, columns: list[object]) -> Row | None:
-    """The row of these columns, None if they are of another table."""
+    """Return the row with these columns, or None if they are of another table. Raises _Broken if the row is damaged."""
     if len(columns) not in (5, 6):
         return None
     _, key, value, created, deadline, *check = columns
     if isinstance(deadline, int):
-        deadline = float(deadline)  # SQLite keeps numbers without fractions as integers
+        deadline = float(deadline)  # SQLite stores numbers without a fraction as integers
     if not (
         isinstance(key, str)
         and isinstance(value, bytes | None)
@@ -146,7 +150,7 @@ def _row(number: int, columns: list[object]) -> Row | None:
 
 
 def _record(file: _DatabaseFile, page: bytes, place: int, overflows: set[int]) -> tuple[int, list[object]]:
-    """The number and the columns of the row whose cell is at that place."""
+    """Return the number and the columns of the row at an offset in a page; the row may continue in overflow pages."""
     size, place = _varint(page, place)
     number, place = _varint(page, place)
     most = _PAGE - 35

@@ -1,15 +1,16 @@
-"""The process that writes the SQLite log's file, and what it says to the process that has the log.
+"""The scribe: the process that writes the file of the SQLite log, and its protocol with the main process.
 
-A process of its own, since a thread would take turns with the event loop for the interpreter's lock, which costs the loop
-far more time than the writing itself. It needs the standard library alone and is run as a file, so it is there in a few
-hundredths of a second. It ends when the other side does: it writes what it was given, and goes.
+It is a separate process, because a thread would compete with the event loop for the interpreter lock, which costs
+the loop far more time than the writing itself. It uses only the standard library and is run as a file, so it
+starts in a few hundredths of a second. It ends when the main process ends, after writing everything it has
+received.
 
-The two talk over a socket, one group of commits at a time. Messages are marshalled, as both ends are the same
-interpreter: an `Answer` at the start, then a `Group` there, an `Answer` back. Left out: what the rows mean, and when to
-forget which.
+The two processes communicate over a socket, one group of commits at a time. Messages are marshalled, because both
+sides use the same interpreter. The scribe first sends an `Answer`; then each `Group` it receives gets one
+`Answer`. The content of rows, and when rows are deleted, is decided by the main process.
 
-The scribe checks the whole file before it writes into it, while the other side reads it: every row has a checksum, and
-SQLite checks the pages around the rows.
+The scribe checks the whole file before it writes, while the main process reads it. Every row has a checksum, and
+SQLite checks the pages.
 """
 
 import marshal
@@ -27,33 +28,33 @@ from typing import Any
 from zlib import crc32
 
 Row = tuple[int, str, bytes | None, int, float | None]
-"""Number (see `number`), key, value (None: deleted), revision in which the key came into existence, deadline."""
+"""(number (see `number`), key, value (None: deleted), revision at which the key was created, deadline)."""
 
 Group = tuple[list[Row], list[tuple[int, str]], int]
-"""Rows to append; revisions and keys of rows to delete; the revision up to which those are all there were to delete.
+"""(rows to append, revisions and keys of rows to delete, revision up to which the deletions complete a compaction).
 
-A group without rows is a probe: the answer says whether the file can be written.
+A group without rows and deletions is a probe: the answer says whether the file can be written.
 """
 
 Answer = tuple[str | None, str]
-"""What went wrong with the group, None if it is on the disk; what goes wrong besides, such as a checkpoint, or empty."""
+"""(error of the group, None if it is on disk; another error, such as a failed checkpoint, or empty)."""
 
 POSITION_BITS = 16
-LENGTH = struct.Struct("=I")  # before each message
+LENGTH = struct.Struct("=I")  # precedes each message
 
 _PAGE_BYTES = 16 << 10
 _CHECKPOINT_BYTES = 32 << 20
-_FIXED = struct.Struct("<qqd?")  # of a row: number, created, deadline, whether there is a value
-_ACKNOWLEDGED = struct.Struct("<qI")  # a revision and its checksum
+_FIXED = struct.Struct("<qqd?")  # fixed part of a row: number, created, deadline, whether the key is deleted
+_ACKNOWLEDGED = struct.Struct("<qI")  # revision and its checksum
 
 
 def number(revision: int, position: int = 0) -> int:
-    """A row's number: by revision and position in the commit, so that rows are only ever appended."""
+    """Return the number of a row: revision and position in the commit, so rows are only appended."""
     return revision << POSITION_BITS | position
 
 
 def checksum(number: int, key: str, value: bytes | None, created: int, deadline: float | None) -> int:
-    """The checksum of a row."""
+    """Return the checksum of a row."""
     fixed = _FIXED.pack(number, created, -1.0 if deadline is None else deadline, value is None)
     return crc32(value or b"", crc32(key.encode(), crc32(fixed)))
 
@@ -63,6 +64,7 @@ def revision_checksum(revision: int) -> int:
 
 
 def connect(path: str | Path) -> sqlite3.Connection:
+    """Open a database with the settings that the log needs (write-ahead log, full synchronization)."""
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         for setting in (
@@ -79,17 +81,17 @@ def connect(path: str | Path) -> sqlite3.Connection:
 
 
 def undo_after(database: sqlite3.Connection, path: str | Path, revision: int) -> None:
-    """Delete what a writer wrote without being able to say so."""
+    """Delete the rows after a revision, which a previous writer wrote but did not acknowledge; reset the witness."""
     database.execute("DELETE FROM log WHERE id >= ?", (number(revision + 1),))
     with closing(Witness(path)) as witness:
         witness.write(revision)
 
 
 class Witness:
-    """The last revision that was on the disk, in the file PATH.head.
+    """The last revision that was on disk, stored in the file PATH.head.
 
-    SQLite takes a write-ahead log that is damaged or missing for one that ends earlier. The witness knows better. It is
-    written after the disk has the revision and needs no synchronization: it may lag behind, and never runs ahead.
+    SQLite treats a damaged or missing write-ahead log like one that ends earlier; the witness detects this. It is
+    written after the revision is on disk and is not synchronized itself, so it can lag behind but never be ahead.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -103,7 +105,7 @@ class Witness:
 
 
 def acknowledged(path: str | Path) -> int:
-    """What the witness of that file says, zero if it knows nothing."""
+    """Return the revision in the witness of a database file; 0 if it is missing or invalid."""
     file = Path(f"{path}.head")
     try:
         revision, check = _ACKNOWLEDGED.unpack(file.read_bytes() if file.is_file() else b"")
@@ -113,13 +115,13 @@ def acknowledged(path: str | Path) -> int:
 
 
 def page_damage(database: sqlite3.Connection) -> str:
-    """What is wrong with the pages, empty if nothing is."""
+    """Return a description of damaged pages; empty if SQLite's check finds none."""
     found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     return "" if found == "ok" else " ".join(str(found).replace("*** in database main ***", "").split())
 
 
 def damage(database: sqlite3.Connection, witnessed: int) -> str:
-    """What is wrong with the file, empty if nothing is: its pages, each of its rows, and its end."""
+    """Return a description of damage in the pages, in a row, or at the end of the database; empty if it is intact."""
     try:
         if found := page_damage(database):
             return found
@@ -133,7 +135,7 @@ def damage(database: sqlite3.Connection, witnessed: int) -> str:
             return "the revision of the last compaction does not match its checksum"
         if max(last, compacted) < witnessed:
             return f"revision {witnessed} was written, and the last that is there is {max(last, compacted)}"
-    except (sqlite3.Error, TypeError, ValueError, AttributeError, struct.error) as error:  # columns of other types, too
+    except (sqlite3.Error, TypeError, ValueError, AttributeError, struct.error) as error:  # also columns of wrong types
         return str(error)
     return ""
 
@@ -148,14 +150,17 @@ class Writer:
         self._path = path
         self.database = connect(path)
         self.witness = Witness(path)
-        self._failure = ""  # with checkpoints; not told yet
+        self._failure = ""  # error of a checkpoint that has not been reported yet
         self._checkpoint: threading.Thread | None = None
         self._unsaved = 0  # bytes in the write-ahead log since the last checkpoint
         with suppress(FileNotFoundError):
-            self._unsaved = Path(f"{path}-wal").stat().st_size  # a process that was killed left them
+            self._unsaved = Path(f"{path}-wal").stat().st_size  # left by a killed process
 
     def write(self, rows: Sequence[Row], forgotten: Sequence[tuple[int, str]], compacted: int) -> None:
-        """Append rows and delete forgotten ones in one transaction that is on the disk when this returns."""
+        """Append rows and delete superseded ones in one transaction, which is on disk when this returns.
+
+        `compacted` is the revision to record as compacted if rows are deleted. Raises sqlite3.Error.
+        """
         database = self.database
         database.execute("BEGIN IMMEDIATE")
         try:
@@ -178,13 +183,18 @@ class Writer:
         self._unsaved += sum(len(value or b"") + 100 for _, _, value, _, _ in rows)
 
     def probe(self) -> None:
-        """Write a page without changing anything, to find out whether that is possible. Raises sqlite3.Error."""
+        """Write a page without changing content, to check whether writing is possible. Raises sqlite3.Error."""
         version = self.database.execute("PRAGMA user_version").fetchone()[0]
-        self.database.execute(f"PRAGMA user_version = {version}")  # an equal row would not be written, the header is
+        self.database.execute(
+            f"PRAGMA user_version = {version}"
+        )  # SQLite skips writing an equal row, but not the header
         self._unsaved += _PAGE_BYTES
 
     def save(self) -> None:
-        """Checkpoint beside the writing; only the remainder, which lets the write-ahead log start over, is done here."""
+        """Start a checkpoint in a thread if the write-ahead log is large.
+
+        After the thread has ended, the remainder is checkpointed here, so that SQLite can reuse the write-ahead log.
+        """
         if self._checkpoint is not None:
             if not self._checkpoint.is_alive():
                 self._checkpoint = None
@@ -201,7 +211,7 @@ class Writer:
         self.witness.close()
 
     def checkpoint_failure(self) -> str:
-        """What went wrong with checkpoints since this was asked last."""
+        """Return the error of checkpoints since the last call; empty if none."""
         failure, self._failure = self._failure, ""
         return failure
 
@@ -213,9 +223,9 @@ class Writer:
             self._failure = str(error)
 
     def _save_to(self, database: sqlite3.Connection) -> None:
-        """Move what the write-ahead log holds into the database, without stopping writers.
+        """Copy the write-ahead log into the database without blocking writers.
 
-        Nothing is lost if that fails: the log grows, and the next checkpoint tries again.
+        On failure nothing is lost: the write-ahead log grows, and the next checkpoint retries.
         """
         try:
             database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -224,7 +234,7 @@ class Writer:
 
 
 def _serve(connection: socket.socket, writer: Writer) -> None:
-    """Write group after group until the other side is gone."""
+    """Write group after group until the main process closes the connection."""
     with connection.makefile("rb") as stream:
         while len(head := stream.read(LENGTH.size)) == LENGTH.size:
             (length,) = LENGTH.unpack(head)
@@ -238,7 +248,7 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
                     writer.write(rows, forgotten, compacted)
                 else:
                     writer.probe()
-            except Exception as error:  # whatever it is, the other side waits for an answer
+            except Exception as error:  # the main process must get an answer in any case
                 refusal = str(error)
             answer: Answer = refusal, writer.checkpoint_failure()
             connection.sendall(message(answer))
@@ -246,21 +256,25 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
 
 
 def _begin(writer: Writer, path: str, head: int) -> str:
-    """Check the file, or undo what a predecessor could not acknowledge; what is wrong, empty if nothing is."""
+    """Check the file, or, if `head` is not negative, delete the rows after revision `head`. Returns the problem;
+    empty if none.
+    """
     if head < 0 and (found := damage(writer.database, acknowledged(path))):
         return found
     try:
         if head >= 0:
             undo_after(writer.database, path, head)
-        writer.write([], [], 0)  # whether that is possible at all
+        writer.write([], [], 0)  # check that writing is possible
     except (sqlite3.Error, OSError) as error:
         return str(error)
     return ""
 
 
 def main() -> None:
-    """Arguments: the file, and the revision after which to delete everything, -1 for nothing. The socket is stdin."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who ends us all: the other side decides when there is nothing left
+    """Run the scribe. Arguments: the file, and the revision after which to delete everything, or -1. The socket
+    is stdin.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ends only when the main process closes the connection
     path, head = sys.argv[1], int(sys.argv[2])
     with closing(Writer(path)) as writer, socket.socket(fileno=0) as connection, suppress(ConnectionError):
         answer: Answer = _begin(writer, path, head) or None, ""

@@ -1,7 +1,7 @@
 """Answers many simultaneous calls with one request.
 
-A consistent read asks for the newest revision. A hundred readers at once need one answer, not a hundred, as long as the
-request begins after each of them has asked.
+A consistent read needs the newest revision. A hundred simultaneous readers can share one request, as long as the
+request starts after all of them have called.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 
 
 class SharedCall(Generic[Answer]):
-    """Calls `ask` once for all callers that wait when it begins; who comes later waits for the next call."""
+    """Calls `ask` once for all callers that wait when the request starts. Later callers share the next request."""
 
     def __init__(self, ask: Callable[[], Awaitable[Answer]]) -> None:
         self._ask = ask
@@ -46,6 +46,6 @@ class SharedCall(Generic[Answer]):
                 caller.cancel()
 
     def close(self) -> None:
-        """End the call that is being made; its callers are cancelled."""
+        """Cancel the current request and its callers."""
         if self._asking is not None:
             self._asking.cancel()

@@ -1,8 +1,8 @@
-"""Copies of a SQLite database that hold the latest state alone, made from one in use, or from what is left of one.
+"""Copies of a SQLite database with only the latest state, created from a database in use or from the intact part
+of a damaged one.
 
-A copy is a database like any other: it can be opened as it is. Revisions go on where those of the original ended, so
-that no client that knew it is told something older as something newer. Left out: history, etcd (which has its own
-snapshots), and what the values mean.
+A copy is a normal database that can be opened. Revisions continue after those of the original, so clients of the
+original never see an old state as a newer one. The copy has no history. etcd has its own snapshots.
 """
 
 import sqlite3
@@ -20,9 +20,9 @@ from dray.store.scribe import POSITION_BITS, Row, Witness, acknowledged, checksu
 
 
 class Recovered(Struct, frozen=True):
-    """What a database holds: the latest row of every key, the last revision, and what is lost, a line each.
+    """Content of a database: the latest row of every key, the last revision, and one line per lost part.
 
-    `unverified`: how many rows an older version wrote without checksums.
+    `unverified` is the number of rows without a checksum, written by an older version.
     """
 
     rows: tuple[Row, ...]
@@ -32,13 +32,13 @@ class Recovered(Struct, frozen=True):
 
 
 def read(path: Path) -> Recovered:
-    """Everything in a database that is whole, in use or not. Raises Unreadable, also if something is damaged."""
+    """Return the content of an intact database, which may be in use. Raises Unreadable, also if anything is damaged."""
     if not path.exists():
         raise Unreadable(f"{path} does not exist")
-    witnessed = acknowledged(path)  # before the database, which may grow meanwhile
+    witnessed = acknowledged(path)  # read before the database, which may grow in the meantime
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as database:
-            database.execute("BEGIN")  # one state, whatever is written meanwhile
+            database.execute("BEGIN")  # one consistent state, whatever is written in the meantime
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version != SCHEMA_VERSION:
                 raise Unreadable(f"{path} has schema version {version}, this dray reads {SCHEMA_VERSION}")
@@ -52,7 +52,9 @@ def read(path: Path) -> Recovered:
 
 
 def recover(path: Path) -> Recovered:
-    """Everything in a database that is not in use, damaged or not, and what is lost. Raises Unreadable."""
+    """Return the readable content of a database that is not in use, damaged or not. Raises Unreadable if nothing
+    can be read.
+    """
     try:
         return read(path)
     except Unreadable as error:
@@ -70,7 +72,7 @@ def recover(path: Path) -> Recovered:
 
 
 def write(path: Path, recovered: Recovered) -> None:
-    """Make a database of it. Raises Unreadable if there is one."""
+    """Create a database with this content. Raises Unreadable if the file exists or cannot be written."""
     try:
         if path.exists():
             raise Unreadable(f"{path} exists; choose a name that does not")
@@ -89,7 +91,7 @@ def write(path: Path, recovered: Recovered) -> None:
 
 
 def _latest(rows: Iterable[Row], head: int) -> Recovered:
-    """The rows that are neither superseded nor deleted, of rows in order."""
+    """Return the latest rows of keys that are not deleted, from rows in order; `head` is the minimum last revision."""
     latest: dict[str, Row] = {}
     for row in rows:
         head = max(head, row[0] >> POSITION_BITS)

@@ -1,9 +1,9 @@
-"""The log in a SQLite file: the embedded default. Nothing acknowledged is lost, however the process ends.
+"""Log in a SQLite file, the default backend. No acknowledged commit is lost, however the process ends.
 
-A memory log with the disk in between: a commit is checked against everything staged before it, handed to the scribe
-(the process that writes the file), and published and acknowledged when its transaction is on the disk. All commits that
-come while the scribe is busy share the next transaction, so that many writers cost hardly more than one. Left out:
-reading from the file after the start; all reads are the memory log's.
+It is a memory log that writes to disk before publishing. A commit is checked against everything staged before it,
+sent to the scribe (the process that writes the file), and published and acknowledged when its transaction is on
+disk. Commits that arrive while the scribe is busy share the next transaction, so many writers cost little more
+than one. The file is read only at startup; all later reads come from memory.
 """
 
 import asyncio
@@ -32,20 +32,20 @@ from dray.store.scribe import LENGTH, Answer, Group, Row, message, number
 logger = logging.getLogger(__name__)
 
 _GROUP_COMMITS = 1024
-_FORGET_ROWS = 512  # deleted with one group: few enough not to delay it, many enough to keep pace with writes
-_MANY = 4  # commits that come together: more will come
-_GATHERING_SECONDS = 0.004  # in which they gather, since a transaction costs more than what is in it
+_FORGET_ROWS = 512  # rows deleted with one group: few enough not to delay it, enough to keep pace with writes
+_MANY = 4  # commits in a group from which more are expected to arrive soon
+_GATHERING_SECONDS = 0.004  # time to collect further commits, because a transaction costs more than its content
 _RETRY_SECONDS = 1.0
 
 
 class Pending(Struct, eq=False):
-    """A commit on its way to the disk."""
+    """A commit that is not on disk yet."""
 
     versions: list[KeyVersion]
-    deadlines: dict[str, float]  # of the keys that have one
+    deadlines: dict[str, float]  # key → deadline, for keys with a TTL
     future: asyncio.Future[int]
-    awaited: bool  # by a client of another process
-    is_probe: bool = False  # the disk is to be written, although there is nothing to commit
+    awaited: bool  # whether a client in another process waits for it
+    is_probe: bool = False  # whether to test writing to disk although nothing is to be committed
 
     def rows(self) -> list[Row]:
         get, versions = self.deadlines.get, self.versions
@@ -53,7 +53,7 @@ class Pending(Struct, eq=False):
 
 
 class SqliteLog(MemoryLog):
-    """Made by `SqliteLog.open`."""
+    """Log in a SQLite file. Created by `SqliteLog.open`."""
 
     def __init__(self, journal: Journal, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
@@ -62,20 +62,20 @@ class SqliteLog(MemoryLog):
         self._scribe: Scribe | None = None
         self._replacement: asyncio.Task[None] | None = None
         self._waiting: deque[Pending] = deque()
-        self._writing: list[Pending] | None = None  # the group that the scribe has
-        self._forgotten: deque[KeyVersion] = deque()  # in order: a deletion must not go before what it deleted
-        self._forgetting = 0  # how many of them the scribe has
+        self._writing: list[Pending] | None = None  # group that the scribe is writing
+        self._forgotten: deque[KeyVersion] = deque()  # in order: a deletion must not be removed before what it deleted
+        self._forgetting = 0  # number of them that the scribe is deleting
         self._compacted = 0
         self._is_called = False
-        self._unfinished = ""  # why what was begun before closing is not on the disk
+        self._unfinished = ""  # why commits made before closing are not on disk
         self._idle = asyncio.Event()
 
     @classmethod
     async def open(cls, path: str | Path, clock: Callable[[], float] = time.time) -> "SqliteLog":
-        """Open or create the file. Raises Unreadable."""
+        """Open or create the file. Returns the log; raises Unreadable."""
         log = cls(await asyncio.to_thread(Journal, Path(path)), clock)
         try:
-            # What is read counts only if the scribe, which checks the file meanwhile, finds nothing wrong with it.
+            # The content is used only if the scribe, which checks the file at the same time, finds no damage.
             checked, recovered = await asyncio.gather(
                 log._start_scribe(undo_after=-1), asyncio.to_thread(log._recover), return_exceptions=True
             )
@@ -102,7 +102,7 @@ class SqliteLog(MemoryLog):
                     state.expire_at(version.key, version.revision, deadline)
         compacted = self._journal.compacted()
         state.head = state.staged = max(state.head, compacted)
-        self._forget(compacted)  # what a crash in the middle of a compaction left behind
+        self._forget(compacted)  # finish a compaction that was interrupted by a crash
 
     async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
         if self._closed:
@@ -113,11 +113,11 @@ class SqliteLog(MemoryLog):
             versions = self._state.check(ops)
         except RevisionConflict:
             if self._state.staged > self._state.head:
-                await self._submit([])  # whoever reads again must find what was in the way
+                await self._submit([])  # wait until the conflicting change is visible, so that the caller can read it
             raise
         if versions:
             self._state.stage(versions)
-        # A commit that changes nothing waits as well: what it saw may not be on the disk yet.
+        # A commit that changes nothing also waits, because the state that it saw may not be on disk yet.
         return await self._submit(versions, ops, awaited=awaited)
 
     async def probe(self) -> None:
@@ -136,7 +136,7 @@ class SqliteLog(MemoryLog):
         self._compacted = self._state.floor
 
     async def close(self) -> None:
-        """Finish what was begun, then close the file. Raises Unavailable if what was begun is not on the disk."""
+        """Write the commits made so far, then close the file. Raises Unavailable if they could not be written."""
         if self._closed:
             return
         await super().close()
@@ -151,7 +151,7 @@ class SqliteLog(MemoryLog):
             raise Unavailable(f"the last commits are not in the database: {self._unfinished}")
 
     async def _undo(self) -> None:
-        """What a scribe had that has no successor: what failed does not come back."""
+        """Delete rows that the last scribe may have written for failed commits, so that they do not reappear."""
         try:
             await asyncio.to_thread(self._journal.undo_after, self._state.head)
         except (sqlite3.Error, OSError) as error:
@@ -165,7 +165,7 @@ class SqliteLog(MemoryLog):
             self._scribe = None
         await asyncio.to_thread(self._journal.close)
 
-    # Groups of commits: the scribe has one at a time.
+    # Groups of commits: the scribe writes one at a time.
 
     def _submit(
         self, versions: list[KeyVersion], ops: Sequence[Op] = (), *, awaited: bool = False, is_probe: bool = False
@@ -181,7 +181,9 @@ class SqliteLog(MemoryLog):
         return future
 
     def _call(self, seconds: float = 0.0) -> None:
-        """Send the next group later, and not before what runs now is done: what is committed meanwhile goes along."""
+        """Schedule sending the next group after `seconds`, at the earliest after the current callback, so that
+        further commits join.
+        """
         self._idle.clear()
         if not self._is_called:
             self._is_called = True
@@ -190,7 +192,7 @@ class SqliteLog(MemoryLog):
     def _send(self) -> None:
         self._is_called = False
         if self._writing is not None or self._scribe is None:
-            return  # when it has answered, or is there again, we are called
+            return  # called again after the answer, or when a new scribe has started
         group = [self._waiting.popleft() for _ in range(min(_GROUP_COMMITS, len(self._waiting)))]
         rows = [row for pending in group for row in pending.rows()]
         self._forgetting = min(_FORGET_ROWS, len(self._forgotten))
@@ -203,7 +205,7 @@ class SqliteLog(MemoryLog):
             self._idle.set()
 
     def _answered(self, answer: Answer) -> None:
-        """The group is on the disk: publish it, then acknowledge it. Or it is not, for some reason."""
+        """Handle the scribe's answer: publish and acknowledge the group that is on disk, or fail it."""
         reason, failure = answer
         if failure:
             logger.warning("the write-ahead log of %s grows: checkpoint: %s", self._journal.path, failure)
@@ -224,16 +226,16 @@ class SqliteLog(MemoryLog):
         self._call(_GATHERING_SECONDS if len(group) >= _MANY else 0.0)
 
     def _acknowledge(self, group: Sequence[Pending]) -> None:
-        # A writer that lost to another one comes first, or one that writes again at once would win every time; then
-        # those whom clients wait for, who send nothing until they are answered, while there is work enough in this
-        # process.
+        # Commits without changes come first: they include writers that had a conflict, which would otherwise lose to
+        # a fast writer every time. Then come awaited commits, because their clients are idle until they get an answer,
+        # while this process has other work.
         for pending in sorted(group, key=lambda pending: (bool(pending.versions), not pending.awaited)):
             versions, future = pending.versions, pending.future
             if not future.done():
                 future.set_result(versions[0].revision if versions else self._state.head)
 
     def _failed(self, reason: str) -> None:
-        """What the scribe had is not on the disk, and what waited stands on it."""
+        """Fail the group of the scribe, and all waiting commits, which depend on it."""
         logger.error("cannot write to %s: %s", self._journal.path, reason)
         group = [*(self._writing or ()), *self._waiting]
         self._writing = None
@@ -248,10 +250,10 @@ class SqliteLog(MemoryLog):
         if self._forgotten:
             self._loop.call_later(_RETRY_SECONDS, self._call)
 
-    # The scribe is replaced if it ends.
+    # A scribe that ends is replaced.
 
     async def _start_scribe(self, undo_after: int) -> str | None:
-        """Returns what the scribe finds wrong with the file, and does not use it then. Raises OSError."""
+        """Start a scribe. Returns the problem it finds in the file (then it is not used), or None. Raises OSError."""
         scribe, problem = await Scribe.start(self._journal, undo_after, self._answered, self._lost)
         if problem is None:
             self._scribe = scribe
@@ -269,7 +271,7 @@ class SqliteLog(MemoryLog):
         await lost.stop()
         while self._scribe is None:
             if self._closed and self._idle.is_set():
-                return  # nobody waits for a successor
+                return  # no commits need a new scribe
             await asyncio.sleep(_RETRY_SECONDS)
             try:
                 problem = await self._start_scribe(undo_after=self._state.head)
@@ -281,7 +283,7 @@ class SqliteLog(MemoryLog):
 
 
 class Scribe(asyncio.Protocol):
-    """Our end of the process that writes the file: see dray.store.scribe. Made by `Scribe.start`."""
+    """Client side of the process that writes the file (dray.store.scribe). Created by `Scribe.start`."""
 
     def __init__(
         self,
@@ -305,9 +307,10 @@ class Scribe(asyncio.Protocol):
         answered: Callable[[Answer], None],
         lost: Callable[[], None],
     ) -> tuple["Scribe", str | None]:
-        """Start the process, and learn what keeps it from writing, None if nothing does. Raises OSError.
+        """Start the process. Returns the scribe, and the problem that prevents writing or None. Raises OSError.
 
-        It first deletes all later than `undo_after`; if that is -1, it checks the whole file instead.
+        The process first deletes all rows after revision `undo_after`; if that is -1, it checks the whole file
+        instead.
         """
         process, connection = await asyncio.to_thread(_spawn, journal, undo_after)
         loop = asyncio.get_running_loop()
@@ -332,7 +335,7 @@ class Scribe(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         content = memoryview(self._received)[LENGTH.size :]
-        if len(content) and len(content) == LENGTH.unpack_from(self._received)[0]:  # there is one answer at a time
+        if len(content) and len(content) == LENGTH.unpack_from(self._received)[0]:  # only one answer is pending
             answer = marshal.loads(content)
             self._received = b""
             if self._begun.done():
@@ -348,7 +351,10 @@ class Scribe(asyncio.Protocol):
 
 
 def _spawn(journal: Journal, undo_after: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """The process has the lock too, so that nobody opens the file while it writes, even if we are killed."""
+    """Start the scribe process. Returns the process and the connected socket.
+
+    The process inherits the lock, so no other process opens the file while it writes, even if this process is killed.
+    """
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-I", "-S", program.__file__, str(journal.path), str(undo_after)]
     with theirs:
@@ -358,7 +364,7 @@ def _spawn(journal: Journal, undo_after: int) -> tuple[subprocess.Popen[bytes], 
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 pass_fds=(journal.lock,),
-                process_group=0,  # a terminal interrupts a whole group
+                process_group=0,  # a separate group, because Ctrl+C in a terminal interrupts a whole group
             )
         except BaseException:
             ours.close()

@@ -1,7 +1,8 @@
-"""The state of a local log: every key's latest version, and what led there since the last compaction.
+"""State of a local log: the latest version of every key, and the changes since the last compaction.
 
-Shared by the memory and the SQLite log: the one publishes a commit at once, the other stages it, writes it to disk and
-then publishes it. Checks see what is staged. Pure: no clock, no I/O; deadlines are numbers that the caller compares.
+Used by the memory log, which publishes a commit immediately, and by the SQLite log, which stages a commit, writes
+it to disk and then publishes it. Checks take staged versions into account. Pure: no clock and no I/O; deadlines
+are numbers that the caller compares.
 """
 
 from bisect import bisect_right
@@ -19,7 +20,7 @@ _key = attrgetter("key")
 
 
 class VersionChange(Struct, gc=False):
-    """A version that came, and the one that it superseded."""
+    """A new version and the version that it superseded."""
 
     version: KeyVersion
     previous: KeyVersion | None
@@ -28,8 +29,8 @@ class VersionChange(Struct, gc=False):
 class State:
     def __init__(self) -> None:
         self.head = 0  # the last published revision
-        self.staged = 0  # the last revision given out
-        self.floor = 0  # everything after it is still known
+        self.staged = 0  # the last assigned revision
+        self.floor = 0  # all changes after this revision are kept
         self._latest: dict[str, KeyVersion] = {}
         self._ahead: dict[str, KeyVersion] = {}
         self._changes: deque[VersionChange] = deque()
@@ -37,7 +38,9 @@ class State:
         self._snapshot: tuple[int, list[KeyVersion]] = (-1, [])
 
     def check(self, ops: Sequence[Op]) -> list[KeyVersion]:
-        """What the ops come to, at the next revision; Conflict if an expectation fails."""
+        """Return the versions that the operations create, at the next revision. Raises RevisionConflict if an
+        expectation fails.
+        """
         if len(ops) != 1 or ops[0].key < "\1":
             check_keys(ops)
         revision = self.staged + 1
@@ -63,18 +66,18 @@ class State:
         return version if version.value is not None else None
 
     def stage(self, versions: Sequence[KeyVersion]) -> None:
-        """Let later checks see versions that are not published yet."""
+        """Make versions visible to later checks before they are published."""
         self.staged += 1
         for version in versions:
             self._ahead[version.key] = version
 
     def unstage(self) -> None:
-        """Forget everything staged: it could not be made durable."""
+        """Drop all staged versions, because they could not be written."""
         self._ahead.clear()
         self.staged = self.head
 
     def publish(self, versions: Sequence[KeyVersion]) -> None:
-        """Take in versions of the next revision or revisions."""
+        """Add versions of the next revision or revisions to the state."""
         latest, ahead = self._latest, self._ahead
         for version in versions:
             key = version.key
@@ -90,7 +93,7 @@ class State:
             self.staged = self.head
 
     def since(self, after: int) -> list[KeyVersion]:
-        """The published versions after that revision, in order."""
+        """Return the published versions after a revision, in order. Raises Compacted."""
         if after < self.floor:
             raise Compacted(after, self.floor)
         found: list[KeyVersion] = []
@@ -112,7 +115,7 @@ class State:
         start = bisect_right(versions, after, key=_key) if after else 0
         end = len(versions) if limit is None else min(start + limit, len(versions))
         if end == len(versions):
-            self._snapshot = (-1, [])  # the last page: what is superseded need not be kept for the next one
+            self._snapshot = (-1, [])  # the last page was read, so release the snapshot
         return RangePage(versions[start:end], revision, len(versions) - end)
 
     def _at(self, revision: int) -> list[KeyVersion]:
@@ -126,7 +129,7 @@ class State:
         return sorted((v for v in versions.values() if v is not None), key=_key)
 
     def compact(self, revision: int) -> list[KeyVersion]:
-        """Forget what was superseded or deleted at or before that revision; returns the forgotten versions."""
+        """Drop the states that were superseded or deleted at or before a revision. Returns the dropped versions."""
         revision = min(revision, self.head)
         forgotten = []
         while self._changes and self._changes[0].version.revision <= revision:
@@ -139,7 +142,9 @@ class State:
         return forgotten
 
     def steps(self, revision: int) -> Iterator[int]:
-        """The revisions to compact to, one after the other, with others in between: thousands at once take long."""
+        """Yield the intermediate revisions to compact to, so that callers can pause in between: thousands of
+        changes take long.
+        """
         while self.floor < (end := min(revision, self.head)):
             yield min(end, self.floor + FORGOTTEN_AT_ONCE)
 
@@ -147,11 +152,13 @@ class State:
         heappush(self._deadlines, (deadline, key, revision))
 
     def next_deadline(self) -> float | None:
-        """When the next key is due, written over or not."""
+        """Return the earliest deadline, even if its key was overwritten since; None if no key has a deadline."""
         return self._deadlines[0][0] if self._deadlines else None
 
     def due(self, now: float, limit: int) -> list[Op]:
-        """Take out up to `limit` keys whose time has come, as guarded deletions."""
+        """Remove up to `limit` deadlines that have passed. Returns operations that delete their keys if they are
+        unchanged.
+        """
         ops: list[Op] = []
         while self._deadlines and self._deadlines[0][0] <= now and len(ops) < limit:
             _, key, revision = heappop(self._deadlines)
@@ -162,7 +169,7 @@ class State:
 
 
 def check_keys(ops: Sequence[Op]) -> None:
-    """Refuse what no backend can do."""
+    """Raise ValueError for operations that no backend supports: none at all, a duplicate key, or an invalid key."""
     keys = {op.key for op in ops}
     if not ops:
         raise ValueError("a commit needs at least one op")

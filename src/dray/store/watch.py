@@ -1,9 +1,10 @@
-"""Watching: who is told of which event.
+"""Watching: delivery of events to subscribers.
 
-A subscription is a function that is called with batches of events within the commit that causes them: no task, no
-queue, no turn of the event loop. A watch is a subscription with a bounded queue for consumers that wait, such as an
-HTTP response; a consumer that does not keep up is dropped, since a queue without bound would let one slow client
-exhaust the server. Selectors are left to the consumer: an event carries the states before and after.
+A subscription is a function that is called with batches of events during the commit that causes them: without a
+task, a queue or a turn of the event loop. A watch is a subscription with a bounded queue, for consumers that
+wait, such as HTTP responses. A consumer that is too slow is dropped, because an unbounded queue would let one
+slow client exhaust the server's memory. Consumers apply selectors themselves: an event has the states before and
+after the change.
 """
 
 import asyncio
@@ -23,7 +24,9 @@ Lost = Callable[[StoreError], None]
 
 
 class StoreEvent(Struct, gc=False, eq=False):
-    """`version` superseded `previous` (None: the key did not exist). After a deletion `version.value` is None."""
+    """A change: `version` superseded `previous` (None: the key did not exist). After a deletion, `version.value`
+    is None.
+    """
 
     version: KeyVersion
     previous: KeyVersion | None
@@ -44,7 +47,7 @@ class StoreEvent(Struct, gc=False, eq=False):
 
 
 class Subscription:
-    """One consumer's interest in a prefix (which ends with a slash, or is empty) or in a single key."""
+    """Subscription of one consumer to a prefix (empty or ending in a slash) or to a single key."""
 
     __slots__ = ("_active", "_deliver", "_fanout", "_lost", "after", "prefix")
 
@@ -57,10 +60,12 @@ class Subscription:
         self._lost = lost
 
     def deliver(self, events: Sequence[StoreEvent]) -> None:
-        """Hand the events on; a consumer that raises loses its subscription, not the writer his commit."""
-        if not self._active:  # an earlier subscriber of the same batch ended it
+        """Pass events to the consumer. If it raises an exception, its subscription ends, but the commit is not
+        affected.
+        """
+        if not self._active:  # an earlier subscriber of the same batch has ended this subscription
             return
-        if events[0].revision <= self.after:  # it asked for a revision that the cache had not reached yet
+        if events[0].revision <= self.after:  # the requested revision was newer than the cache
             events = [event for event in events if event.revision > self.after]
             if not events:
                 return
@@ -71,24 +76,24 @@ class Subscription:
             self.drop(StoreError(f"the watcher failed: {error}"))
 
     def drop(self, reason: StoreError) -> None:
-        """End it from this side, and say why."""
+        """End the subscription from the store's side and report the reason to the consumer."""
         if self._active:
             self.close()
             self._lost(reason)
 
     def close(self) -> None:
-        """End it from the consumer's side; nothing is delivered any more."""
+        """End the subscription from the consumer's side; no more events are delivered."""
         if self._active:
             self._active = False
             self._fanout.discard(self)
 
 
 class Fanout:
-    """All subscriptions, found by the prefixes of a key."""
+    """All subscriptions, indexed by prefix."""
 
     def __init__(self) -> None:
         self._by_prefix: dict[str, list[Subscription]] = {}
-        self._by_directory: dict[str, list[Subscription]] = {}  # found before: those of all prefixes of a directory
+        self._by_directory: dict[str, list[Subscription]] = {}  # cache: directory → subscriptions of all its prefixes
 
     def add(self, subscription: Subscription) -> None:
         self._by_directory.clear()
@@ -126,7 +131,7 @@ class Fanout:
         return found
 
     def _watching(self, directory: str) -> list[Subscription]:
-        """Who watches the directory or one above it: "", "pods/", "pods/default/"."""
+        """Return the subscriptions to a directory or one of its parents, for example "", "pods/" and "pods/default/"."""
         ends = [0, *(at + 1 for at, letter in enumerate(directory) if letter == "/")]
         return [subscription for end in ends for subscription in self._by_prefix.get(directory[:end], ())]
 
@@ -137,7 +142,7 @@ class Fanout:
 
 
 class Watch:
-    """An asynchronous iterator over batches of events, for one consumer."""
+    """Asynchronous iterator over batches of events, for one consumer."""
 
     def __init__(self, reached: Callable[[], int], limit: int) -> None:
         self._reached = reached
@@ -150,22 +155,24 @@ class Watch:
         self.is_ending = False
 
     def begin(self, subscription: Subscription) -> None:
-        """Called once. What the backlog holds at this moment does not count as lag."""
+        """Attach the subscription; called once. Events that are already queued do not count towards the limit."""
         self._subscription = subscription
         self._room = self._limit + len(self._events)
 
     @property
     def revision(self) -> int:
-        """Everything up to here has been handed out: what a bookmark may say."""
+        """The revision up to which all events have been handed out; can be used for a bookmark."""
         if self._events:
             return self._events[0].revision - 1
         asked = self._subscription.after if self._subscription is not None else 0
         return max(asked, self._reached())
 
     async def next(self, timeout: float | None = None) -> Sequence[StoreEvent]:
-        """The events since the last call, at least one; none if `timeout` seconds passed without any.
+        """Return the events since the last call, at least one; an empty sequence after `timeout` seconds without
+        events.
 
-        Raises Lagged or Expired when the watch was dropped.
+        Also returns an empty sequence when `is_ending` is set and nothing is queued. Raises Lagged,
+        RevisionExpired or Closed when the watch has ended.
         """
         if not self._events and self._error is None and not self.is_ending:
             await self._wait(timeout)
@@ -186,7 +193,7 @@ class Watch:
         self.lose(Closed("the watch"))
 
     def take(self, events: Sequence[StoreEvent]) -> None:
-        """The subscription's side: queue the events, or give up when the consumer is too far behind."""
+        """Queue events; called by the subscription. Drops the subscription if the consumer is too far behind."""
         if len(self._events) + len(events) > self._room and self._subscription is not None:
             self._subscription.drop(Lagged(self._limit))
             return
@@ -194,11 +201,12 @@ class Watch:
         self._wake()
 
     def end(self) -> None:
-        """Let the consumer take what is queued; `is_ending` tells it that this is all that it gets here."""
+        """Let the consumer take the queued events and then stop; sets `is_ending`."""
         self.is_ending = True
         self._wake()
 
     def lose(self, reason: StoreError) -> None:
+        """End the watch with an error and discard the queued events."""
         self._error = reason
         self._events = []
         self._wake()
