@@ -1,7 +1,8 @@
-"""Talk to an API server: one interface, in-process and over HTTP, and what is built on it.
+"""Clients of an API server: one interface for in-process and HTTP access, and tools built on it.
 
-Informers, work queue, controller loop, events and leader election know the interface only. The HTTP client is in
-`dray.client.http` and its configuration in `dray.client.config`, apart, since they take a tenth of a second to import.
+Informers, work queue, controller loop, events and leader election use only the interface. The HTTP client
+(`dray.client.http`) and its configuration (`dray.client.config`) are separate modules, because importing them
+takes a tenth of a second.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""How long to wait after failures: exponential, capped, with jitter so that many clients do not return at once.
+"""Exponential backoff with an upper limit and jitter, so that many clients do not retry at the same time.
 
-Left out: what counts as a failure, which the caller knows.
+The caller decides what counts as a failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dray.client.clock import Clock
 
 
 class Backoff:
-    """Delays that double with every failure in a row and start over after a success."""
+    """Delays that double with every consecutive failure and start over after a success."""
 
     def __init__(
         self,
@@ -32,13 +32,13 @@ class Backoff:
         self._next = self._initial
 
     def next_delay(self) -> float:
-        """Between the current step and one and a half times it."""
+        """Return the next delay: the current step plus up to 50 % of jitter. Doubles the step for the next call."""
         delay = self._next * (1 + self._jitter() / 2)
         self._next = min(self._next * 2, self._limit)
         return delay
 
     async def pause(self) -> float:
-        """Wait for the next delay, and say how long that was."""
+        """Wait for the next delay. Returns its length in seconds."""
         delay = self.next_delay()
         await self._clock.sleep(delay)
         return delay

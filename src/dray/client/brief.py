@@ -1,8 +1,9 @@
-"""The HTTP client of short commands, which ask a few questions and end.
+"""HTTP client for short commands that send a few requests and exit.
 
-It speaks through Python's own library, since the one of long-lived clients takes longer to import than most of these
-commands may run. Requests are sent from a few threads, each on a connection of its own. Watches and logs are read as in
-`Http`. Left out: proxies and names of servers that differ from their addresses (`client_for` chooses `Http` for these).
+It uses Python's standard library, because importing the library of the long-lived client takes longer than most
+of these commands may run. Requests are sent from a few threads, each on its own connection. Watches and logs are
+read as in `Http`. Proxies, and server names that differ from the address, are not supported; `client_for` chooses
+`Http` for these.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
 
 
 def client_for(config: Config) -> Http:
-    """A client for a command that ends soon."""
+    """Return a client for a short-lived command: BriefHttp if it supports the configuration, otherwise Http."""
     return Http(config) if config.proxy or config.server_name else BriefHttp(config)
 
 
 class BriefHttp(Http):
-    """A `Client` whose requests need no library beyond Python's."""
+    """A `Client` whose requests use only Python's standard library."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -53,7 +54,7 @@ class BriefHttp(Http):
             raise ServiceUnavailable(f"{method} {self.config.server}{path}: {_why(error)}") from error
 
     def _ask(self, method: str, target: str, body: bytes, headers: Sequence[tuple[str, str]]) -> ServerAnswer:
-        """One request on a connection that nobody else uses meanwhile; in a thread."""
+        """Send one request and read the whole response. Runs in a thread, on a connection that no other request uses."""
         connection = self._idle.pop() if self._idle else self._connected()
         try:
             connection.putrequest(method, target, skip_accept_encoding=True)

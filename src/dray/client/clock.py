@@ -1,7 +1,7 @@
-"""Time as a parameter: the real clock, and one that is turned by hand.
+"""Time as a parameter: the system clock, and a clock that tests advance manually.
 
-Everything here that waits (backoff, work queue, events, leader election) asks a `Clock`, so that tests and simulations
-decide what time it is. Left out: how the API writes times (`dray.api.times`).
+All code that waits (backoff, work queue, events, leader election) uses a `Clock`, so that tests and simulations
+control the time. `dray.api.times` formats times for the API.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-# The monotonic clock of Linux stands still while the machine is suspended; other systems have one clock.
+# On Linux, the monotonic clock stops while the machine is suspended, but CLOCK_BOOTTIME does not.
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Timer(Protocol):
-    """A callback that has not run yet."""
+    """A scheduled callback that has not run yet."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """What parts may know of time."""
+    """Access to time for code that measures or waits."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back; for durations."""
+        """Return monotonic seconds, for durations."""
         ...
 
     def boot_time(self) -> float:
-        """Seconds that never go back and go on while the machine is suspended; for how old a right is."""
+        """Return monotonic seconds that include time while the machine was suspended, for the age of a lease."""
         ...
 
     def time(self) -> float:
-        """Seconds since 1970; for what is written into objects."""
+        """Return seconds since 1970, for timestamps in objects."""
         ...
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """Run `callback` once, `delay` seconds from now."""
+        """Run `callback` once after `delay` seconds. Returns a timer that can cancel it."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class SystemClock:
-    """The clock on the wall; timers are the running event loop's."""
+    """The system clock; timers use the running event loop."""
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -73,7 +73,7 @@ class _ManualTimer:
 
 
 class ManualClock:
-    """A clock that stands still until it is turned."""
+    """A clock that stands still until a test advances it."""
 
     def __init__(self, start: float = 1_000_000_000.0) -> None:
         self._now = start
@@ -91,7 +91,7 @@ class ManualClock:
         return self._now
 
     def suspend(self, seconds: float) -> None:
-        """Let the machine sleep: timers and the monotonic clock stand still meanwhile."""
+        """Simulate a suspended machine: only the boot time advances; timers and the monotonic clock do not."""
         self._suspended += seconds
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
@@ -108,7 +108,7 @@ class ManualClock:
             timer.cancel()
 
     async def advance(self, seconds: float) -> None:
-        """Turn the clock, running what falls due in order and letting woken tasks go on in between."""
+        """Advance the clock. Runs due timers in order and lets woken tasks continue in between."""
         until = self._now + seconds
         await settle()
         while self._timers and self._timers[0][0] <= until:
@@ -122,11 +122,11 @@ class ManualClock:
         await settle()
 
 
-# Enough turns of the event loop for a chain of tasks to react to one another; each costs a microsecond.
+# Enough turns of the event loop for a chain of tasks to react to each other; a turn costs a microsecond.
 _SETTLE_TURNS = 30
 
 
 async def settle() -> None:
-    """Let tasks that can run do so, without time going by."""
+    """Let all runnable tasks continue, without advancing the clock."""
     for _ in range(_SETTLE_TURNS):
         await asyncio.sleep(0)

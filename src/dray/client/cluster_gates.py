@@ -1,8 +1,8 @@
-"""Which features a cluster has, found out by asking its API server.
+"""Discovers which feature gates a cluster has by asking its API server.
 
-A server without a feature drops its fields, so who writes them must know. What the server says of its own gates counts
-(`kubernetes_feature_enabled` in /metrics, which takes a permission), otherwise the defaults of its release. A gate that the
-operator has set is left as it is. Left out: which kinds are served (`versions`), and what follows from a gate.
+A server without a feature drops its fields, so writers must know the gates. The server's own report is used if
+available (`kubernetes_feature_enabled` in /metrics, which requires a permission), otherwise the defaults of its
+release. Gates set by the operator are not changed. `versions` discovers which kinds are served.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _DIGITS = re.compile(r"\d+")
 
 
 class ClusterGates(NamedTuple):
-    """What was found, and in words how it differs from the defaults."""
+    """The discovered gates, and how they differ from the defaults."""
 
     gates: FeatureGates
-    release: str  # such as 1.36; empty if the server does not tell
+    release: str  # for example 1.36; empty if unknown
     differences: tuple[str, ...]  # as NAME=false
 
 
 async def discover(client: Http, chosen: FeatureGates) -> ClusterGates:
-    """The gates of a cluster, where those that were chosen are left as they are."""
+    """Return the gates of a cluster. Gates in `chosen` keep their selected value."""
     minor = await _minor(client)
     release = FeatureGates.of_release(NEWEST if minor is None else minor)
     told = await _told(client)
@@ -39,7 +39,7 @@ async def discover(client: Http, chosen: FeatureGates) -> ClusterGates:
     except GateError:
         gates = FeatureGates(
             {**found, **chosen.chosen}
-        )  # a choice of the operator needs a gate that the cluster has not
+        )  # a gate selected by the operator requires a gate that the cluster lacks
     defaults = FeatureGates()
     differences = tuple(
         f"{gate.name}={str(found[gate.name]).lower()}"
@@ -50,7 +50,9 @@ async def discover(client: Http, chosen: FeatureGates) -> ClusterGates:
 
 
 async def holds_devices(client: Http) -> bool:
-    """Whether the API server gives each device to one claim, whoever allocates: dray's does, Kubernetes' does not."""
+    """Return whether the API server prevents allocating a device to two claims: dray's server does, that of
+    Kubernetes does not.
+    """
     try:
         version = msgspec.json.decode(await client.read("/version")).get("gitVersion", "")
     except (ApiError, msgspec.DecodeError, AttributeError):
@@ -59,7 +61,7 @@ async def holds_devices(client: Http) -> bool:
 
 
 async def _minor(client: Http) -> int | None:
-    """The minor release; providers append a plus."""
+    """Return the minor release of the server, or None. Providers append a plus sign to the number."""
     try:
         minor = msgspec.json.decode(await client.read("/version")).get("minor", "")
     except (ApiError, msgspec.DecodeError, AttributeError):
@@ -69,7 +71,7 @@ async def _minor(client: Http) -> int | None:
 
 
 async def _told(client: Http) -> dict[str, bool]:
-    """The gates that the server tells in its metrics; none where it does not, or where that is not permitted."""
+    """Return the gates in the server's metrics; empty if the metrics have none or cannot be read."""
     try:
         text = (await client.read("/metrics")).decode(errors="replace")
     except ApiError:

@@ -1,8 +1,8 @@
-"""From bytes on the wire to typed objects, and from trees to bytes, also for servers older or newer than this client.
+"""Decodes responses to typed objects and encodes trees, also for servers of older or newer versions.
 
-The usual answer fits its struct and is decoded in one step. One that does not (fields of a newer release, nulls, an
-older version of the group) is decoded to a tree, cleaned along the schema, converted, and made typed then. Left out:
-which version a server speaks (`versions`).
+A response that fits its struct is decoded in one step. Otherwise (fields of a newer release, nulls, or an older
+version of the group) it is decoded to a tree, cleaned along the schema, converted, and then typed. `versions`
+determines the version of the server.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ class _List(msgspec.Struct, Generic[W]):
 
 
 class Codec:
-    """One resource in one version that a server speaks."""
+    """Encoder and decoder for one resource in one version that the server serves."""
 
     def __init__(self, resource: Resource, version: str) -> None:
-        if resource.custom is not None and resource.converts:  # only its webhook could translate: read as it is told
+        if (
+            resource.custom is not None and resource.converts
+        ):  # only a webhook can convert it, so use the server's version
             resource = resource.custom.seen_in(resource, version)
         self.resource = resource
         self.version = version
@@ -48,11 +50,11 @@ class Codec:
         self._object, self._list, self._line = _decoders(resource.type)
 
     def object(self, body: bytes) -> Any:
-        """One object: of this resource, or what a subresource answers with."""
+        """Decode one object: of this resource, or of the kind that a subresource returns."""
         if self._direct:
             try:
                 found = self._object.decode(body)
-                if found.kind == self.resource.kind:  # a Scale can look like a Deployment
+                if found.kind == self.resource.kind:  # a Scale may decode as a Deployment
                     return found
             except msgspec.DecodeError:
                 pass
@@ -73,7 +75,7 @@ class Codec:
             raise InternalError(f"the server's list of {self.resource.plural} cannot be read: {error}") from error
 
     def events(self, lines: list[bytes]) -> tuple[Batch[Any], ApiError | None]:
-        """The events of some lines, up to the first that says why the watch ends."""
+        """Decode lines of a watch. Returns the events up to the first error, and the error or None."""
         events: Batch[Any] = []
         for line in lines:
             try:
@@ -83,7 +85,7 @@ class Codec:
         return events, None
 
     def encode(self, tree: Tree) -> bytes:
-        """The body of a create or update, in the server's version."""
+        """Return the body of a create or update request in the server's version."""
         tree = {"apiVersion": self.resource.api_version(), "kind": self.resource.kind, **tree}
         if not self._direct and tree["kind"] == self.resource.kind:
             from dray.api import conversion
@@ -92,7 +94,10 @@ class Codec:
         return msgspec.json.encode(tree)
 
     def encode_patch(self, patch: Tree | list[Tree]) -> bytes:
-        """The body of a patch; versions differ in `spec` only, and a part of a spec cannot be converted."""
+        """Return the body of a patch. Raises BadRequest for a patch of `spec` if the server has another version.
+
+        Versions differ only in `spec`, and a part of a spec cannot be converted.
+        """
         if not self._direct and (not isinstance(patch, dict) or "spec" in patch):
             raise BadRequest(
                 f"this server has {self.resource.plural} only in version {self.version}, "
@@ -103,7 +108,7 @@ class Codec:
         return msgspec.json.encode(patch)
 
     def typed(self, tree: Tree) -> Any:
-        """The typed object of a tree in the server's version."""
+        """Convert a tree in the server's version to a typed object. Raises InternalError if it cannot be read."""
         from dray.api import conversion, decode
 
         kind = tree.get("kind") or self.resource.kind
@@ -136,7 +141,7 @@ class Codec:
 
 @cache
 def _answers() -> dict[str, type[Wire]]:
-    """What subresources answer with when it is not the object itself."""
+    """Return the types of kinds that subresources return instead of the object itself."""
     from dray.api.types import authentication, autoscaling, policy
 
     return {

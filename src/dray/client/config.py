@@ -1,7 +1,7 @@
-"""Where the server is and how to reach it: kubeconfig files and what a pod finds around it.
+"""Configuration of a client: kubeconfig files and the in-cluster configuration of pods.
 
-Plain kubeconfigs (tokens, certificates, files of them) are read here, since dray's commands should start at once; what
-needs a plugin is handed to the `kubernetes` package. Left out: writing kubeconfigs, and contexts beside the chosen one.
+Plain kubeconfigs (tokens, certificates, and files of these) are read here, so that commands start quickly.
+Credential plugins are run by the `kubernetes` package. Writing kubeconfigs is not supported.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class Config:
-    """How to reach a server, as one user."""
+    """How to connect to a server, and the credentials of a user."""
 
     server: str
-    ca: bytes = b""  # PEM; empty: the system's authorities
+    ca: bytes = b""  # PEM; empty: the CAs of the system
     certificate: bytes = b""  # PEM, with `key`
     key: bytes = b""
     insecure: bool = False
-    server_name: str = ""  # to expect in the certificate instead of the host's
+    server_name: str = ""  # expected name in the certificate, if it differs from the host
     proxy: str = ""
     namespace: str = "default"
     credentials: Credentials = field(default_factory=Fixed)
-    headers: tuple[tuple[str, str], ...] = ()  # sent with every request: impersonation
+    headers: tuple[tuple[str, str], ...] = ()  # additional headers of every request, for impersonation
     user_agent: str = "dray"
-    page_size: int = 500  # of lists; as Kubernetes' own clients do
-    qps: float = 0.0  # requests a second that are sent at most, 0 for no limit
-    burst: int = 10  # requests that may be sent at once under that limit
+    page_size: int = 500  # page size of lists, as in client-go
+    qps: float = 0.0  # maximum requests per second; 0 for no limit
+    burst: int = 10  # maximum burst of requests under that limit
 
 
 def load(kubeconfig: str = "", context: str = "") -> Config:
-    """The configuration for this process: the given kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod's own."""
+    """Return the configuration from the given kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod. Raises
+    ConfigError.
+    """
     named = kubeconfig or os.environ.get("KUBECONFIG", "")
     if named or Path(_DEFAULT_KUBECONFIG).expanduser().exists():
         return from_kubeconfig(named or _DEFAULT_KUBECONFIG, context)
@@ -59,7 +61,7 @@ def load(kubeconfig: str = "", context: str = "") -> Config:
 
 
 def in_cluster(directory: Path = _IN_CLUSTER) -> Config:
-    """The configuration that Kubernetes gives to every pod."""
+    """Return the configuration that Kubernetes provides to every pod. Raises ConfigError outside a cluster."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise ConfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -73,7 +75,10 @@ def in_cluster(directory: Path = _IN_CLUSTER) -> Config:
 
 
 def from_kubeconfig(path: str, context: str = "") -> Config:
-    """One context of a kubeconfig; several files, separated by colons, count as one, the first mention winning."""
+    """Return the configuration of a kubeconfig's context (empty: the current one). Raises ConfigError.
+
+    Several files, separated by colons, are merged; the first definition of a name applies.
+    """
     paths = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     present = [p for p in paths if p.exists()]
     if not present:
@@ -102,7 +107,7 @@ def from_kubeconfig(path: str, context: str = "") -> Config:
 
 
 class _Kubeconfig:
-    """One file, checked just enough to blame it by name."""
+    """One kubeconfig file. Its structure is checked so that errors name the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -129,7 +134,7 @@ class _Kubeconfig:
 
 
 def _find(files: list[_Kubeconfig], kind: str, name: str) -> tuple[Tree, Path]:
-    """An entry, and the directory that its relative paths start from."""
+    """Return an entry, and the directory that its relative paths are based on. Raises ConfigError."""
     for file in files:
         value = file.entry(kind, name)
         if value is not None:
@@ -138,7 +143,7 @@ def _find(files: list[_Kubeconfig], kind: str, name: str) -> tuple[Tree, Path]:
 
 
 class _ContextReader:
-    """The cluster and user entries of the chosen context."""
+    """Reads the cluster and user entries of the chosen context."""
 
     def __init__(self, cluster: Tree, user: Tree, user_dir: Path) -> None:
         self._cluster, self._user, self._user_dir = cluster, user, user_dir
@@ -150,7 +155,7 @@ class _ContextReader:
         return server.rstrip("/")
 
     def data(self, entry: Tree, key: str, directory: Path) -> bytes:
-        """Inline data, or the file that stands in its place; inline wins, as for kubectl."""
+        """Return inline data, or the content of the file given instead. Inline data takes precedence, as in kubectl."""
         inline = entry.get(f"{key}-data")
         if inline:
             try:

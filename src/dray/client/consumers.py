@@ -1,8 +1,9 @@
-"""Which pods use a claim: one answer for eviction, scheduler, controllers and commands, whatever the claim is reserved for.
+"""Finds the pods that use a claim, whatever the claim is reserved for; used by eviction, scheduler, controllers
+and commands.
 
-A claim that is reserved for a group or for any pod does not list its pods, so they are found from the pods' side, in the
-copies that informers keep. Pods name most claims themselves or in their status; claims that only their group names are
-found through the group. "Uses" means that an entry resolves to the claim; a pod that is not scheduled yet counts too.
+A claim reserved for a PodGroup or for any pod does not list its pods, so the pods are searched in the informers'
+copies. Most claims are named by the pods themselves or in their status; claims named only by a PodGroup are found
+through the group. A pod uses a claim if one of its entries resolves to it, even if the pod is not scheduled yet.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from dray.api.types.scheduling import PodGroup
 from dray.client.informer import Informer
 from dray.client.shared import SharedInformers
 
-# Index names are shared by all parts of a process, hence long ones.
+# Index names are shared by the whole process, so they must be distinctive.
 _PODS_BY_CLAIM = "pods by claim"
 _PODS_BY_GROUP = "pods by group"
 _GROUPS_BY_CLAIM = "groups by claim"
 
 
 class ClaimConsumers:
-    """Pods, groups and the claims they use; reads the informers' copies and never awaits.
+    """Index of pods, PodGroups and the claims they use; reads the informers' copies and never awaits.
 
-    Without `groups` the component does not know PodGroups: entries of groups resolve only where the pod's status says so.
+    Without `groups`, PodGroups are ignored: entries that refer to a group's claims resolve only through the pod's
+    status.
     """
 
     def __init__(self, informers: SharedInformers, *, groups: bool) -> None:
@@ -38,23 +40,23 @@ class ClaimConsumers:
             self._groups.add_index(_GROUPS_BY_CLAIM, _claims_of_group)
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """The group that a pod belongs to, if it exists."""
+        """Return the PodGroup of a pod, or None if it has none or the group does not exist."""
         spec = pod.spec
-        if self._groups is None or (spec.workloadRef is None and spec.schedulingGroup is None):  # as most
+        if self._groups is None or (spec.workloadRef is None and spec.schedulingGroup is None):  # most pods
             return None
         name = group_name(pod)
         return self._groups.get(pod.metadata.namespace, name) if name else None
 
     def uses(self, pod: Pod) -> list[Use]:
-        """The claims of a pod, as its entries resolve right now."""
+        """Return how the claim entries of a pod resolve at the moment."""
         return uses_of(pod, self.group_of(pod))
 
     def members(self, namespace: str, group: str) -> list[Pod]:
-        """The pods that say they belong to a group, whether it exists or not."""
+        """Return the pods that belong to a PodGroup, whether the group exists or not."""
         return self._pods.by_index(_PODS_BY_GROUP, f"{namespace}/{group}") if self._groups is not None else []
 
     def of(self, namespace: str, claim: str) -> Iterator[Pod]:
-        """All pods that use a claim, each once."""
+        """Yield all pods that use a claim, without duplicates."""
         key = f"{namespace}/{claim}"
         pods = self._pods.by_index(_PODS_BY_CLAIM, key)
         yield from pods
@@ -66,14 +68,14 @@ class ClaimConsumers:
                     yield pod
 
     def is_in_use(self, claim: ResourceClaim) -> bool:
-        """Whether a pod that has a node and is not finished uses a claim, as far as the copies know."""
+        """Return whether a pod with a node that is not finished uses the claim, according to the informers' copies."""
         return any(map(holds_devices, self.of(claim.metadata.namespace, claim.metadata.name)))
 
 
 def _claims_of_pod(pod: Pod) -> list[str]:
-    """The claims that a pod names without its group: in its entries, or in its status once they are generated."""
+    """Return the keys of the claims that a pod names without its group: in its entries or in its status."""
     claims: list[str] = []
-    for entry in pod.spec.resourceClaims:  # no comprehension: this is asked with every change of a pod
+    for entry in pod.spec.resourceClaims:  # a loop is faster than a comprehension here, and this runs often
         claim = use_of(pod, entry).claim
         if claim:
             claims.append(f"{pod.metadata.namespace}/{claim}")

@@ -1,7 +1,7 @@
-"""The loop that all controllers share: take a key, reconcile it, try again later when that failed.
+"""Controller loop: take a key from the queue, reconcile it, and retry later after a failure.
 
-A reconciler is a coroutine from key to nothing, or to the seconds after which it wants to look again. It reads the
-current state and must be right whatever happened before. Left out: where keys come from; informer handlers add them.
+A reconciler is a coroutine that takes a key and returns None, or the seconds after which to reconcile again. It
+reads the current state and must work regardless of what happened before. Informer handlers add the keys.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from dray.client.clock import Clock
 from dray.client.errors import permission_of
 from dray.client.workqueue import K, QueueClosed, WorkQueue
 
-_MOST_PERMISSIONS = 1_000  # that are remembered: an admission plugin may refuse each object in words of its own
+_MOST_PERMISSIONS = 1_000  # bounds memory, because an admission plugin may refuse every object with another message
 log = logging.getLogger(__name__)
 
 Reconcile = Callable[[K], Awaitable[float | None]]
 
 
 class Controller(Generic[K]):
-    """A work queue and the workers that empty it.
+    """A work queue and the workers that process it.
 
-    A conflict is ordinary (somebody else wrote first) and retried quietly; an error that the server answers is logged
-    when it is news for its key, a missing permission once for all keys, and anything else each time.
+    A Conflict is normal (another client wrote first) and retried without a warning. Another API error is logged
+    if it differs from the last one of its key; a missing permission is logged once for all keys; other exceptions
+    are logged each time.
     """
 
     def __init__(self, name: str, reconcile: Reconcile[K], *, workers: int = 1, clock: Clock | None = None) -> None:
@@ -35,11 +36,11 @@ class Controller(Generic[K]):
         self.queue: WorkQueue[K] = WorkQueue(name, clock=clock)
         self._reconcile = reconcile
         self._workers = workers
-        self._told: dict[K, str] = {}  # the last error that was logged about a key that fails
-        self._missing: set[str] = set()  # permissions whose lack was logged
+        self._told: dict[K, str] = {}  # failing key → error that was logged last
+        self._missing: set[str] = set()  # missing permissions that have been logged
 
     async def run(self) -> None:
-        """Work until cancelled, or until the queue is closed and empty."""
+        """Process keys until cancelled, or until the queue is closed and empty."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._workers):
                 group.create_task(self._work(), name=f"{self.name} worker {number}")

@@ -1,7 +1,7 @@
-"""What proves who a client is, when that is not its certificate: a token that is fixed, read from a file, or asked for.
+"""Credentials other than client certificates: a fixed token, a token file or a credential plugin.
 
-Left out: storing tokens. Exec plugins and auth providers are run by the `kubernetes` package, which is imported only
-then: it takes half a second and 47 MB.
+Tokens are not stored. Exec plugins and auth providers are run by the `kubernetes` package, which is imported only
+when needed: it takes half a second and 47 MB.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from dray.api.errors import Unauthorized
 from dray.client.clock import Clock, SystemClock
 from dray.files import read_text
 
-# Mounted service account tokens are replaced well before they expire; Kubernetes' clients read them every minute.
+# Mounted service account tokens are replaced well before they expire; client-go reads them every minute too.
 _REREAD_SECONDS = 60.0
 
 
 class Credentials(Protocol):
-    """Where the Authorization header comes from."""
+    """Source of the Authorization header."""
 
     async def header(self) -> str:
-        """The header's value; empty for none."""
+        """Return the value of the header; empty for none."""
         ...
 
     async def renew(self) -> bool:
-        """The server refused the header: get another one. False when there is none to be had."""
+        """Get a new header after the server has rejected the current one. Returns whether the header changed."""
         ...
 
 
 class Fixed:
-    """The same header for ever; none by default."""
+    """A fixed header; none by default."""
 
     def __init__(self, header: str = "") -> None:
         self._header = header
@@ -53,7 +53,7 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file that somebody else keeps fresh."""
+    """A token in a file that another program keeps up to date."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._path = path
@@ -80,7 +80,9 @@ class TokenFile:
 
 
 class TokenPlugin:
-    """A token from an exec plugin or auth provider of a kubeconfig; run at first use and whenever refused."""
+    """A token from an exec plugin or auth provider of a kubeconfig, run on first use and after the token was
+    rejected.
+    """
 
     def __init__(self, make_loader: Callable[[], Any]) -> None:
         self._make_loader = make_loader
@@ -102,7 +104,7 @@ class TokenPlugin:
         configuration = Configuration()
         try:
             await self._make_loader().load_and_set(configuration)
-        except Exception as error:  # the library raises whatever the plugin's answer led it to
+        except Exception as error:  # the library can raise any exception for a plugin's output
             raise Unauthorized(f"the credential plugin failed: {error}") from error
         token = configuration.api_key.get("BearerToken", "")
         if not token:

@@ -1,7 +1,4 @@
-"""From an answer of a server to the error that it means; the only place that knows both.
-
-Left out: the way back, which is the server's.
-"""
+"""Converts error responses of a server to exceptions. The server has the reverse conversion."""
 
 from __future__ import annotations
 
@@ -35,12 +32,14 @@ _CLASSES: tuple[type[ApiError], ...] = (
     errors.Timeout,
 )
 _BY_REASON = {class_.reason: class_ for class_ in _CLASSES} | {"ServerTimeout": errors.Timeout}
-# The first of two classes with one code is what a bare code means; a proxy's 502 means that the server is away.
+# Of two classes with the same code, the first applies to a code without a reason. A proxy returns 502 if the server is down.
 _BY_CODE = {class_.code: class_ for class_ in reversed(_CLASSES)} | {502: errors.ServiceUnavailable}
 
 
 def from_answer(code: int, body: bytes) -> ApiError:
-    """The error of an HTTP answer that is no success; the body need not be a Status (proxies write HTML)."""
+    """Return the error for an unsuccessful HTTP response. The body may be something other than a Status, such as
+    a proxy's HTML.
+    """
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -52,7 +51,7 @@ def from_answer(code: int, body: bytes) -> ApiError:
 
 
 def from_status(status: dict[str, Any]) -> ApiError:
-    """The error of a Status object."""
+    """Return the error for a Status object."""
     code, reason = status.get("code") or 500, status.get("reason") or ""
     message, details = status.get("message") or _phrase(code), status.get("details") or {}
     class_ = _class(code, reason)
@@ -67,7 +66,7 @@ def _class(code: int, reason: str) -> type[ApiError]:
 
 
 def _invalid(message: str, details: dict[str, Any]) -> errors.Invalid:
-    """Invalid words its own message from field errors; here the server has worded it already."""
+    """Return an Invalid error with the server's message; its constructor would compose the message from field errors."""
     error = errors.Invalid.__new__(errors.Invalid)
     ApiError.__init__(error, message, **details)
     causes = details.get("causes") or ()
@@ -86,5 +85,5 @@ _OF_OBJECT = re.compile(r'^[\w.\-/]+ "[^"]*" is forbidden: | in the namespace "[
 
 
 def permission_of(error: errors.Forbidden) -> str:
-    """What a refusal is about, without the object and the namespace: the same for all objects of a kind."""
+    """Return the text of a refusal without the object and the namespace, so it is the same for all objects of a kind."""
     return _OF_OBJECT.sub("", str(error))

@@ -1,10 +1,10 @@
-"""Tell users what happened: core/v1 Events, written in the background and never in the way of the work itself.
+"""Writes core/v1 Events in the background, without delaying the work that they report.
 
-The same event about the same object within a window counts up instead of filling the store. A burst is told while and
-after it is worked off, a few events at a time: writing one costs a third of what it tells about. When more wait than may,
-or when one object or one controller has had its share, the surplus is dropped and counted, for an event is a help and not
-a record. A server that is away for a moment costs none: what it did not take is tried again, beside what comes after it.
-Left out: reading events.
+Repeated events about the same object within a time window increase a counter. Bursts are written gradually, a few
+events at a time, because writing an event costs a third of the work that it reports. Events are dropped and
+counted as dropped when the queue is full, or when an object or controller exceeds its rate: events are
+informative and need not be complete. While a server is briefly down, no events are lost: failed ones are retried
+together with new ones. This module does not read events.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ log = logging.getLogger(__name__)
 NORMAL = "Normal"
 WARNING = "Warning"
 
-# Repetitions within this time count up one event; as Kubernetes' recorder does.
+# Repetitions within this time increase the count of one event, as in client-go.
 _WINDOW_SECONDS = 600.0
-# Events that wait to be written, and events remembered for counting: bounds for memory, far above a normal burst.
+# Maximum number of queued events, and of events tracked for counting. They bound memory and are far above normal bursts.
 _QUEUE_LIMIT = 10_000
 _REMEMBERED = 4096
-# Different events about one object, or about all objects of one controller, at once and in a second. A controller with
-# 30,000 pods would otherwise leave as many events behind for an hour.
+# Burst and rate of different events about one object, or about all objects of one controller. Otherwise a controller
+# with 30,000 pods would create as many events, which are kept for an hour.
 _BURST = 1000
 _EVENTS_PER_SECOND = 5.0
-# Events written at the same time: a store that waits for its disk takes many as quickly as one.
+# Events written concurrently: a store that waits for its disk writes many as fast as one.
 _AT_ONCE = 16
-# Between two such writes others go first: for so long where few events wait, and not at all where no more may.
+# Pause between two batches so that other requests go first; it shrinks to zero as the queue fills up.
 _PAUSE_SECONDS = 0.02
-# What a server says that may take the event later. Tries and pause are those of Kubernetes' recorder: a server has two
-# minutes for its restart.
+# Errors after which the event is retried. Number and interval of attempts are those of client-go: a server has two
+# minutes to restart.
 _LATER = (ServiceUnavailable, Timeout, TooManyRequests)
 _TRIES = 12
 _RETRY_SECONDS = 10.0
-# Longer messages are refused by the API server.
+# The API server rejects longer messages.
 _MESSAGE_BYTES = 1024
 
 
 class _Identity(NamedTuple):
-    """What makes two events the same."""
+    """Fields in which two events must agree to be counted as one."""
 
     uid: str
     kind: str
@@ -67,7 +67,7 @@ class _Identity(NamedTuple):
 
 @dataclass(slots=True)
 class _CountedEvent:
-    """An event that is being counted."""
+    """An event with its count."""
 
     identity: _Identity
     name: str
@@ -75,19 +75,19 @@ class _CountedEvent:
     first: float
     last: float
     count: int = 1
-    written: int = 0  # the count that the server knows
-    failed: int = 0  # tries in a row
-    is_waiting: bool = False  # to be written, or to be tried again
+    written: int = 0  # count that has been written to the server
+    failed: int = 0  # number of consecutive failed attempts
+    is_waiting: bool = False  # whether the event is queued for writing or retry
 
 
 class _Budgets:
-    """How many events may still be told of each of many objects; a budget grows again with time."""
+    """Remaining number of events per object; grows over time."""
 
     def __init__(self) -> None:
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by uid: what was left, and when
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # UID → (remaining events, time)
 
     def spend(self, uid: str, now: float) -> bool:
-        """Take one event out of a budget; false if it is used up."""
+        """Use one event of a budget. Returns False if the budget is exhausted."""
         left, then = self._left.pop(uid, (float(_BURST), now))
         left = min(_BURST, left + (now - then) * _EVENTS_PER_SECOND)
         allowed = left >= 1
@@ -98,7 +98,7 @@ class _Budgets:
 
 
 class EventRecorder:
-    """Writes events for one component; `record` returns at once, `run` does the writing."""
+    """Writes events for one component; `record` returns immediately, `run` writes."""
 
     def __init__(
         self, client: Client, component: str, *, host: str = "", clock: Clock | None = None, limit: int = _QUEUE_LIMIT
@@ -111,13 +111,13 @@ class EventRecorder:
         self._budgets = _Budgets()
         self._series: OrderedDict[_Identity, _CountedEvent] = OrderedDict()
         self._pending: deque[_CountedEvent] = deque()
-        self._put_off: list[_CountedEvent] = []  # until the next retry
+        self._put_off: list[_CountedEvent] = []  # failed events, until the next retry
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     def record(self, obj: Object, reason: str, message: str, type_: str = NORMAL, *, action: str = "") -> None:
-        """Note that something happened to `obj`. `action` is what was done, in one word, where the reason says no more."""
+        """Record an event about `obj`. `action` is one word for what was done, if the reason does not say it."""
         meta = obj.metadata
         identity = _Identity(meta.uid, obj.kind, meta.namespace, meta.name, type_, reason, _shortened(message), action)
         now = self._clock.time()
@@ -130,7 +130,7 @@ class EventRecorder:
             return
         else:
             series = self._begin(identity, _reference(obj), now)
-        if not series.is_waiting:  # who waits is written with the new count
+        if not series.is_waiting:  # a queued event is written with the new count
             series.is_waiting = True
             self._pending.append(series)
             self._awake()
@@ -140,11 +140,11 @@ class EventRecorder:
         return self._budgets.spend(controller or meta.uid, now)
 
     def warning(self, obj: Object, reason: str, message: str) -> None:
-        """Note that something went wrong."""
+        """Record an event of type Warning about `obj`."""
         self.record(obj, reason, message, WARNING)
 
     async def run(self) -> None:
-        """Write what is recorded, until cancelled."""
+        """Write recorded events until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -156,7 +156,9 @@ class EventRecorder:
             self._idle.set()
 
     async def flush(self) -> None:
-        """Wait until everything recorded so far was tried; `run` must be running. Retries are not waited for."""
+        """Wait until everything recorded so far has been attempted once; `run` must be running. Retries are not
+        awaited.
+        """
         await self._idle.wait()
 
     def _awake(self) -> None:
@@ -175,7 +177,7 @@ class EventRecorder:
         series.is_waiting = False
         identity, count, known = series.identity, series.count, series.written
         await take(WRITE)
-        namespace = identity.namespace or "default"  # events about cluster-wide objects live there
+        namespace = identity.namespace or "default"  # namespace of events about cluster-scoped objects
         try:
             if known and not await self._count_up(series, namespace):
                 known = 0
@@ -189,12 +191,12 @@ class EventRecorder:
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)
 
     def _retry(self, series: _CountedEvent) -> bool:
-        """Put off to the next retry, which is one for all; no if it was tried often enough."""
+        """Put an event off to the common next retry. Returns False if it was attempted too often."""
         series.failed += 1
         if series.failed == _TRIES:
-            series.failed = 0  # if it happens again, it is worth as many tries again
+            series.failed = 0  # a repetition gets the full number of attempts again
             return False
-        if not series.is_waiting:  # else it has happened again meanwhile, and is written at once
+        if not series.is_waiting:  # otherwise the event was repeated in the meantime and is already queued
             if not self._put_off:
                 self._clock.call_later(_RETRY_SECONDS, self._resume)
             series.is_waiting = True
@@ -209,14 +211,14 @@ class EventRecorder:
     async def _create(self, series: _CountedEvent, namespace: str) -> None:
         try:
             await self._client.create(core.Event, self._event(series, namespace))
-        except AlreadyExists:  # an earlier try was heard, and only its answer lost
+        except AlreadyExists:  # an earlier attempt succeeded, but its response was lost
             await self._count_up(series, namespace)
 
     async def _count_up(self, series: _CountedEvent, namespace: str) -> bool:
         patch = {"count": series.count, "lastTimestamp": timestamp(series.last)}
         try:
             await self._client.patch(core.Event, series.name, patch, namespace)
-        except NotFound:  # events expire
+        except NotFound:  # the event has expired
             return False
         return True
 

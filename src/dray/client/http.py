@@ -1,8 +1,8 @@
-"""The client over HTTP: for servers in another process, of this project or any Kubernetes.
+"""HTTP client for servers in other processes: dray or any Kubernetes.
 
-Connections are kept and shared; answers that say "later" are retried after the time they name; a refused token is
-renewed once. Connection failures are not retried here: nobody knows whether a write happened, and informers
-retry reads themselves. Left out: choosing a configuration (`config`) and reading bytes (`codec`).
+Connections are pooled. Responses that ask to retry later are retried after the given time; a rejected token is
+renewed once. Failed connections are not retried here, because a write may or may not have been done; informers
+retry reads themselves. `config` selects the configuration, `codec` decodes the bytes.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ if TYPE_CHECKING:
     import aiohttp
 
 _JSON = "application/json"
-# A server that says "later" this often in a row is not going to answer.
+# Maximum attempts of a request that the server asks to retry later.
 _TRIES = 6
 _LATER = (429, 503)
 _RETRY_LIMIT_SECONDS = 30.0
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
-# The server ends a watch at its timeout; a connection that is silent for longer than that is dead.
+# The server ends a watch at its timeout. A connection that is silent for this much longer is dead.
 _STREAM_GRACE_SECONDS = 30.0
-# Servers send a bookmark every 60 to 75 seconds: a client that misses two of them has most likely lost the connection.
-# A server without bookmarks is only asked to go on from the same version.
+# Servers send a bookmark every 60 to 75 seconds, so a client that misses two has most likely lost the connection.
+# With a server that sends no bookmarks, the watch just restarts from the same version.
 _BOOKMARKED_SECONDS = 150.0
-# The kernel notices a peer that is gone without a word: it asks after this many seconds of silence, then again, and
-# gives up after so many questions. What a system does not know is left out.
+# TCP keep-alive detects a peer that has disappeared: the first probe after 30 s of silence, then one every 15 s, and the
+# connection fails after 5 probes. Options that the system does not support are skipped.
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 5}
 
 Query = dict[str, str]
 
 
 class Headers(Protocol):
-    """Headers of an answer, by name in any case."""
+    """Headers of a response, with case-insensitive names."""
 
     def get(self, name: str, default: str, /) -> str: ...
 
@@ -90,7 +90,7 @@ class HttpRequest(NamedTuple):
 
 
 class ServerAnswer(NamedTuple):
-    """A whole answer of a server."""
+    """A complete response of a server."""
 
     status: int
     headers: Headers
@@ -98,11 +98,13 @@ class ServerAnswer(NamedTuple):
 
 
 Fence = Callable[[], None]
-"""Raises an ApiError if nothing may be written any more."""
+"""Raises an ApiError if this process must no longer write."""
 
 
 class Http(Client):
-    """A `Client` for one server and user. `fence` is asked before each attempt to write; `read_only` sends no write at all."""
+    """A `Client` for one server and user. `fence` is called before each attempt to write; with `read_only`,
+    writes are never sent.
+    """
 
     def __init__(
         self, config: Config, *, clock: Clock | None = None, fence: Fence | None = None, read_only: bool = False
@@ -134,7 +136,7 @@ class Http(Client):
             self._session = None
 
     async def read(self, path: str) -> bytes:
-        """The document at a path of the server that is no object: /version, /metrics."""
+        """Return the document at a path that is not an object, for example /version or /metrics."""
         return await self._send(HttpRequest("GET", path))
 
     async def _object(self, call: AnsweredByObject) -> Any:
@@ -169,7 +171,7 @@ class Http(Client):
     async def log(
         self, name: str, namespace: str, *, container: str = "", follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """What a container of a pod has written, in pieces as they come; only over HTTP."""
+        """Yield the log of a pod's container in chunks as they arrive; only available over HTTP."""
         query = _query(
             container=container, follow="true" if follow else "", tailLines="" if tail is None else str(tail)
         )
@@ -180,12 +182,12 @@ class Http(Client):
 
     @asynccontextmanager
     async def _speaking(self, resource: Resource) -> AsyncIterator[Codec]:
-        """The codec for the version that the server has; a missing path makes the client ask again next time."""
+        """Context with the codec for the version that the server serves. A missing path clears the cached version."""
         codec = self._codec(resource, await self._versions.of(resource))
         try:
             yield codec
         except NotFound as error:
-            if not error.details.get("name"):  # the path is missing, not the object
+            if not error.details.get("name"):  # the path does not exist, not just the object
                 self._versions.forget(resource)
             raise
 
@@ -199,7 +201,7 @@ class Http(Client):
         return codec.page(await self._send(_request(codec, call)))
 
     async def _whole(self, codec: Codec, call: ListCall) -> Page[Any]:
-        """A whole list, read in pages; when the state it started from is gone, in one piece."""
+        """Read a whole list in pages; in one request if the state of the first page has expired meanwhile."""
         first = page = await self._part(codec, replace(call, limit=self.config.page_size))
         items = [*page.items]
         try:
@@ -211,7 +213,7 @@ class Http(Client):
         return Page(tuple(items), first.resource_version)
 
     async def _send(self, request: HttpRequest) -> bytes:
-        """One request and its retries; raises what the answer means."""
+        """Send a request with retries. Returns the body of the response; raises the error that the response means."""
         if self._read_only and request.method != "GET":
             raise MethodNotAllowed(f"not sent: {request.method} {request.path}, this client only reads")
         renewed = False
@@ -231,7 +233,7 @@ class Http(Client):
         raise from_answer(answer.status, answer.data)
 
     async def _exchange(self, request: HttpRequest) -> ServerAnswer:
-        """One request and its whole answer. Raises ServiceUnavailable."""
+        """Send one request. Returns the complete response; raises ServiceUnavailable if the connection fails."""
         async with self._request(request) as answer:
             return ServerAnswer(answer.status, cast(Headers, answer.headers), await answer.read())
 
@@ -242,12 +244,12 @@ class Http(Client):
         return own + [(name, value) for name, value in told.items() if value]
 
     async def _keep_pace(self) -> None:
-        """Wait until the configured rate allows the next request. Watches do not count, as in Kubernetes' clients."""
+        """Wait until the configured rate allows the next request. Watches do not count, as in client-go."""
         if self._pace is not None and (delay := self._pace.delay(self._clock.monotonic())):
             await self._clock.sleep(delay)
 
     async def _stream(self, request: HttpRequest, silence: float | None) -> AsyncGenerator[bytes, None]:
-        """The pieces of an answer as they come; silence ends it once it has begun, as the server might at any time."""
+        """Yield a response in chunks as they arrive. After `silence` seconds without data, the stream just ends."""
         for attempt in range(_TRIES):
             async with self._request(request, silence) as answer:
                 if answer.status < 400:
@@ -264,7 +266,9 @@ class Http(Client):
     async def _request(
         self, request: HttpRequest, silence: float | None = _READ_SECONDS
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send; a connection that fails, now or while the answer is read, becomes ServiceUnavailable."""
+        """Context with the response to a request. A connection failure, also while reading, becomes
+        ServiceUnavailable.
+        """
         import aiohttp
 
         method, path, query, body, _ = request
@@ -287,7 +291,7 @@ class Http(Client):
             raise ServiceUnavailable(f"{method} {self.config.server}{path}: {_why(error)}") from error
 
     def _open(self) -> aiohttp.ClientSession:
-        """The session; made at first use, since it belongs to an event loop."""
+        """Return the session, created on first use because it belongs to an event loop."""
         import aiohttp
 
         if self._session is None:
@@ -300,7 +304,7 @@ class Http(Client):
 
 
 def _path(codec: Codec, namespace: str, name: str = "", subresource: str = "") -> str:
-    """The path of a collection, an object or a subresource."""
+    """Return the path of a collection, object or subresource."""
     resource = codec.resource
     parts = [f"/apis/{resource.group}" if resource.group else "/api", codec.version]
     if resource.namespaced and namespace:
@@ -311,7 +315,7 @@ def _path(codec: Codec, namespace: str, name: str = "", subresource: str = "") -
 
 
 def _request(codec: Codec, call: AnsweredCall | WatchCall) -> HttpRequest:
-    """The request that a call makes."""
+    """Return the HTTP request for a call."""
     name = call.name if isinstance(call, ObjectCall) else ""
     path = _path(codec, call.namespace, name, call.subresource if isinstance(call, PartCall) else "")
     match call:
@@ -341,19 +345,21 @@ def _request(codec: Codec, call: AnsweredCall | WatchCall) -> HttpRequest:
 
 
 def _reading(call: ListCall | WatchCall) -> Query:
-    """The query of a list or watch."""
+    """Return the query of a list or watch."""
     selected = _query(labelSelector=call.labels, fieldSelector=call.fields, resourceVersion=call.resource_version)
     if isinstance(call, WatchCall):
         seconds = "" if call.timeout is None else str(math.ceil(call.timeout))
         bookmarks = "true" if call.bookmarks else ""
         return selected | _query(watch="true", allowWatchBookmarks=bookmarks, timeoutSeconds=seconds)
     if call.continue_:
-        selected.pop("resourceVersion", None)  # the token says it
+        selected.pop("resourceVersion", None)  # contained in the continue token
     return selected | _query(limit=str(call.limit or "")) | _query(**{"continue": call.continue_})
 
 
 def _fencing() -> aiohttp.TraceConfig:
-    """Ask the fence of a request when its connection is there, which may take long, and right before it is sent."""
+    """Return a trace configuration that calls the fence when a connection is available, right before the request
+    is sent.
+    """
 
     import aiohttp
 
@@ -372,7 +378,7 @@ def _query(**parameters: str) -> Query:
 
 
 def _silence(timeout: float | None, bookmarks: bool) -> float | None:
-    """How long a watch may say nothing before its connection counts as dead; None: for ever."""
+    """Return how many seconds a watch may be silent before its connection counts as dead; None for no limit."""
     limits = [] if timeout is None else [timeout + _STREAM_GRACE_SECONDS]
     if bookmarks:
         limits.append(_BOOKMARKED_SECONDS)
@@ -401,7 +407,7 @@ def _delete_options(call: Deletion, **preconditions: str) -> bytes:
 
 
 def _why(error: Exception) -> str:
-    """Why a connection failed, in the words of the system where it has some: `Connection refused`."""
+    """Return why a connection failed, with the message of the operating system if possible: `Connection refused`."""
     import aiohttp
 
     number = error.errno if isinstance(error, aiohttp.ClientConnectorError) else None
@@ -411,7 +417,7 @@ def _why(error: Exception) -> str:
 
 
 def _retry_after(status: int, headers: Headers) -> float | None:
-    """How long the server asks to wait before the same request may succeed; None when it does not ask."""
+    """Return the seconds after which the server asks to retry, or None if it does not ask."""
     text = headers.get("Retry-After", "")
     if status not in _LATER or not text.isdecimal():
         return None
@@ -419,7 +425,11 @@ def _retry_after(status: int, headers: Headers) -> float | None:
 
 
 def _tls(config: Config) -> ssl.SSLContext | bool:
-    """How to trust the server and show who we are; True is the library's default."""
+    """Return the TLS context for server verification and the client certificate; True (the library's default)
+    without https.
+
+    Raises ConfigError.
+    """
     if not config.server.startswith("https"):
         return True
     try:
@@ -435,7 +445,7 @@ def _tls(config: Config) -> ssl.SSLContext | bool:
 
 
 def _load_certificate(context: ssl.SSLContext, config: Config) -> None:
-    """The ssl module reads certificates from files only."""
+    """Load the client certificate from a temporary file, because the ssl module only reads files."""
     with tempfile.NamedTemporaryFile(prefix="dray-") as file:
         file.write(config.certificate + b"\n" + config.key)
         file.flush()

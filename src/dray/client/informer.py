@@ -1,9 +1,9 @@
-"""Local copies of the objects of one type, kept current: list once, then follow the watch.
+"""Informers: local copies of all objects of one type, kept up to date by a list and a watch.
 
-Controllers and the scheduler read these copies instead of the server. Handlers are plain functions that get batches of
-deltas in the informer's own task, so a thousand events cost one call, not a thousand tasks. The deltas of one object
-form a chain: each `old` is the `new` before it, also across lost watches, where a new list is compared with the copy.
-Left out: periodic resync; whoever needs time to pass asks its work queue.
+Controllers and the scheduler read these copies instead of the server. Handlers are plain functions that get
+batches of deltas in the informer's task, so a thousand events cost one call instead of a thousand tasks. The
+deltas of an object form a chain: each `old` is the previous `new`, even across lost watches, because a new list
+is compared with the copy. There is no periodic resync; callers can use a work queue for that.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from dray.client.interface import Client, Object, T, WatchEvent, resource_of
 
 log = logging.getLogger(__name__)
 
-# A watch that the server cannot tell is dead ends by itself; servers spread reconnects over the same range.
+# Timeout of a watch, which also ends a dead connection. It is random so that reconnects are spread, as servers do.
 _WATCH_SECONDS = (300.0, 600.0)
-# A resource that is not served (an older cluster, a gate that is off) is asked for again this often.
+# Interval of retries for a resource that is not served (an older cluster, or a disabled feature gate).
 _UNSERVED_SECONDS = 30.0
-# A watch that ended sooner than this without a single event counts as a failure, or a broken server would be hammered.
+# A shorter watch without any event counts as a failure, so that a broken server is not flooded with requests.
 _SHORT_WATCH_SECONDS = 1.0
-# Changes that indexes may have to catch up with: an index that is asked must not take long.
+# Maximum number of changes that an index has to process in a query, so that queries stay fast.
 _MOST_CHANGES = 1_000
-# Objects from which on an index is kept although nobody has asked it yet: the first question must not take long either.
-# Making an index of so many takes about four milliseconds. To keep one that nobody asks costs more with every change.
+# Number of objects from which an index is built before its first query, so that the first query is fast too.
+# Building an index of this size takes about 4 ms. Keeping an unused index up to date costs more with every change.
 _MANY_OBJECTS = 5_000
 
 Key = tuple[str, str]
-"""Namespace (empty for cluster-wide objects) and name."""
+"""(namespace, empty for cluster-scoped objects; name)."""
 
 
 class Delta(NamedTuple, Generic[T]):
-    """One change: created (`old` is None), changed, or gone (`new` is None)."""
+    """One change of an object: created (`old` is None), updated, or deleted (`new` is None)."""
 
     old: T | None
     new: T | None
 
     @property
     def object(self) -> T:
-        """The newest state there is."""
+        """The newest known state: `new`, or `old` after a deletion."""
         return cast(T, self.new if self.new is not None else self.old)
 
 
@@ -62,20 +62,20 @@ def key_of(obj: Object) -> Key:
 
 
 class _Index(Generic[T]):
-    """Objects by the values that a function gives them.
+    """Index of objects by the values that a function returns for them.
 
-    It is made when somebody asks for the first time, since most indexes of a busy resource wait for what seldom happens,
-    and it catches up when somebody asks again, since most objects change several times before that.
+    The index is built on the first query, because most indexes of a frequently changing resource are for rare
+    events. It is updated on later queries, because most objects change several times in between.
     """
 
     def __init__(self, function: IndexFunction[T], objects: dict[Key, T], changes: list[Key]) -> None:
-        """`objects` and `changes` are the informer's own."""
+        """`objects` and `changes` are shared with the informer."""
         self._function = function
         self._objects = objects
         self._changes = changes
-        self._known: int | None = None  # of the changes; None before the index is made
+        self._known: int | None = None  # number of processed changes; None before the index is built
         self._entries: dict[str, dict[Key, None]] = {}
-        self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
+        self._values: dict[Key, tuple[str, ...]] = {}  # object → its index values, if it has any
 
     def find(self, value: str) -> Objects[T]:
         self._make_current()
@@ -86,7 +86,7 @@ class _Index(Generic[T]):
         return len(self._entries.get(value, ()))
 
     def catch_up(self) -> None:
-        """Work in what is left of the changes, which the informer is about to forget."""
+        """Process the remaining changes, because the informer is about to clear them."""
         if self._known is not None or len(self._objects) > _MANY_OBJECTS:
             self._make_current()
             self._known = 0
@@ -107,7 +107,7 @@ class _Index(Generic[T]):
             new = self._objects.get(key)
             before = self._values.get(key, ())
             after = () if new is None else tuple(self._function(new))
-            if before != after:  # most changes leave an index as it is
+            if before != after:  # most changes do not affect an index
                 self._move(key, before, after)
 
     def _move(self, key: Key, before: tuple[str, ...], after: tuple[str, ...]) -> None:
@@ -125,10 +125,10 @@ class _Index(Generic[T]):
 
 
 class Informer(Generic[T]):
-    """A copy of all objects of `type_` that the selectors match.
+    """Local copy of all objects of `type_` that match the selectors.
 
-    Reading (`get`, `list`, `by_index`) never awaits. Handlers must not raise and must not block; an exception is
-    logged and the others still run. A handler that is added late first gets everything that is there.
+    Reads (`get`, `list`, `by_index`) never await. Handlers must not block. If a handler raises an exception, it
+    is logged and the other handlers still run. A handler that is added later first gets all existing objects.
     """
 
     def __init__(
@@ -142,7 +142,9 @@ class Informer(Generic[T]):
         clock: Clock | None = None,
         gather: float = 0.0,
     ) -> None:
-        """`gather` are seconds that pass between two batches: a consumer that can wait gets fewer, larger ones."""
+        """`gather` is the number of seconds between two batches: a consumer that can wait gets fewer and larger
+        batches.
+        """
         self._client = client
         self._gather = gather
         self._type = type_
@@ -150,7 +152,7 @@ class Informer(Generic[T]):
         self._clock = clock or SystemClock()
         self._backoff = Backoff(self._clock)
         self._objects: dict[Key, T] = {}
-        self._changes: list[Key] = []  # that indexes may not know of yet
+        self._changes: list[Key] = []  # changed keys that indexes may not have processed yet
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Handler[T]] = []
         self._version = ""
@@ -170,16 +172,18 @@ class Informer(Generic[T]):
 
     @property
     def denied(self) -> str:
-        """The server's refusal, if the permission to list or watch the objects is missing; the copy is old then."""
+        """The server's message if the permission to list or watch the objects is missing, otherwise empty. The
+        copy is then outdated.
+        """
         return self._denied
 
     async def settled(self) -> None:
-        """Wait until the first list was delivered, or the server has refused it for lack of a permission."""
+        """Wait until the first list has been delivered, or the server has denied it for lack of permission."""
         await self._answered.wait()
 
     @property
     def resource_version(self) -> str:
-        """How far the copy has come; empty before the first list."""
+        """The resourceVersion of the copy; empty before the first list."""
         return self._version
 
     def __len__(self) -> int:
@@ -189,26 +193,29 @@ class Informer(Generic[T]):
         return self._objects.get((namespace, name))
 
     def list(self, namespace: str = "") -> Objects[T]:
-        """All objects, or those of a namespace."""
+        """Return all objects, or those in a namespace."""
         if not namespace:
             return [*self._objects.values()]
         return [o for (where, _), o in self._objects.items() if where == namespace]
 
     def by_index(self, index: str, value: str) -> Objects[T]:
-        """The objects for which the index function gave `value`."""
+        """Return the objects for which the index function returns `value`."""
         return self._indexes[index].find(value)
 
     def count(self, index: str, value: str) -> int:
-        """How many objects the index function gave `value`."""
+        """Return the number of objects for which the index function returns `value`."""
         return self._indexes[index].count(value)
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Keep an index; adding the same name again is allowed, and keeps the first function."""
+        """Add an index. If the name exists already, the existing index is kept."""
         if name not in self._indexes:
             self._indexes[name] = _Index(function, self._objects, self._changes)
 
     def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
-        """Call `handler` with every batch of deltas; the answer takes it off again."""
+        """Call `handler` with every batch of deltas from now on, after one batch with all existing objects.
+
+        Returns a function that removes the handler.
+        """
         self._handlers.append(handler)
         if self._objects:
             self._call(handler, [Delta(None, obj) for obj in self._objects.values()])
@@ -219,9 +226,9 @@ class Informer(Generic[T]):
         return remove
 
     async def run(self) -> None:
-        """List and follow, again and again, until cancelled.
+        """List and watch repeatedly until cancelled.
 
-        No failure ends it, not even a bug: nobody would notice that the copy grows old.
+        No failure ends this loop, not even a bug, because nothing would report that the copy is outdated.
         """
         while True:
             try:
@@ -235,13 +242,13 @@ class Informer(Generic[T]):
                 log.warning("%s: list or watch failed: %s", self._name, error)
             except Exception:
                 log.exception("%s: list or watch failed, listing again", self._name)
-                self._version = ""  # what cannot be followed may not be in the next list
+                self._version = ""  # list again, because the failing event may not recur in a list
             else:
                 continue
             await self._backoff.pause()
 
     def _deny(self, refusal: str) -> None:
-        """Report a missing permission once; the informer keeps asking, since it may be granted."""
+        """Log a missing permission once. The informer keeps retrying, because the permission may be granted later."""
         if refusal != self._denied:
             log.error("%s cannot be followed, which takes the verbs list and watch: %s", self._name, refusal)
         self._denied = refusal
@@ -254,9 +261,10 @@ class Informer(Generic[T]):
         self._denied = ""
 
     async def _keep_up(self) -> None:
-        """List if need be, then follow; a resource that the server does not have is an empty list for a while.
+        """List if necessary, then watch. A resource that the server does not serve counts as an empty list for a
+        while.
 
-        Not every NotFound means that: a proxy without its server says so as well, and nothing is gone then.
+        NotFound alone is not sufficient: a proxy without its server also returns it, although no object was deleted.
         """
         try:
             if not self._version:
@@ -290,7 +298,7 @@ class Informer(Generic[T]):
                 async for some in in_turns(batch, EVENT):
                     self._apply(some)
                 some = ()
-                del batch  # the next may be long in coming, and what this one told of may be large and gone by then
+                del batch  # free its objects: they may be large, and the next batch may take long
                 if self._gather:
                     await self._clock.sleep(self._gather)
         self._allow()
@@ -298,7 +306,7 @@ class Informer(Generic[T]):
             await self._backoff.pause()
 
     def _apply(self, batch: Sequence[WatchEvent[T]]) -> None:
-        """Take over a batch of the watch and tell the handlers what is new in it."""
+        """Apply a batch of watch events to the copy, and pass the changes to the handlers."""
         deltas: Deltas[T] = []
         for event in batch:
             obj = event.object
@@ -313,7 +321,7 @@ class Informer(Generic[T]):
         self._tell(deltas)
 
     async def _replace(self, objects: dict[Key, T], version: str) -> None:
-        """Take over a whole list; what is missing from it was deleted while nobody watched."""
+        """Replace the copy by a list, and pass the changes to the handlers; missing objects were deleted."""
         async for some in in_turns([*self._objects.items()], EVENT):
             gone: Deltas[T] = []
             for key, old in some:
@@ -358,7 +366,7 @@ class Informer(Generic[T]):
 
 
 def _differ(old: Object | None, new: Object | None) -> bool:
-    """Whether there is something to tell: a watch that starts over repeats what is known."""
+    """Return whether two states of an object differ; a restarted watch repeats known states."""
     if old is None or new is None:
         return old is not new
     return old.metadata.resourceVersion != new.metadata.resourceVersion

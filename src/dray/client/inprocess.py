@@ -1,8 +1,8 @@
-"""The client without a wire: calls the API server of the same process, as one user, through the same checks.
+"""In-process client: calls the API server of the same process as one user, with the same checks as over HTTP.
 
-Objects and lists are the server's own, shared and immutable; nothing is encoded or copied, and a call that the server
-answers from memory never leaves the caller's task. The server is known by its shape only (`Backend`), so this package
-imports none. Left out: container logs, which come over HTTP.
+Objects and lists are shared with the server and immutable; nothing is encoded or copied. A call that the server
+answers from memory never leaves the caller's task. The server is known only by a protocol (`Backend`), so this
+package does not import it. Container logs are only available over HTTP.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from dray.client.interface import Batch, Client, Object, Page, T, WatchEvent
 
 
 class BackendState(Protocol):
-    """A state of an object as the server stores it."""
+    """A stored state of an object."""
 
     @property
     def object(self) -> Any:
-        """The typed object, which is shared."""
+        """The typed object, shared with the server."""
 
 
 class BackendAnswer(Protocol):
-    """What the server answers: one of an object, a list, or a tree that has no stored form."""
+    """Response of the server: an object, a list, or a tree without a stored form."""
 
     @property
     def version(self) -> BackendState | None: ...
@@ -58,7 +58,7 @@ class BackendChange(Protocol):
 
 
 class Backend(Protocol):
-    """What this client needs of an API server."""
+    """Methods of an API server that this client needs."""
 
     def answer(self, caller: Caller, call: AnsweredCall) -> Awaitable[BackendAnswer]: ...
 
@@ -66,17 +66,19 @@ class Backend(Protocol):
 
 
 class InProcess(Client):
-    """A `Client` for a server in this process. The server takes trees over: do not touch them after a call."""
+    """A `Client` for a server in this process. The server takes ownership of trees: callers must not use them
+    after a call.
+    """
 
     def __init__(self, server: Backend, user: User, *, user_agent: str = "dray") -> None:
         self._server = server
         self._caller = Caller(user, user_agent)
 
     async def serves(self, type_: type[Object]) -> bool:
-        return True  # gates close the paths to a resource, not the way through the process
+        return True  # feature gates only disable HTTP paths, not in-process access
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this client holds no resources."""
 
     async def _object(self, call: AnsweredByObject) -> Any:
         answer = await self._server.answer(self._caller, call)
@@ -84,7 +86,7 @@ class InProcess(Client):
         if version is not None:
             return version.object
         resource = call.resource
-        codec = _known_codec(resource) if resource.custom is None else _codec(resource)  # it goes with its definition
+        codec = _known_codec(resource) if resource.custom is None else _codec(resource)  # definitions can be deleted
         return codec.typed(answer.tree or {})
 
     async def _page(self, call: ListCall) -> Page[Any]:

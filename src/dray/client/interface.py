@@ -1,9 +1,10 @@
-"""The one client interface: what every part may ask of an API server, near or far.
+"""The client interface: all operations on an API server, in-process or over HTTP.
 
-`InProcess` and `Http` are such clients and pass the same tests, so a part never knows whether its server is in the same
-process. The methods make calls (`dray.api.calls`), which say everything; a client only answers calls. Objects are read typed and are shared: nobody changes what was read. Objects are written as plain JSON trees,
-which belong to the server from then on: build a new one for each call. Left out: caching (`informer`), and retries of
-conflicts (the caller knows what to read again).
+`InProcess` and `Http` implement it and pass the same tests, so users of a client need not know where the server
+is. The methods create calls (`dray.api.calls`), which contain all parameters; a client implements only the
+execution of calls. Objects are read as typed objects, which are shared and must not be changed. Objects are
+written as JSON trees, which belong to the server afterwards: create a new tree for each call. `informer` caches
+objects; callers retry conflicts themselves, because they know what to read again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Page(NamedTuple, Generic[T]):
-    """One page of a list, and where the next one starts (`continue_` is empty on the last)."""
+    """One page of a list. `continue_` is the token of the next page; empty on the last page."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -49,25 +50,27 @@ class Page(NamedTuple, Generic[T]):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change. `object` of a BOOKMARK carries only `metadata.resourceVersion`; of a DELETED, the last state."""
+    """One change. The `object` of a BOOKMARK has only `metadata.resourceVersion`; that of a DELETED event is the
+    last state.
+    """
 
     type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
     object: T
-    resource_version: str  # where to go on after this change
+    resource_version: str  # version from which to resume after this change
 
 
 Batch = list[WatchEvent[T]]
 
 
 class Client(ABC):
-    """One user's way to an API server.
+    """Access to an API server as one user.
 
-    Every method raises a subclass of `dray.api.errors.ApiError`, whatever went wrong: an answer of the server keeps
-    its reason, a connection that fails is `ServiceUnavailable`, an answer that is no JSON `InternalError`.
+    Every method raises subclasses of `dray.api.errors.ApiError`: an error response keeps its reason, a failed
+    connection is `ServiceUnavailable`, and a response that is not JSON is `InternalError`.
     """
 
     async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
-        """Read one object; `NotFound` when there is none."""
+        """Read one object. Raises `NotFound` if it does not exist."""
         resource = resource_of(type_)
         return cast(T, await self._object(GetCall(resource, namespace, required_name(resource, name))))
 
@@ -82,7 +85,7 @@ class Client(ABC):
         continue_: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """Read one page of objects; without namespace, those of all namespaces; without limit, all of them."""
+        """Read one page of objects; without namespace from all namespaces, without limit all of them."""
         call = ListCall(
             resource_of(type_),
             namespace,
@@ -97,11 +100,11 @@ class Client(ABC):
     async def create(
         self, type_: type[T], obj: Object | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
-        """Create an object, or post to a subresource of the object `name`.
+        """Create an object, or post to a subresource of the object `name`. Returns the created object.
 
-        `namespace` may be left out when the object names it. A typed object must be complete as it is, with nothing
-        left to put into its canonical form. A subresource answers with its own kind, whatever the annotation says:
-        `token` with an authentication.TokenRequest, `binding` and `eviction` with a meta.Status.
+        `namespace` can be omitted if the object contains it. A typed object must be complete and in canonical
+        form. A subresource returns its own kind, contrary to the annotation: `token` an
+        authentication.TokenRequest, `binding` and `eviction` a meta.Status.
         """
         resource = resource_of(type_)
         place = resource, _namespace(resource, obj, namespace), name if subresource else "", subresource
@@ -110,8 +113,10 @@ class Client(ABC):
     async def update(
         self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
-        """Replace an object; a resourceVersion in the tree makes it conditional. Name and namespace default to those
-        in the tree."""
+        """Replace an object. Returns the new object. A resourceVersion in the tree makes the update conditional.
+
+        Name and namespace default to those in the tree.
+        """
         resource = resource_of(type_)
         name = name or (tree.get("metadata") or {}).get("name") or ""
         place = resource, _namespace(resource, tree, namespace), required_name(resource, name), subresource
@@ -129,17 +134,21 @@ class Client(ABC):
         manager: str = "",
         force: bool = False,
     ) -> T:
-        """Change an object. `manager` names the field manager; `APPLY` needs one, and `force` takes fields over."""
+        """Patch an object. Returns the new object.
+
+        `manager` is the field manager; `APPLY` requires it, and `force` takes over fields of other managers.
+        """
         resource = resource_of(type_)
         place = resource, namespace, required_name(resource, name), subresource
         return cast(T, await self._object(PatchCall(*place, patch=patch, kind=kind, manager=manager, force=force)))
 
     async def patch_status(self, obj: T, status: Any) -> T:
-        """Make `status` the status of an object that was read, and return the object as it was written.
+        """Write `status` as the status of an object that was read. Returns the object as written.
 
-        `status` is typed and whole; most are made of `obj.status` with `msgspec.structs.replace`. Only the fields in
-        which the two differ are written, and nulls in opaque parameters stay. `Conflict` when the object was written
-        since it was read, or when another object has its name; `dray.client.status.change_status` then tries again.
+        `status` is a complete typed status, usually created from `obj.status` with `msgspec.structs.replace`.
+        Only fields that differ are written, and nulls in opaque parameters are preserved. Raises `Conflict` if
+        the object was changed since it was read, or replaced by another object of the same name;
+        `dray.client.status.change_status` retries.
         """
         resource, meta, read = resource_of(type(obj)), obj.metadata, cast(Wire, obj)
         place = resource, meta.namespace, required_name(resource, meta.name)
@@ -156,7 +165,7 @@ class Client(ABC):
         grace: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        """Delete an object; `uid` and `resource_version` are preconditions (`Conflict` when they do not hold)."""
+        """Delete an object. `uid` and `resource_version` are preconditions; raises `Conflict` if they do not hold."""
         resource = resource_of(type_)
         call = DeleteCall(
             resource,
@@ -179,7 +188,7 @@ class Client(ABC):
         grace: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        """Delete all objects that the selectors match."""
+        """Delete all objects that match the selectors."""
         call = DeleteCollectionCall(
             resource_of(type_),
             namespace,
@@ -201,11 +210,12 @@ class Client(ABC):
         bookmarks: bool = True,
         timeout: float | None = None,
     ) -> AsyncGenerator[Batch[T], None]:
-        """Follow changes after `resource_version`, in batches; ends when the server ends it or after `timeout` seconds.
+        """Yield changes after `resource_version` in batches, until the server ends the watch or `timeout` seconds
+        have passed.
 
-        It ends also when nothing is heard of the server for long, not even a bookmark: go on from the last version.
-        Raises `Expired` (from the iteration) when that version is too old. Close it (`contextlib.aclosing`) to stop.
-        A batch is never empty, and its order is that of the server.
+        The watch also ends if the server sends nothing for a long time, not even a bookmark; resume from the last
+        version. The iteration raises `Expired` if the version is too old. Use `contextlib.aclosing` to stop it. A
+        batch is never empty and has the order of the server.
         """
         call = WatchCall(
             resource_of(type_),
@@ -220,38 +230,44 @@ class Client(ABC):
 
     @abstractmethod
     async def serves(self, type_: type[Object]) -> bool:
-        """Whether the server has the resource. A list or watch that ends with `NotFound` does not say so: proxies, and
-        servers that are not ready, answer the same. Raises when the server does not say."""
+        """Return whether the server serves the resource. Raises if the server does not say.
+
+        A list or watch that fails with `NotFound` is no evidence: proxies, and servers that are not ready,
+        respond the same way.
+        """
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Give connections back; the client is of no use afterwards."""
+        """Close all connections. The client cannot be used afterwards."""
 
     @abstractmethod
     async def _object(self, call: AnsweredByObject) -> Any:
-        """Returns the object that the server answers with."""
+        """Execute a call whose response is an object. Returns the object."""
 
     @abstractmethod
     async def _page(self, call: ListCall) -> Page[Any]:
-        """Returns a page of a list; of a call without limit, the whole list."""
+        """Execute a list call. Returns a page; without limit, the whole list."""
 
     @abstractmethod
     async def _delete(self, call: Deletion) -> None: ...
 
     @abstractmethod
     def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[Batch[T], None]:
-        """Follow changes of objects of a type."""
+        """Yield the changes of objects of a type in batches."""
 
 
 def required_name(resource: Resource, name: str) -> str:
-    """Refuse a call that would mean the whole collection."""
+    """Return the name. Raises BadRequest if it is empty, because the call would address the whole collection."""
     if not name:
         raise BadRequest(f"a name is required to address one of the {resource.plural}")
     return name
 
 
 def _namespace(resource: Resource, obj: Object | Tree, namespace: str) -> str:
-    """The namespace of a write: the caller's, or the object's; none for cluster-wide resources."""
+    """Return the namespace of a write: the caller's or the object's; empty for cluster-scoped resources.
+
+    Raises BadRequest if a required namespace is missing.
+    """
     if not resource.namespaced:
         return ""
     if not namespace:
@@ -263,7 +279,10 @@ def _namespace(resource: Resource, obj: Object | Tree, namespace: str) -> str:
 
 
 def resource_of(type_: type[Object]) -> Resource:
-    """The row of the resource table that a type of the interface stands for; a type of a custom resource has its own."""
+    """Return the resource of a type; types of custom resources carry their own.
+
+    Raises NotFound if the definition of a custom resource was deleted, and KeyError for an unknown type.
+    """
     found: Resource | None = BY_TYPE.get(type_)  # type: ignore[arg-type]  # types of custom resources are not in it
     if found is None:
         found = getattr(type_, "RESOURCE", None)
@@ -275,12 +294,12 @@ def resource_of(type_: type[Object]) -> Resource:
 
 
 def type_of(resource: Resource) -> type[Object]:
-    """The other way around: the type to ask a client for."""
+    """Return the type with which a resource is requested from a client."""
     return cast("type[Object]", resource.type if resource.custom is None else _custom_type(resource))
 
 
 def _custom_type(resource: Resource) -> type[CustomObject]:
-    """The type that stands for one custom resource: kept with it, so that a definition which goes leaves nothing behind."""
+    """Return the type of a custom resource. Stored with the resource, so that it is freed with a deleted definition."""
     assert resource.custom is not None
     types = resource.custom.client_types
     if resource not in types:
@@ -289,7 +308,7 @@ def _custom_type(resource: Resource) -> type[CustomObject]:
 
 
 def _made_type(resource: Resource) -> type[CustomObject]:
-    """A type for a custom resource. It reads what controllers of all kinds look at: metadata above all."""
+    """Create a type for a custom resource. It ignores unknown fields and gives access to metadata, spec and status."""
     made = msgspec.defstruct(
         resource.kind,
         [],

@@ -1,10 +1,11 @@
-"""One of several processes leads: the one whose name stands in a Lease and who renews it in time.
+"""Leader election: of several processes, the one that holds a Lease and renews it in time leads.
 
-The holder must stop before others may start: it gives up when it could not renew within the renew deadline, counted from
-before its last good attempt, and others wait for the lease duration after the last renewal that they saw. Each measures on
-its own clock, so that clocks need not agree. A holder whose process was paused, or whose machine was suspended, cannot know
-that it must stop; therefore `LeaderElection.require_lead` is called before each of its writes (`dray.client.http.Http`,
-`fence`). The Lease is written with `update`, the verb that Kubernetes' own roles grant.
+The holder must stop before another process may start. It gives up if it could not renew within the renew
+deadline, counted from the start of its last successful attempt. Others wait for the lease duration after the last
+renewal they saw. Each process measures with its own clock, so clocks need not be synchronized. A process that was
+paused, or whose machine was suspended, cannot notice in time that it must stop; therefore
+`LeaderElection.require_lead` is called before each of its writes (`fence` of `dray.client.http.Http`). The Lease
+is written with `update`, the verb that the roles of Kubernetes grant.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ NAMESPACE = "kube-system"
 
 
 class LostLeadership(Exception):
-    """Somebody else leads, or the lease could not be renewed in time."""
+    """Another process leads, or the lease could not be renewed in time."""
 
 
 class LeaseExpired(ServiceUnavailable):
-    """A write that was not sent, since another process may lead by now."""
+    """A write was not sent, because another process may be leading already."""
 
 
 _LEADS = CountFamily(
@@ -46,16 +47,16 @@ _LEADS = CountFamily(
 
 @dataclass(frozen=True)
 class LeaseSettings:
-    """Which Lease decides who leads, and its times in seconds, with Kubernetes' defaults."""
+    """The Lease for the election, and its times in seconds, with the defaults of Kubernetes."""
 
     name: str
     namespace: str = NAMESPACE
-    duration: float = 15.0  # others wait so long after the last renewal that they saw
-    renew_deadline: float = 10.0  # the leader gives up after so long without a renewal
-    retry_period: float = 2.0  # between two attempts to take or renew the lease
+    duration: float = 15.0  # time that others wait after the last renewal they saw
+    renew_deadline: float = 10.0  # time without a renewal after which the leader gives up
+    retry_period: float = 2.0  # time between two attempts to take or renew the lease
 
     def __post_init__(self) -> None:
-        """Raise ValueError for times with which two could lead at once."""
+        """Raise ValueError for times with which two processes could lead at once."""
         if not 0 < self.retry_period < self.renew_deadline < self.duration:
             raise ValueError(
                 "leaseDuration must be longer than renewDeadline, and that longer than retryPeriod, got "
@@ -68,8 +69,8 @@ class LeaseSettings:
 class LeaderElection:
     """One candidate for one lease.
 
-    `problem` says why the lease cannot be used, and is empty when it can. `answered` is set as soon as the server has
-    answered an attempt with a yes or a no; being forbidden to try is neither.
+    `problem` says why the lease cannot be used; empty if it can. `answered` is set as soon as the server has
+    accepted or rejected an attempt; a missing permission does not count.
     """
 
     def __init__(
@@ -84,27 +85,27 @@ class LeaderElection:
         self._clock = clock or SystemClock()
         self._seen: Lease | None = None
         self._seen_at = 0.0
-        self._renewed = 0.0  # before the attempt that succeeded last: others may count from any time after that
-        self._renewed_boot = 0.0  # the same moment on the clock that counts suspended time
+        self._renewed = 0.0  # start of the last successful attempt: others may count from any later time
+        self._renewed_boot = 0.0  # the same time on the clock that includes suspended time
         self._leading = False
-        self._told = ""  # the leader that was logged last
+        self._told = ""  # leader that was logged last
         self._leads = _LEADS.of(lease.name)
 
     @property
     def leader(self) -> str:
-        """Who held the lease when it was last read."""
+        """The holder of the lease when it was last read; empty if none."""
         return (self._seen.spec.holderIdentity or "") if self._seen else ""
 
     def require_lead(self) -> None:
-        """Raise LeaseExpired unless this process still leads, however long it or its machine stood still."""
+        """Raise LeaseExpired unless this process still leads, even if it or its machine was suspended."""
         if not self._leading or self._left() <= 0:
             raise LeaseExpired(f"not sent: {self.identity} may not lead {self._name} any more")
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, then run `lead`, renewing meanwhile; the lease is given back when `lead` ends.
+        """Wait for the lease, then run `lead` while renewing the lease. Releases the lease when `lead` ends.
 
-        Raises `LostLeadership`, after cancelling `lead`, when the lease is lost. Cancelling this stops `lead` first
-        and releases the lease after that.
+        If the lease is lost, cancels `lead` and raises `LostLeadership`. Cancelling this method stops `lead`
+        first and then releases the lease.
         """
         await self.acquire()
         work = asyncio.ensure_future(lead())
@@ -124,14 +125,16 @@ class LeaderElection:
         work.result()
 
     async def acquire(self) -> None:
-        """Wait until the lease is ours."""
+        """Wait until this process holds the lease."""
         while not await self._try(self._lease.renew_deadline) or self._left() <= 0:
             await self._clock.sleep(self._lease.retry_period)
         self._leading = True
         self._leads.value = 1
 
     async def release(self) -> None:
-        """Let the next one start at once; harmless if the lease is not ours."""
+        """Release the lease so that another process can lead immediately. Does nothing if this process does not
+        hold it.
+        """
         if self.leader != self.identity:
             return
         try:
@@ -140,23 +143,23 @@ class LeaderElection:
             log.debug("lease %s was not released: %s", self._name, error)
 
     async def _renew(self) -> None:
-        attempted = self._renewed  # a slow answer takes its time from the pause, not from the next attempt
+        attempted = self._renewed  # a slow response shortens the pause, it does not delay the next attempt
         while (left := self._left()) > 0:
             await self._clock.sleep(min(attempted + self._lease.retry_period - self._clock.monotonic(), left))
             if self._left() <= 0:
-                break  # the process stood still: somebody else may have led meanwhile
+                break  # the process was paused, and another process may have led in the meantime
             attempted = self._clock.monotonic()
             if not await self._try(self._left()) and self.leader != self.identity:
                 raise LostLeadership(f"lease {self._name} is held by {self.leader or 'nobody'}")
         raise LostLeadership(f"lease {self._name} was not renewed for {self._lease.renew_deadline:g} s")
 
     def _left(self) -> float:
-        """Seconds in which the lease must be renewed."""
+        """Return the remaining seconds in which the lease must be renewed."""
         age = max(self._clock.monotonic() - self._renewed, self._clock.boot_time() - self._renewed_boot)
         return self._lease.renew_deadline - age
 
     async def _try(self, seconds: float) -> bool:
-        """Take or renew the lease if that is allowed; an error or no answer in time counts as no."""
+        """Take or renew the lease if permitted. Returns False after an error or without a response in time."""
         attempted, attempted_boot = self._clock.monotonic(), self._clock.boot_time()
         if not await self._answered(seconds):
             return False
@@ -211,7 +214,9 @@ class LeaderElection:
 
     @property
     def _duration(self) -> int:
-        """The lease duration as the Lease has it: whole seconds, rounded up so that nobody takes over too early."""
+        """The lease duration in whole seconds, as stored in the Lease; rounded up so that no process takes over
+        too early.
+        """
         return math.ceil(self._lease.duration)
 
     def _expiry(self) -> float:
@@ -232,7 +237,7 @@ class LeaderElection:
         self._observe(await self._client.create(Lease, tree, namespace=namespace))
 
     async def _write(self, holder: str, seconds: int) -> None:
-        """Write the lease as it was last seen, with a new holder or renewal; `Conflict` if it changed since."""
+        """Write the lease as last seen, with a new holder or renewal time. Raises `Conflict` if it has changed."""
         assert self._seen is not None
         now = micro_timestamp(self._clock.time())
         tree: Tree = msgspec.to_builtins(self._seen)

@@ -1,8 +1,8 @@
-"""The metrics of queues and events, under the names that dashboards for Kubernetes already know.
+"""Metrics of queues and events, with the names that Kubernetes dashboards use.
 
-A queue counts thousands of keys a second, so counting is a plain addition; what Prometheus reads is made when somebody
-scrapes. `DurationFamily` and `CountFamily` are the same for others who count as much: the library's own counters take a
-lock and five calls. Left out: serving them.
+A queue counts thousands of keys per second, so counting is a plain addition; the Prometheus form is created on
+each scrape. `DurationFamily` and `CountFamily` do the same for other frequent counters: the counters of the
+Prometheus library take a lock and five calls. Serving metrics is not part of this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SECONDS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 class Count:
-    """A number that goes up, or up and down."""
+    """A counter or gauge value."""
 
     __slots__ = ("value",)
 
@@ -30,14 +30,14 @@ class Count:
 
 
 class CountFamily(Collector):
-    """Counts by labels, as a Prometheus collector that registers itself; a gauge where they go down, too."""
+    """Counters by labels, as a Prometheus collector that registers itself; gauges if `goes_down`."""
 
     def __init__(self, name: str, text: str, labels: Sequence[str] = (), *, goes_down: bool = False) -> None:
         self._name, self._text, self._labels = name, text, labels
         self._family = GaugeMetricFamily if goes_down else CounterMetricFamily
         self._series: dict[tuple[str, ...], Count] = {}
         if not labels:
-            self.of()  # a thing that has not happened yet is told as 0
+            self.of()  # report 0 before the first event
         REGISTRY.register(self)
 
     def of(self, *labels: str) -> Count:
@@ -58,7 +58,7 @@ EVENTS_WRITTEN = CountFamily("dray_events_written", "Events created or counted u
 
 
 class Durations:
-    """How long something took, each time; counted by the least of the bounds that it keeps to."""
+    """Histogram of durations in seconds."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -80,7 +80,7 @@ class Durations:
 
 
 class DurationFamily:
-    """Durations by labels, as a Prometheus collector that registers itself."""
+    """Histograms of durations by labels, as a Prometheus collector that registers itself."""
 
     def __init__(self, name: str, text: str, labels: Sequence[str], bounds: tuple[float, ...]) -> None:
         self._name, self._text, self._labels, self._bounds = name, text, labels, bounds
@@ -101,7 +101,7 @@ class DurationFamily:
 
 
 class QueueMetrics:
-    """The metrics of the queues of one name; the newest of them is the one whose keys are shown."""
+    """Metrics of the queues with one name. Depth and running keys are those of the newest queue."""
 
     def __init__(self) -> None:
         self.added = 0
@@ -113,7 +113,7 @@ class QueueMetrics:
 
 
 class _Queues:
-    """All queues of the process: a Prometheus collector."""
+    """Prometheus collector of all queues in the process."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, QueueMetrics] = {}
@@ -146,14 +146,14 @@ REGISTRY.register(_QUEUES)
 
 
 def queue_metrics(name: str, depth: Callable[[], float], running: Callable[[], list[float]]) -> QueueMetrics:
-    """Where a queue of this name counts. What earlier queues of the name have counted stays."""
+    """Return the metrics for a queue. Counts of earlier queues with the same name are kept."""
     metrics = _QUEUES.by_name.setdefault(name, QueueMetrics())
     metrics.depth, metrics.running = depth, running
     return metrics
 
 
 class _Renamed(Collector):
-    """The figures of another collector under names that begin differently: a Prometheus collector."""
+    """Prometheus collector with the metrics of another collector under names with another prefix."""
 
     def __init__(self, original: Collector, prefix: str, instead: str) -> None:
         self._original, self._prefix, self._instead = original, prefix, instead
@@ -169,5 +169,5 @@ class _Renamed(Collector):
 
 
 def also_named(original: Collector, prefix: str, instead: str) -> None:
-    """Publish the same figures a second time, with `instead` in place of the prefix of their names."""
+    """Publish the metrics of a collector a second time, with `instead` in place of the prefix of their names."""
     REGISTRY.register(_Renamed(original, prefix, instead))

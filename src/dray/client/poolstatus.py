@@ -1,6 +1,6 @@
-"""How full pools are, for users who may not read claims: a ResourcePoolStatusRequest is created, read and deleted.
+"""Requests the status of resource pools through a ResourcePoolStatusRequest, for users who cannot read claims.
 
-Left out: counting, which a controller of the cluster does.
+A controller of the cluster computes the status.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from dray.api.errors import NotFound
 from dray.api.types.resource import ResourcePoolStatusRequest as Request
 from dray.client.interface import Client
 
-PATIENCE_SECONDS = 30.0  # how long an answer is waited for
-_TTL_SECONDS = 60  # a request that could not be deleted goes by itself
+PATIENCE_SECONDS = 30.0  # maximum waiting time for a result
+_TTL_SECONDS = 60  # the controller deletes a request that could not be deleted here
 _POOLS = 1000
-_LOOK_SECONDS = (0.05, 1.0)  # between two looks at a request: the first, growing up to the last
+_LOOK_SECONDS = (0.05, 1.0)  # polling interval: initial and maximum
 
 
 async def ask_pool_status(client: Client, driver: str, asker: str) -> Request | None:
-    """The answered request; None where nobody answers in time. Raises ApiError.
+    """Create a request for the pool status of a driver and wait for its result. Returns None if it is not
+    completed in time.
 
-    Needs the verbs create, get and delete, as the role in KEP-5677 grants them, and no watch.
+    The request is deleted afterwards. Needs the verbs create, get and delete, as granted by the role in KEP-5677,
+    but not watch. Raises ApiError.
     """
     name = f"{asker}-{time.time_ns():x}"
     spec = {"driver": driver, "limit": _POOLS, "ttlSecondsAfterComplete": _TTL_SECONDS}

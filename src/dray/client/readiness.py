@@ -1,6 +1,6 @@
-"""Whether a part of the program can do its work, and what keeps it from that.
+"""Readiness of a component: whether it can do its work, and which problems prevent that.
 
-A part that is started alone answers `/readyz` with this. Left out: serving the answer, which belongs to the command.
+A component that runs alone returns this at `/readyz`; its command serves the endpoint.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 Check = Callable[[], Iterable[str]]
-"""Returns what is wrong now; nothing when all is well."""
+"""Returns the current problems; empty if there are none."""
 
 
 class Readiness:
-    """Problems of one part, asked for whenever somebody wants to know."""
+    """Collects the current problems of one component from its checks."""
 
     def __init__(self) -> None:
         self._checks: dict[str, Check] = {}
         self._started = asyncio.Event()
 
     def check(self, name: str, check: Check) -> None:
-        """Ask `check` too from now on, instead of an earlier one of that name."""
+        """Add a check, or replace the check with the same name."""
         self._checks[name] = check
 
     def start(self) -> None:
-        """The part works now, or stands by for the leader."""
+        """Mark the component as started: it works now, or stands by for the leader."""
         self._started.set()
 
     async def started(self) -> None:
@@ -32,6 +32,6 @@ class Readiness:
 
     @property
     def problems(self) -> list[str]:
-        """What keeps the part from its work, each problem once."""
+        """The current problems, without duplicates."""
         found = dict.fromkeys(problem for check in self._checks.values() for problem in check())
         return [*found] or ([] if self._started.is_set() else ["not started yet"])

@@ -1,7 +1,4 @@
-"""One informer a type, shared by all controllers of a process, started and stopped together.
-
-Left out: what the copies are used for.
-"""
+"""Informers shared by all controllers of a process: one per type, started and stopped together."""
 
 from __future__ import annotations
 
@@ -15,9 +12,10 @@ from dray.client.interface import Client, T
 
 
 class SharedInformers:
-    """Gives out informers; whoever asks twice for the same type gets the same one.
+    """Provides informers; the same one for each request of a type.
 
-    Ask for informers, add indexes and handlers, then `start`. What is asked for later runs after the next `start`.
+    Request informers, add indexes and handlers, then call `start`. Informers requested later run after the next
+    `start`.
     """
 
     def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
@@ -27,19 +25,19 @@ class SharedInformers:
         self._tasks: dict[type[Any], asyncio.Task[None]] = {}
 
     def informer(self, type_: type[T]) -> Informer[T]:
-        """The informer of all objects of a type."""
+        """Return the informer of all objects of a type."""
         if type_ not in self._informers:
             self._informers[type_] = Informer(self.client, type_, clock=self._clock)
         return cast("Informer[T]", self._informers[type_])
 
     async def start(self) -> None:
-        """Run what does not run yet."""
+        """Start all informers that are not running yet."""
         for type_, informer in self._informers.items():
             if type_ not in self._tasks:
                 self._tasks[type_] = asyncio.create_task(informer.run(), name=f"informer {type_.__name__}")
 
     async def synced(self, without: Collection[type[Any]] = ()) -> None:
-        """Wait until every informer has delivered its first list, those of the types `without` left out."""
+        """Wait until all informers, except those of the types in `without`, have delivered their first list."""
         for type_, informer in [*self._informers.items()]:
             if type_ not in without:
                 await informer.synced()
@@ -49,17 +47,17 @@ class SharedInformers:
         return all(informer.has_synced for informer in self._informers.values())
 
     async def settled(self) -> None:
-        """Wait until every informer has delivered its first list or was refused it for lack of a permission."""
+        """Wait until all informers have delivered their first list or were denied it for lack of permission."""
         for informer in [*self._informers.values()]:
             await informer.settled()
 
     @property
     def denied(self) -> dict[type[Any], str]:
-        """The server's refusal for each type that may not be followed."""
+        """The server's message for each type that cannot be watched for lack of permission."""
         return {type_: informer.denied for type_, informer in self._informers.items() if informer.denied}
 
     async def stop(self) -> None:
-        """End all watches; the copies stay readable and grow old."""
+        """End all watches. The copies remain readable but are no longer updated."""
         tasks = [*self._tasks.values()]
         self._tasks.clear()
         for task in tasks:
@@ -68,9 +66,9 @@ class SharedInformers:
 
 
 class InformerSelection(SharedInformers):
-    """Those of some shared informers that one user has asked for: they are started and stopped with the others.
+    """The informers that one user of SharedInformers has requested; started and stopped with the others.
 
-    Tells what that user waits for, and what is missing for it alone.
+    Reports whether these informers have synced and which of them were denied.
     """
 
     def __init__(self, shared: SharedInformers) -> None:

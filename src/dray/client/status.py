@@ -1,8 +1,8 @@
-"""Writing the status of objects: the steps of one write, and writes that are decided again when they meet another.
+"""Writing the status of objects: the JSON Patch of one write, and updates that are retried on conflict.
 
-Every part of the cluster writes a status with `Client.patch_status`. It is a JSON Patch over HTTP, since merge patches
-lose the nulls of opaque parameters. It may address elements of lists by their places, because it holds only for the
-state that was read. Left out: what a status says.
+All components write a status with `Client.patch_status`. Over HTTP it is a JSON Patch, because merge patches lose
+the nulls of opaque parameters. It can address list elements by index, because it applies only to the state that
+was read.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dray.api.errors import Conflict
 from dray.api.wire import Tree
 from dray.client.interface import Client, Object, T
 
-_ATTEMPTS = 8  # more would hide two writers that undo each other
+_ATTEMPTS = 8  # more attempts would hide two writers that revert each other
 
 
 class _Conditioned(Protocol):
-    """A status with conditions, of whatever type."""
+    """A status with conditions."""
 
     @property
     def conditions(self) -> tuple[Any, ...]: ...
@@ -31,9 +31,10 @@ S = TypeVar("S", bound=_Conditioned)
 
 
 def status_steps(obj: Object, status: Any) -> list[Tree]:
-    """The JSON Patch that makes `status` the status of an object which is still as it was read; empty for no change.
+    """Return the JSON Patch that sets the status of an object if it is unchanged since it was read; empty if the
+    status is equal.
 
-    What the reader's types do not know stays: only fields that differ are replaced, and only elements of lists.
+    Only fields and list elements that differ are replaced, so fields unknown to the client's types are preserved.
     """
     before: Any = getattr(obj, "status", None)
     if before == status:
@@ -42,7 +43,7 @@ def status_steps(obj: Object, status: Any) -> list[Tree]:
     said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
     steps = [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in said.items()]
     after = msgspec.to_builtins(status)
-    if before is None or before == type(before)():  # servers leave out an empty status, and nothing can be put into it
+    if before is None or before == type(before)():  # servers omit an empty status, so fields cannot be added to it
         return [*steps, {"op": "add", "path": "/status", "value": after}]
     return [*steps, *_fields(msgspec.to_builtins(before), after)]
 
@@ -69,10 +70,10 @@ def _elements(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterato
 
 
 async def change_status(client: Client, obj: T, change: Callable[[T], Any]) -> T:
-    """Write what `change` makes of the status of an object, and return the object as it is then.
+    """Write the status that `change` computes from an object. Returns the object afterwards.
 
-    When somebody else has written the object since it was read, it is read and changed again. Raises `NotFound` when
-    it is gone, and `Conflict` when another object has its name.
+    If the object was changed since it was read, it is read again and the change is recomputed. Raises `NotFound`
+    if the object was deleted, and `Conflict` if another object has its name or after too many attempts.
     """
     for _ in range(_ATTEMPTS):
         status = change(obj)
@@ -89,9 +90,9 @@ async def change_status(client: Client, obj: T, change: Callable[[T], Any]) -> T
 
 
 def with_conditions(status: S, *told: Any) -> S:
-    """A status with the conditions that are told in the places of the ones of their types, or at the end.
+    """Return the status with conditions added or replaced by type.
 
-    A condition whose status is as before keeps the time of its last transition.
+    A condition whose status is unchanged keeps its lastTransitionTime.
     """
     known = {condition.type: condition for condition in status.conditions}
     for condition in told:
@@ -103,7 +104,7 @@ def with_conditions(status: S, *told: Any) -> S:
 
 
 def with_fields(status: S, fields: Tree) -> S:
-    """A status with the fields that a tree says in place of its own; conditions as in `with_conditions`."""
+    """Return the status with the fields of a tree replaced; conditions are merged as in `with_conditions`."""
     said = msgspec.convert(fields, type(status))
     told = {name: getattr(said, name) for name in fields if name != "conditions"}
     return cast(S, replace(cast(Any, with_conditions(status, *said.conditions)), **told))

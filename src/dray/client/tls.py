@@ -1,4 +1,4 @@
-"""How far certificates are judged: as far as Kubernetes judges them, whatever the Python."""
+"""TLS verification as lenient as in Kubernetes, independent of the Python version."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import ssl
 
 
 def as_kubernetes(context: ssl.SSLContext) -> ssl.SSLContext:
-    """The same context, content with certificates that lack the identifiers of their keys.
+    """Return the same context, changed to accept certificates without key identifiers.
 
-    Python 3.13 began to refuse those by default. Authorities of many clusters and webhooks lack them, and Go's clients
-    never asked for them.
+    Python 3.13 rejects these by default, but the CAs of many clusters and webhooks lack them, and Go does not
+    require them.
     """
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

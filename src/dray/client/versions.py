@@ -1,7 +1,7 @@
-"""Which version of a resource a server speaks, asked once a group, and whether it has the resource at all.
+"""Discovers which version of a resource a server serves, once per group, and whether it serves the resource at all.
 
-The client's own form is the stored version. Older clusters serve the same resource in an older one only; discovery says
-so. Left out: translating between versions (`codec`).
+The client prefers the stored version; older clusters may serve only an older version. `codec` converts between
+versions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dray.api.errors import ApiError, NotFound
 from dray.api.resources import Resource
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""Reads a path of the server."""
+"""Returns the document at a path of the server."""
 
 
 class _Resource(Struct):
@@ -24,7 +24,7 @@ class _Resource(Struct):
 
 
 class _Resources(Struct):
-    """What a version of a group has."""
+    """The resources in a version of a group."""
 
     resources: list[_Resource] | None
 
@@ -39,7 +39,7 @@ class _ApiGroup(Struct):
 
 
 class _Groups(Struct):
-    """Which groups there are, but for the core."""
+    """The groups of the server, without the core group."""
 
     groups: list[_ApiGroup]
 
@@ -48,7 +48,7 @@ Document = TypeVar("Document", _Resources, _Groups)
 
 
 class ServedVersions:
-    """What discovery said, until it proves wrong."""
+    """Cache of the server's discovery information."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -56,7 +56,9 @@ class ServedVersions:
         self._chosen: dict[Resource, str] = {}
 
     async def of(self, resource: Resource) -> str:
-        """The version to speak: the stored one where it is served, else the first that is."""
+        """Return the version to use: the stored version if the server serves it, otherwise the first one that it
+        serves.
+        """
         if len(resource.versions) == 1:
             return resource.stored
         if resource not in self._chosen:
@@ -64,14 +66,15 @@ class ServedVersions:
         return self._chosen[resource]
 
     def forget(self, resource: Resource) -> None:
-        """A path was missing: the server may have changed, so ask again next time."""
+        """Clear the cache for a resource after a path was missing, because the server may have changed."""
         if self._chosen.pop(resource, None) is not None:
             self._served = {key: plurals for key, plurals in self._served.items() if not key.startswith(resource.group)}
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the server has the resource in any version, asked again.
+        """Return whether the server serves the resource in any version; always asks the server.
 
-        Only a document without it says no. One that is missing itself raises: it may be a proxy that lost its server.
+        Returns False only if a discovery document lacks the resource. Raises if a document itself is missing,
+        because a proxy may have lost its server.
         """
         for version in await self._offered(resource):
             if resource.plural in await self._listed(resource.api_version(version)):
@@ -79,9 +82,9 @@ class ServedVersions:
         return False
 
     async def _offered(self, resource: Resource) -> list[str]:
-        """The versions of the resource whose group the server has in that version."""
+        """Return the versions of the resource in which the server has the resource's group."""
         if not resource.group:
-            return [resource.stored]  # no server is without the core
+            return [resource.stored]  # every server has the core group
         groups = (await self._read("/apis", _Groups)).groups
         versions = {one.version for group in groups if group.name == resource.group for one in group.versions}
         return [version for version in resource.versions if version in versions]

@@ -1,7 +1,8 @@
-"""Which keys wait for work: each at most once, each handled by one worker at a time, failures at growing intervals.
+"""Work queue: each key is queued at most once and handled by one worker at a time; failures are retried with
+growing delays.
 
-A key that is added while it is being handled comes back afterwards, so no change is lost and none is handled twice at
-once. Queues hold keys; the worker reads the state again. Left out: the workers (`controller`).
+A key that is added while it is being handled is queued again afterwards, so no change is lost and no key is
+handled twice at once. The queue holds keys; workers read the current state. `controller` has the workers.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ from dray.client.metrics import queue_metrics
 
 K = TypeVar("K", bound=Hashable)
 
-# As Kubernetes' controllers do: the first retry is nearly immediate, the last ones come every 1,000 seconds.
+# As in client-go: the first retry is nearly immediate, later ones are up to 1,000 seconds apart.
 _FIRST_RETRY_SECONDS = 0.005
 _LAST_RETRY_SECONDS = 1000.0
 
 
 class QueueClosed(Exception):
-    """Nothing is left to do, and nothing will come."""
+    """The queue is closed and empty."""
 
 
 class WorkQueue(Generic[K]):
     """A queue of keys, for use within one event loop.
 
-    `get` a key, handle it, then `done(key)`; after success also `forget(key)`, after failure `add_rate_limited(key)`.
+    `get` a key, handle it, then call `done(key)`; after success also `forget(key)`, after a failure
+    `add_rate_limited(key)`.
     """
 
     def __init__(
@@ -44,21 +46,21 @@ class WorkQueue(Generic[K]):
         self._first_retry = first_retry
         self._last_retry = last_retry
         self._queue: deque[K] = deque()
-        self._dirty: dict[K, float] = {}  # to be handled, since when
+        self._dirty: dict[K, float] = {}  # key to be handled → time it was added
         self._processing: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._timers: dict[K, tuple[float, Timer]] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
-        self._woken = False  # a worker was woken and has not run yet
+        self._woken = False  # whether a woken worker has not run yet
         self._closed = False
         self._metrics = queue_metrics(name, self._depth, self._running_seconds)
 
     def __len__(self) -> int:
-        """How many keys wait to be handled now."""
+        """Return the number of keys that wait to be handled now."""
         return len(self._queue)
 
     def add(self, key: K) -> None:
-        """Handle this key, once, as soon as a worker is free."""
+        """Queue a key to be handled once, as soon as a worker is free."""
         if self._closed or key in self._dirty:
             return
         self._metrics.added += 1
@@ -67,7 +69,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Add the key later; the earliest of several wishes holds."""
+        """Add a key after a delay; of several delays for the same key, the earliest applies."""
         if self._closed:
             return
         if seconds <= 0:
@@ -82,7 +84,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = due, self._clock.call_later(seconds, self._expiry(key))
 
     def add_rate_limited(self, key: K) -> None:
-        """Add a key that failed, after a delay that doubles with each failure in a row."""
+        """Add a failed key after a delay that doubles with each consecutive failure."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._metrics.retried += 1
@@ -90,14 +92,16 @@ class WorkQueue(Generic[K]):
         self.add_after(key, min(self._first_retry * 2 ** min(failures, 64), self._last_retry))
 
     def forget(self, key: K) -> None:
-        """The key succeeded: its next failure starts over with the shortest delay."""
+        """Reset the delay of a key after a success."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """Wait for a key; it is the caller's until `done`. Raises `QueueClosed` once closed and empty."""
+        """Wait for a key and return it; the caller must call `done`. Raises `QueueClosed` once the queue is
+        closed and empty.
+        """
         while not self._queue:
             if self._closed:
                 self._wake()
@@ -105,20 +109,20 @@ class WorkQueue(Generic[K]):
             await self._wait()
         key = self._queue.popleft()
         if self._queue:
-            self._wake()  # comes to something if this worker has to wait before it is back for more
+            self._wake()  # another worker can take the next key while this one waits
         now = self._clock.monotonic()
         self._metrics.waited.add(now - self._dirty.pop(key))
         self._processing[key] = now
         return key
 
     def done(self, key: K) -> None:
-        """The key is handled, well or not; if it was added meanwhile, it is queued again."""
+        """Mark a key as handled, successfully or not. If it was added in the meantime, it is queued again."""
         self._metrics.worked.add(self._clock.monotonic() - self._processing.pop(key))
         if key in self._dirty:
             self._enqueue(key)
 
     def close(self) -> None:
-        """Take nothing more; workers finish what is queued."""
+        """Accept no more keys; workers finish the queued ones."""
         self._closed = True
         for _, timer in self._timers.values():
             timer.cancel()
@@ -137,7 +141,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def _wake(self) -> None:
-        """Wake one worker, unless one is on its way: each wakes the next as long as keys are left."""
+        """Wake one worker, unless a woken one has not run yet. Each worker wakes the next while keys are left."""
         while self._getters and not self._woken:
             getter = self._getters.popleft()
             if not getter.done():
@@ -151,7 +155,7 @@ class WorkQueue(Generic[K]):
             await getter
             self._woken = False
         except asyncio.CancelledError:
-            # A wake-up that came together with the cancellation belongs to somebody else.
+            # A wake-up that arrived together with the cancellation must be passed to another worker.
             if getter.done() and not getter.cancelled():
                 self._woken = False
                 if self._queue:
