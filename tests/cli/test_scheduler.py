@@ -66,6 +66,8 @@ async def test_it_places_pods_of_its_profiles_and_tells_how_it_is(tmp_path: Path
                 await eventually(placed)
                 assert fetched(scheduler, "/healthz") == "ok"
                 await counts(scheduler, 'scheduler_schedule_attempts_total{profile="mine",result="scheduled"} 1.0')
+                allocated = 'kube_resourceclaim_status_allocated{namespace="default",resourceclaim="gpu"} 1.0'
+                assert allocated in fetched(scheduler, "/metrics/resources")
                 assert await node_of(client, "other") == ""
                 assert scheduler.stop(signal.SIGTERM) == 0
                 assert scheduler.process.stderr is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import REGISTRY
 
 from dray.core.queue import SchedulingQueue
-from dray.scheduler.metrics import SchedulerFigures
+from dray.scheduler.metrics import SchedulerFigures, pod_bound
 from tests.scheduler.objects import pod
 
 
@@ -49,3 +49,24 @@ def test_attempts_steps_and_alternatives_are_counted() -> None:
     assert value("scheduler_schedule_attempts_total", result="scheduled", profile="counted") == 1
     point = {"extension_point": "Filter", "status": "Success", "profile": "counted"}
     assert value("scheduler_framework_extension_point_duration_seconds_count", **point) == 1
+
+
+def test_what_it_took_to_place_a_pod_counts_from_its_first_attempt() -> None:
+    now = 100.0
+    queue = SchedulingQueue(lambda: now)
+    queue.add(pod("late", schedulerName="mine"), gated=True)
+    now = 200.0
+    queue.add(pod("late", schedulerName="mine"))
+    now = 201.0
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.refuse(waiting, ["DynamicResources"])
+    queue.activate_one(waiting.key)
+    now = 203.0
+    assert queue.pop() is waiting
+    before = value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="2") or 0.0
+    pod_bound(waiting, 205.0)
+    assert value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="2") == before + 4.0
+    waiting.attempts = 99
+    pod_bound(waiting, 205.0)
+    assert value("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="15+")

@@ -219,14 +219,27 @@ def _bracketed(address: str) -> str:
 
 
 async def serve_metrics(port: int, address: str, readiness: Readiness) -> int:
-    """Serve /metrics, /healthz, /livez and /readyz; the port that was taken, 0 for none.
+    """Serve /metrics, /metrics/resources, /healthz, /livez and /readyz; the port that was taken, 0 for none.
 
     A part that cannot do its work lives, but is not ready: to start it again would not help.
     """
     if port < 0:
         return 0
     from aiohttp import web
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+    from dray.client.metrics import OBJECT_FIGURES
+
+    one_at_a_time = asyncio.Lock()
+
+    async def resources(_: Request) -> Response:
+        if OBJECT_FIGURES.look is None:
+            raise web.HTTPNotFound
+        async with one_at_a_time:
+            registry = CollectorRegistry()
+            registry.register(OBJECT_FIGURES.look())
+            body = await asyncio.to_thread(generate_latest, registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def metrics(_: Request) -> Response:
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -240,6 +253,7 @@ async def serve_metrics(port: int, address: str, readiness: Readiness) -> int:
 
     app = web.Application()
     app.router.add_get("/metrics", metrics)
+    app.router.add_get("/metrics/resources", resources)
     app.router.add_get("/readyz", ready)
     for path in ("/healthz", "/livez"):
         app.router.add_get(path, healthy)

@@ -100,6 +100,18 @@ class DurationFamily:
         yield family
 
 
+class ObjectFigures:
+    """Figures about objects, which a component serves apart since there can be very many.
+
+    `look` copies the objects on the event loop. Its collector is read in a thread.
+    """
+
+    look: Callable[[], Collector] | None = None
+
+
+OBJECT_FIGURES = ObjectFigures()
+
+
 class QueueMetrics:
     """Metrics of the queues with one name. Depth and running keys are those of the newest queue."""
 

@@ -30,6 +30,11 @@ class SharedInformers:
             self._informers[type_] = Informer(self.client, type_, clock=self._clock)
         return cast("Informer[T]", self._informers[type_])
 
+    def followed(self, type_: type[T]) -> list[T]:
+        """All objects of a type; none if nobody has asked for its informer."""
+        informer = self._informers.get(type_)
+        return informer.list() if informer is not None else []
+
     async def start(self) -> None:
         """Start all informers that are not running yet."""
         for type_, informer in self._informers.items():

@@ -50,6 +50,7 @@ class Waiting:
     alike: Hashable = None  # equal for pods that the same devices help; None where devices alone do not help
     attempt: Attempt | None = None  # its last attempt, or the one that is not over
     since: float = 0.0  # when it entered its place
+    tried: float | None = None  # when it was tried first
     ready: float = 0.0  # when its backoff ends
     pause: float = 0.0  # how long it is to wait at least
     ticket: int = 0  # tells a current heap entry from an outdated one
@@ -200,8 +201,7 @@ class SchedulingQueue:
         while self._active:
             _, _, ticket, waiting = heapq.heappop(self._active)
             if waiting.ticket == ticket:
-                waiting.attempts += 1
-                waiting.place = QueuePlace.TRYING
+                self._begin(waiting)
                 waiting.ticket = -1
                 return waiting
         return None
@@ -233,9 +233,15 @@ class SchedulingQueue:
         if waiting.place in (QueuePlace.GATED, QueuePlace.TRYING):
             return False
         self._leave(waiting)
+        self._begin(waiting)
+        return True
+
+    def _begin(self, waiting: Waiting) -> None:
+        """Note that an attempt begins, or goes on."""
         waiting.place = QueuePlace.TRYING
         waiting.attempts += 1
-        return True
+        if waiting.tried is None:
+            waiting.tried = self.now()
 
     def put_back(self, waiting: Waiting) -> None:
         """Let a pod be tried again whose attempt came to nothing: not even a refusal."""

@@ -28,6 +28,7 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimStatus
 from dray.client import Client, change_status
 from dray.core.attempt import Promise
 from dray.core.reservations import reservation
+from dray.scheduler.metrics import CLAIM_CREATES
 from dray.verdicts.node_resources import NodeClaims
 
 log = logging.getLogger(__name__)
@@ -167,7 +168,14 @@ class Binder:
         """Create the claim for extended resources."""
         meta = extended.metadata
         metadata = replace(meta, name="", uid="", namespace=meta.namespace)
-        return await self._client.create(ResourceClaim, replace(extended, metadata=metadata), namespace=meta.namespace)
+        try:
+            claim = replace(extended, metadata=metadata)
+            made = await self._client.create(ResourceClaim, claim, namespace=meta.namespace)
+        except ApiError:
+            CLAIM_CREATES.of("failure").add()
+            raise
+        CLAIM_CREATES.of("success").add()
+        return made
 
     async def _record(self, promise: Promise, made: ResourceClaim) -> ResourceClaim:
         """Give a claim that was made its devices, and tell the pod which of them are for which container."""

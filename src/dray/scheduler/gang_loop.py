@@ -25,7 +25,7 @@ from dray.scheduler.binding import PASSING, Binder, Overtaken
 from dray.scheduler.conditions import NotReady
 from dray.scheduler.gang_binding import GangBinder, GangPlan, GangRecovery
 from dray.scheduler.group_status import GroupReporter
-from dray.scheduler.metrics import GROUP_ATTEMPTS
+from dray.scheduler.metrics import GROUP_ATTEMPTS, pod_bound
 from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
 from dray.scheduler.tasks import Tasks
@@ -143,6 +143,7 @@ class GangLoop:
             plan.failed = [(member, error) for member in plan.members]
         for member, settled in plan.written:
             self._core.confirm(member.promise, settled)
+            pod_bound(member.waiting, time.monotonic())
             self._pod_status.report_bound(member.promise.claims.pod, member.promise.node)
         for member, why in plan.failed:
             self._not_bound(member, why)

@@ -26,7 +26,7 @@ from dray.scheduler.conditions import NotReady
 from dray.scheduler.feed import InformerFeed
 from dray.scheduler.gang_loop import GangLoop
 from dray.scheduler.group_status import GroupReporter
-from dray.scheduler.metrics import PREEMPTION_ATTEMPTS, SchedulerFigures
+from dray.scheduler.metrics import PREEMPTION_ATTEMPTS, SchedulerFigures, pod_bound
 from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
 from dray.scheduler.tasks import Tasks
@@ -109,17 +109,19 @@ class SchedulingLoop:
             if isinstance(decision, Unfinished):
                 self._continue_later(waiting, attempt, decision)
                 return
+            self._figures.decided(attempt.seconds)
             if isinstance(decision, Refused):
                 self._refuse(waiting, attempt, decision)
                 result = "unschedulable"
             else:
-                self._place(waiting, decision)
-                result = "scheduled"
+                self._place(waiting, decision, attempt.seconds)
+                result = ""  # known once the pod is bound
         except Exception:  # one pod that cannot be judged must not keep the others waiting
             log.exception("attempt to place %s/%s failed", waiting.pod.metadata.namespace, waiting.pod.metadata.name)
             self._core.fail(waiting)
         self._background_search.forget(waiting.key)
-        self._figures.attempted(result, profile, earlier + time.perf_counter() - started)
+        if result:
+            self._figures.attempted(result, profile, earlier + time.perf_counter() - started)
 
     def _try_gang(self, gang: GangAttempt) -> None:
         """Make an attempt to place a gang, or a further part of one."""
@@ -155,11 +157,11 @@ class SchedulingLoop:
 
         self._background_search.wait(waiting, go_on)
 
-    def _place(self, waiting: Waiting, promise: Promise) -> None:
+    def _place(self, waiting: Waiting, promise: Promise, seconds: float) -> None:
         pod = waiting.pod
         self._core.place(waiting, promise)
         log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, promise.node)
-        self._tasks.start(self._bind(waiting, promise))
+        self._tasks.start(self._bind(waiting, promise, seconds))
 
     def _refuse(self, waiting: Waiting, attempt: Attempt, refused: Refused) -> None:
         """Let a pod wait: for an event, or for a while if its attempt took too long."""
@@ -195,8 +197,9 @@ class SchedulingLoop:
 
     # -- binding
 
-    async def _bind(self, waiting: Waiting, promise: Promise) -> None:
-        pod = promise.claims.pod
+    async def _bind(self, waiting: Waiting, promise: Promise, seconds: float) -> None:
+        """Write what was decided in so many seconds."""
+        pod, profile = promise.claims.pod, promise.claims.pod.spec.schedulerName
         started = time.perf_counter()
         await self._pod_status.finished(pod.metadata.uid)
         try:
@@ -205,11 +208,15 @@ class SchedulingLoop:
             unexpected = not isinstance(error, (ApiError, Overtaken, NotReady))
             level, name = logging.ERROR if unexpected else logging.INFO, f"{pod.metadata.namespace}/{pod.metadata.name}"
             log.log(level, "binding %s failed: %s", name, error, exc_info=unexpected)
+            self._figures.attempted("error", profile, seconds + time.perf_counter() - started)
             self._not_bound(waiting, promise, error)
             return
         self._core.confirm(promise, settled)
         self._feed.look_soon()
-        self._figures.passed("Bind", pod.spec.schedulerName, time.perf_counter() - started)
+        binding = time.perf_counter() - started
+        self._figures.passed("Bind", profile, binding)
+        self._figures.attempted("scheduled", profile, seconds + binding)
+        pod_bound(waiting, time.monotonic())
         self._figures.chose(promise.outcome.alternatives if promise.outcome else ())
         self._pod_status.report_bound(pod, promise.node)
 

@@ -32,10 +32,26 @@ POINT_SECONDS = DurationFamily(
 )
 ATTEMPT_SECONDS = DurationFamily(
     "scheduler_scheduling_attempt_duration_seconds",
-    "Time of a whole attempt without binding",
+    "Time of a whole attempt with its binding",
     ["result", "profile"],
     _FAST,
 )
+ALGORITHM_SECONDS = DurationFamily(
+    "scheduler_scheduling_algorithm_duration_seconds", "Time of an attempt without binding", [], _FAST
+)
+POD_SECONDS = DurationFamily(
+    "scheduler_pod_scheduling_sli_duration_seconds",
+    "Time from the first attempt to place a pod until it was bound",
+    ["attempts"],
+    tuple(0.01 * 2**number for number in range(20)),
+)
+POD_ATTEMPTS = DurationFamily(
+    "scheduler_pod_scheduling_attempts", "Attempts that pods needed until they were bound", [], (1, 2, 4, 8, 16)
+)
+CLAIM_CREATES = CountFamily(
+    "scheduler_resourceclaim_creates", "Attempts to create a claim for extended resources, by result", ["status"]
+)
+_MANY_ATTEMPTS = 15  # from which on pods are counted together, as Kubernetes does
 ALTERNATIVES = Histogram(
     "scheduler_dynamic_resources_alternative_index",
     "Requests with alternatives that were allocated, by index of the one chosen",
@@ -121,6 +137,13 @@ def _refusers(waiting: Waiting) -> Iterable[str]:
     return waiting.refused_by
 
 
+def pod_bound(waiting: Waiting, now: float) -> None:
+    """Count what it took to place a pod."""
+    attempts = str(waiting.attempts) if waiting.attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+    POD_SECONDS.of(attempts).add(now - (now if waiting.tried is None else waiting.tried))
+    POD_ATTEMPTS.of().add(waiting.attempts)
+
+
 class SchedulerFigures:
     """What one scheduler counts."""
 
@@ -128,8 +151,13 @@ class SchedulerFigures:
         _QUEUE.queue = queue
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt is over; that of a pod which has a node, once the pod is bound."""
         ATTEMPTS.of(result, profile).add()
         ATTEMPT_SECONDS.of(result, profile).add(seconds)
+
+    def decided(self, seconds: float) -> None:
+        """The part of an attempt before binding is over."""
+        ALGORITHM_SECONDS.of().add(seconds)
 
     def passed(self, point: str, profile: str, seconds: float) -> None:
         """A step of an attempt is over."""

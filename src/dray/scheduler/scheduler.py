@@ -19,6 +19,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.background import Background
 from dray.client import Client, SharedInformers
+from dray.client.metrics import OBJECT_FIGURES
 from dray.client.readiness import Readiness
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
@@ -30,6 +31,7 @@ from dray.scheduler.feed import InformerFeed
 from dray.scheduler.gang_loop import GangLoop
 from dray.scheduler.group_status import GroupConditions, GroupReporter
 from dray.scheduler.informed import InformedObjects
+from dray.scheduler.object_metrics import ObjectMetrics
 from dray.scheduler.loop import GiveWay, SchedulingLoop
 from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
@@ -121,6 +123,7 @@ class Scheduler:
             give_way,
         )
         self._feed.listen(informers, gates, sharing)
+        OBJECT_FIGURES.look = lambda: ObjectMetrics.of(informers)
         self._readiness = readiness or Readiness()
         self._readiness.check("scheduler", self.problems)
 

@@ -27,12 +27,14 @@ from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client, Deltas, SharedInformers
+from dray.client.metrics import OBJECT_FIGURES
 from dray.client.readiness import Readiness
 from dray.core.attempt import Promise, Refused
 from dray.core.choices import NodeComparison, ScoreOfBoth, compare_nodes
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
 from dray.scheduler.informed import InformedObjects
+from dray.scheduler.object_metrics import ObjectMetrics
 from dray.scheduler.metrics import SHADOW_OUR_SECONDS, SHADOW_PODS, SHADOW_THEIR_SECONDS
 
 log = logging.getLogger(__name__)
@@ -108,6 +110,7 @@ class ShadowScheduler:
         self._their_seconds: list[float] = []
         self._began: float | None = None
         self._listen(gates, sharing, has_groups)
+        OBJECT_FIGURES.look = lambda: ObjectMetrics.of(informers)
 
     def problems(self) -> list[str]:
         """The permissions without which nothing can be compared, as the server has refused them."""
