@@ -45,9 +45,9 @@ def without(rules: Iterable[Tree], resource: str, *verbs: str) -> list[Tree]:
     """The rules without some verbs of a resource, or without the resource; rules must name resources one by one."""
     found = []
     for one in rules:
-        others = [name for name in one["resources"] if name != resource]
-        if others:
-            found.append(one | {"resources": others})
-        if resource in one["resources"] and verbs:
+        others = [name for name in one.get("resources", ()) if name != resource]
+        if others or "resources" not in one:
+            found.append(one | ({"resources": others} if others else {}))
+        if resource in one.get("resources", ()) and verbs:
             found.append(one | {"resources": [resource], "verbs": [v for v in one["verbs"] if v not in verbs]})
     return found

@@ -36,10 +36,11 @@ def role(name: str) -> list[Tree]:
 
 
 def granted(rules: Iterable[Tree]) -> set[Permission]:
+    """What the rules grant on resources."""
     return {
         Permission(verb, resource, group)
         for rule in rules
-        for group in rule["apiGroups"]
+        for group in rule.get("apiGroups", ())
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }

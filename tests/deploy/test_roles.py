@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dray.api.errors import Conflict, InternalError
+from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.api.types.scheduling import PodGroup, PriorityClass
 from dray.api.users import AUTHENTICATED, User
 from dray.assembly.simulated_nodes import SimulationOptions, StandaloneSimulation
 from dray.client import InProcess, LeaderElection, LeaseSettings
+from dray.client.cluster_gates import discover
 from dray.client.readiness import Readiness
 from dray.sim.hardware import CLASS
 from tests.cli.test_user_rights import NEEDED
@@ -23,6 +27,7 @@ from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Write
 from tests.e2e.objects import claim, pod
 from tests.permissions import allow
+from tests.releases import RELEASES, serving
 from tests.scheduler.test_shadow import compared, shadowing
 from tests.waiting import eventually
 
@@ -158,6 +163,17 @@ async def play(c: Cluster, asked: Asked) -> None:
     dead = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     await c.client.patch(Node, "simulated-0", dead, subresource="status")
     await eventually(lambda: Permission("patch", "nodes/status") in asked.allowed)
+
+
+@pytest.mark.parametrize("name", ["scheduler", "shadow", "simulated-nodes"])
+async def test_a_role_lets_its_part_read_the_feature_gates_of_the_cluster(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unusual = replace(RELEASES[37], on=RELEASES[37].on - {"DRAConsumableCapacity"})
+    async with serving(unusual, monkeypatch, tmp_path) as server, server.client("nodes") as client:
+        await allow(server.admin, "nodes", *role(name))
+        found = await discover(client, FeatureGates())
+    assert "DRAConsumableCapacity=false" in found.differences
 
 
 def test_the_role_of_readers_is_what_the_tools_need_and_nothing_else() -> None:

@@ -33,7 +33,11 @@ async def test_pods_claims_and_devices_are_told_by_the_names_of_kube_state_metri
         await within(informers.synced())
         found = registered(ObjectMetrics.of(informers))
         await informers.stop()
-    use = {"claim_name": bound.spec.resourceClaims[0].name, "resourceclaim_name": "c", "resourceclaim_template_name": ""}
+    use = {
+        "claim_name": bound.spec.resourceClaims[0].name,
+        "resourceclaim_name": "c",
+        "resourceclaim_template_name": "",
+    }
     labels = {"namespace": "default", "pod": "p", "uid": bound.metadata.uid}
     assert found.get_sample_value("kube_pod_resourceclaim_info", labels | use) == 1
     name = {"namespace": "default", "resourceclaim": "c"}

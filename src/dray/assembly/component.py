@@ -233,11 +233,10 @@ async def serve_metrics(port: int, address: str, readiness: Readiness) -> int:
     one_at_a_time = asyncio.Lock()
 
     async def resources(_: Request) -> Response:
-        if OBJECT_FIGURES.look is None:
-            raise web.HTTPNotFound
+        registry = CollectorRegistry()
         async with one_at_a_time:
-            registry = CollectorRegistry()
-            registry.register(OBJECT_FIGURES.look())
+            if OBJECT_FIGURES.look is not None:  # otherwise the text is empty: so it is while another process leads
+                registry.register(OBJECT_FIGURES.look())
             body = await asyncio.to_thread(generate_latest, registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -107,6 +108,16 @@ class ObjectFigures:
     """
 
     look: Callable[[], Collector] | None = None
+
+    @contextmanager
+    def shown(self, look: Callable[[], Collector]) -> Iterator[None]:
+        """Serve these figures for a while."""
+        self.look = look
+        try:
+            yield
+        finally:
+            if self.look is look:
+                self.look = None
 
 
 OBJECT_FIGURES = ObjectFigures()

@@ -80,6 +80,9 @@ class SchedulingLoop:
                 self._try(waiting)
                 await self._tasks.make_room()
 
+    def close(self) -> None:
+        self._figures.close()
+
     async def _sleep(self) -> None:
         self._wake.clear()
         due = self._core.queue.next_wake()

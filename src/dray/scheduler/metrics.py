@@ -148,7 +148,13 @@ class SchedulerFigures:
     """What one scheduler counts."""
 
     def __init__(self, queue: SchedulingQueue) -> None:
-        _QUEUE.queue = queue
+        _QUEUE.queue = self._queue = queue
+
+    def close(self) -> None:
+        """The scheduler does not lead any more: nobody waits for it."""
+        if _QUEUE.queue is self._queue:
+            _QUEUE.queue = None
+            ALLOCATED_TWICE.of().value = 0
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """An attempt is over; that of a pod which has a node, once the pod is bound."""

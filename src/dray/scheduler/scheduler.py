@@ -31,8 +31,8 @@ from dray.scheduler.feed import InformerFeed
 from dray.scheduler.gang_loop import GangLoop
 from dray.scheduler.group_status import GroupConditions, GroupReporter
 from dray.scheduler.informed import InformedObjects
-from dray.scheduler.object_metrics import ObjectMetrics
 from dray.scheduler.loop import GiveWay, SchedulingLoop
+from dray.scheduler.object_metrics import ObjectMetrics
 from dray.scheduler.pod_status import PodStatusWriter
 from dray.scheduler.preempting import Preempting
 from dray.scheduler.rivals import AllocatedDevices, other_schedulers
@@ -123,7 +123,6 @@ class Scheduler:
             give_way,
         )
         self._feed.listen(informers, gates, sharing)
-        OBJECT_FIGURES.look = lambda: ObjectMetrics.of(informers)
         self._readiness = readiness or Readiness()
         self._readiness.check("scheduler", self.problems)
 
@@ -160,15 +159,20 @@ class Scheduler:
             self._report_others()
             if self._gangs is not None:
                 await self._gangs.recover()
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._pod_status.run(), name="scheduler events")
-                group.create_task(self._feed.report_missing(), name="scheduler reports")
-                group.create_task(self.loop.run(), name="scheduler loop")
+            with OBJECT_FIGURES.shown(lambda: ObjectMetrics.of(self._informers)):
+                await self._work()
         finally:
             self._feed.close()
+            self.loop.close()
             await self._background_search.close()
             if self._owns_background:
                 await self._background.close()
             await self._tasks.cancel()
             if self._owns_informers:
                 await self._informers.stop()
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._pod_status.run(), name="scheduler events")
+            group.create_task(self._feed.report_missing(), name="scheduler reports")
+            group.create_task(self.loop.run(), name="scheduler loop")

@@ -34,8 +34,8 @@ from dray.core.choices import NodeComparison, ScoreOfBoth, compare_nodes
 from dray.core.configuration import Configuration
 from dray.core.core import SchedulerCore
 from dray.scheduler.informed import InformedObjects
-from dray.scheduler.object_metrics import ObjectMetrics
 from dray.scheduler.metrics import SHADOW_OUR_SECONDS, SHADOW_PODS, SHADOW_THEIR_SECONDS
+from dray.scheduler.object_metrics import ObjectMetrics
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,6 @@ class ShadowScheduler:
         self._their_seconds: list[float] = []
         self._began: float | None = None
         self._listen(gates, sharing, has_groups)
-        OBJECT_FIGURES.look = lambda: ObjectMetrics.of(informers)
 
     def problems(self) -> list[str]:
         """The permissions without which nothing can be compared, as the server has refused them."""
@@ -124,7 +123,7 @@ class ShadowScheduler:
             await self._informers.synced(without=PROVISIONAL & self._informers.denied.keys())
             self._began = time.monotonic()
             self._readiness.start()
-            with suppress(TimeoutError):
+            with suppress(TimeoutError), OBJECT_FIGURES.shown(lambda: ObjectMetrics.of(self._informers)):
                 async with asyncio.timeout(seconds):
                     await asyncio.Event().wait()
         finally:
