@@ -21,17 +21,32 @@ from tests.permissions import READ, allow, rule
 _DEVICES = ("resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates")
 # The minimal rights of each tool.
 NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
-    "explain": {"": ("nodes", "pods", "namespaces", "events", "resourcequotas"), "resource.k8s.io": _DEVICES},
+    "explain": {
+        "": ("nodes", "pods", "namespaces", "events", "resourcequotas"),
+        "resource.k8s.io": _DEVICES,
+        "scheduling.k8s.io": ("podgroups",),
+    },
     "top": {"": ("pods",), "resource.k8s.io": ("resourceslices", "resourceclaims", "devicetaintrules")},
-    "lint": {"": ("nodes", "pods", "events", "resourcequotas"), "resource.k8s.io": _DEVICES},
+    "top groups": {"": ("nodes", "pods"), "scheduling.k8s.io": ("podgroups",)},
+    "lint": {
+        "": ("nodes", "pods", "events", "resourcequotas"),
+        "resource.k8s.io": _DEVICES,
+        "scheduling.k8s.io": ("podgroups",),
+    },
     "record": {
         "": ("nodes", "pods", "namespaces", "resourcequotas"),
         "resource.k8s.io": _DEVICES,
-        "scheduling.k8s.io": ("priorityclasses",),
+        "scheduling.k8s.io": ("priorityclasses", "podgroups"),
         "policy": ("poddisruptionbudgets",),
     },
 }
 NEEDED["what-if"] = NEEDED["record"]
+# What `explain` needs for workloads, beside that.
+WORKLOADS = {
+    "": ("serviceaccounts",),
+    "apps": ("deployments", "replicasets", "statefulsets", "daemonsets"),
+    "batch": ("jobs",),
+}
 
 
 def rules_of(tool: str, without: str = "") -> list[Tree]:
@@ -45,7 +60,7 @@ def rules_of(tool: str, without: str = "") -> list[Tree]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster(store="memory", nodes=1, devices=2) as running:
+    with RunningCluster(store="memory", nodes=1, devices=2, feature_gates="GenericWorkload=true") as running:
         running.apply(claim("c"))
         running.apply(pod("p", claims=["c"]))
         yield running
@@ -69,6 +84,7 @@ def command(tool: str, config: Path, directory: Path) -> list[str]:
     manifest.write_text(yaml.safe_dump(claim("new") | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}))
     words = {
         "explain": ["explain", "pod", "p"],
+        "top groups": ["top", "groups", "-A"],
         "top": ["top", "devices"],
         "lint": ["lint", "-f", str(manifest), "--cluster"],
         "record": ["record", "-o", str(directory / "recording")],
@@ -105,6 +121,18 @@ def test_each_right_that_is_missing_is_named(
     said = capsys.readouterr()
     assert "may not list" in said.out + said.err
     assert missing in said.out + said.err
+
+
+@pytest.mark.parametrize("kind", ["deployment", "replicaset", "statefulset", "daemonset", "job"])
+def test_a_workload_that_may_not_be_read_is_not_said_to_be_missing(
+    cluster: RunningCluster, config: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grant(cluster, *rules_of("explain"))
+    assert main(["explain", kind, "w", "--kubeconfig", str(config)]) == 1
+    assert f"you may not list {kind}s" in capsys.readouterr().err
+    grant(cluster, *rules_of("explain"), *(rule(group, *names, verbs=("list",)) for group, names in WORKLOADS.items()))
+    assert main(["explain", kind, "w", "--kubeconfig", str(config)]) == 1
+    assert "may not list" not in capsys.readouterr().err
 
 
 def test_lint_does_not_claim_that_a_class_is_missing_which_it_may_not_read(

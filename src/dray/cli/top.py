@@ -155,7 +155,7 @@ async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any
 
     namespace = _namespace(client, args)
     if args.what == "groups":
-        return await _groups(client, namespace), False
+        return await _groups(client, namespace, args), False
     wanted = [(ResourceSlice, ""), (ResourceClaim, namespace), (DeviceTaintRule, ""), (Pod, "")]
     snapshot = await read(client, wanted, namespace)
     if args.what == "claims":
@@ -165,12 +165,16 @@ async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any
     else:
         _must_read(snapshot, ResourceClaim, "`dray top pools` tells how full pools are")
         _must_read(snapshot, ResourceSlice, "`dray top pools --driver NAME` tells how full pools are")
-    if not args.watch and (unread := snapshot.blind_spots()):
-        print(f"dray top: you may not list {', '.join(unread)}; what follows from them is not counted", file=sys.stderr)
+    _tell_unread(snapshot, args)
     return usage(snapshot, args.what, driver=args.driver, namespace=namespace), False
 
 
-async def _groups(client: Client, namespace: str) -> Sequence[Any]:
+def _tell_unread(snapshot: Snapshot, args: argparse.Namespace) -> None:
+    if not args.watch and (unread := snapshot.blind_spots()):
+        print(f"dray top: you may not list {', '.join(unread)}; what follows from them is not counted", file=sys.stderr)
+
+
+async def _groups(client: Client, namespace: str, args: argparse.Namespace) -> Sequence[Any]:
     from dray.api.types.core import Node, Pod
     from dray.api.types.scheduling import PodGroup
     from dray.inspect.reading import read
@@ -181,6 +185,7 @@ async def _groups(client: Client, namespace: str) -> Sequence[Any]:
         raise NotShown("the cluster does not serve podgroups; the feature gate GenericWorkload is off there")
     _must_read(snapshot, PodGroup, "give a namespace with -n")
     _must_read(snapshot, Pod, "give a namespace with -n")
+    _tell_unread(snapshot, args)
     return group_rows(snapshot, namespace)
 
 
