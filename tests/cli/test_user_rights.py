@@ -153,3 +153,11 @@ def test_a_recording_of_what_may_not_be_read_is_an_error_and_no_file(
     assert main([*command("record", config, tmp_path), *more]) == 1
     assert "nothing was recorded, and no file was written: you may not list deviceclasses" in capsys.readouterr().err
     assert not (tmp_path / "recording").exists()
+
+
+def test_the_documentation_lists_these_rights() -> None:
+    text = (Path(__file__).parents[2] / "docs/existing-clusters.md").read_text()
+    table = text.partition("| tool | may list |")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    told = {tool.strip("`"): names.split(", ") for tools, names in rows for tool in tools.split(", ")}
+    assert told == {tool: [name for names in groups.values() for name in names] for tool, groups in NEEDED.items()}
