@@ -177,6 +177,8 @@ async def test_a_role_lets_its_part_read_the_feature_gates_of_the_cluster(
 
 
 def test_the_role_of_readers_is_what_the_tools_need_and_nothing_else() -> None:
-    needed = {(name, group) for groups in (*NEEDED.values(), WORKLOADS) for group, names in groups.items() for name in names}
+    needed = {
+        (name, group) for groups in (*NEEDED.values(), WORKLOADS) for group, names in groups.items() for name in names
+    }
     wanted = {Permission(verb, name, group) for name, group in needed for verb in ("list", "watch")}
     assert difference(wanted, granted(role("reader"))) == NOTHING

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from dray.api.allocations import taken_by_claim
 from dray.api.errors import NotFound, ServiceUnavailable
+from dray.api.extended_resources import is_extended_resource_claim
 from dray.api.podclaims import CLAIM_FINALIZER, GROUP_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
@@ -110,7 +111,13 @@ class Audit:
 def _leans_on(
     pod: Pod, reference: ResourceClaimConsumerReference, claim: ResourceClaim | None, before: ResourceClaim
 ) -> bool:
-    """Whether a pod runs for which a claim was reserved before, and is not any more."""
+    """Whether a pod runs for which a claim was reserved before, and is not any more.
+
+    A claim for extended resources is given up if its pod cannot be bound. Then the pod gets another one.
+    """
+    extended = pod.status.extendedResourceClaimStatus
+    if extended and is_extended_resource_claim(before) and extended.resourceClaimName != before.metadata.name:
+        return False
     runs = pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None
     same = claim is not None and claim.metadata.uid == before.metadata.uid
     kept = {r.uid for r in claim.status.reservedFor} if claim is not None and same else set()

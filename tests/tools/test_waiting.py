@@ -18,6 +18,7 @@ ALLOWED = {
     "client/brief.py": "short commands ask in threads, without the library that long-lived clients import",
     "background/": "the worker thread and the worker process",
     "assembly/detached.py": "starts a cluster in the background",
+    "assembly/component.py": "writes hundreds of thousands of figures beside the event loop",
     "assembly/dashboard.py": "imports the dashboard beside the event loop",
     "node/": "runtimes run containers, and disks are waited for",
     "store/scribe.py": "the process that writes the file",

@@ -8,7 +8,7 @@ hundreds of thousands of series, so objects are copied on the event loop and the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -42,7 +42,7 @@ class ObjectMetrics(Collector):
     def of(cls, informers: SharedInformers) -> ObjectMetrics:
         """Copy what informers have of the kinds that are followed anyway."""
         kinds = (Pod, ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
-        return cls(*(informers.followed(kind) for kind in kinds))
+        return cls(*(informers.followed(kind) for kind in kinds))  # type: ignore[arg-type]
 
     def collect(self) -> Iterator[Metric]:
         yield from (self._pods(), *self._claims(), *self._slices(), *self._classes(), self._devices())
@@ -121,7 +121,7 @@ class ObjectMetrics(Collector):
         return family
 
 
-def _family(name: str, text: str, labels: Iterable[str]) -> GaugeMetricFamily:
+def _family(name: str, text: str, labels: Sequence[str]) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, labels=labels)
 
 
