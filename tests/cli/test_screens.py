@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dray.api.gates import FeatureGates
-from dray.assembly import ClusterOptions, description
+from dray.assembly import ClusterOptions, ServerOptions, description
 from dray.cli import _banner, main
 from dray.testing import Cluster
 from tests.inspect.situations import CLASS, DRIVER, claim, node, pod, request, rule, runs
@@ -93,9 +93,22 @@ def test_the_banner_of_up(width: int) -> None:
         "taken over from an earlier start: 3 nodes, 12 pods",
         _banner.off(FeatureGates()),
     ]
-    text = "\n".join([*_banner.shown(lines, width), *_banner.next_steps(Path("/home/me/.dray/kubeconfig"), True)])
+    text = "\n".join([*_banner.shown(lines, width), *_banner.next_steps(Path("/home/me/.dray/kubeconfig"), options)])
     assert all(len(line) <= width for line in text.splitlines())
     compare("up", width, re.sub(r"\d+ features", "N features", text) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "third"),
+    [
+        (ClusterOptions(nodes=3), "dray example tour"),
+        (ClusterOptions(agents=1), "dray example driver"),
+        (ClusterOptions(profile="dgx-h100"), "kubectl get resourceslices"),
+        (ServerOptions(), "dray docs tutorials"),
+    ],
+)
+def test_the_banner_names_examples_that_work_in_this_cluster(options: ServerOptions, third: str) -> None:
+    assert _banner.next_steps(Path("kubeconfig"), options)[-1] == third
 
 
 def test_the_banner_promises_only_what_the_option_turns_on() -> None:

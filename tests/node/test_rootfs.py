@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from dray.node.rootfs import BIND, SYMLINK, TMPFS, RootfsStep, place, plan
+from dray.node.rootfs import BIND, SYMLINK, TMPFS, RootfsStep, hidden_programs, place, plan
 
 
 def test_the_hosts_directories_are_taken_over_but_for_those_that_are_made_anew() -> None:
@@ -33,3 +33,10 @@ def test_links_of_the_host_are_followed() -> None:
     if os.path.islink("/var/run"):
         assert place("/var/run/secrets/x") == "/run/secrets/x"
     assert place("/usr/../usr/share") == "/usr/share"
+
+
+def test_programs_below_a_fresh_directory_stay_visible() -> None:
+    assert hidden_programs(("/tmp/clone/.venv", "/usr", "/run/user/python", "/tmpfoo")) == [
+        "/run/user/python",
+        "/tmp/clone/.venv",
+    ]

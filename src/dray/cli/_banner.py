@@ -10,6 +10,7 @@ from dray.assembly.description import counted
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
+    from dray.assembly.options import ServerOptions
     from dray.assembly.server import StartedServer
 
 _NAMED = 5
@@ -40,9 +41,16 @@ def off(gates: FeatureGates) -> str:
     return f"{told}; --feature-gates AllAlpha=true turns {them} on" if alpha else told
 
 
-def next_steps(kubeconfig: Path, simulated: bool) -> tuple[str, ...]:
-    """Three commands to go on with."""
-    third = "kubectl get resourceslices" if simulated else "dray example tour"
+def next_steps(kubeconfig: Path, options: ServerOptions) -> tuple[str, ...]:
+    """Return three commands to go on with, all of which work in a cluster with these options."""
+    if getattr(options, "nodes", 0):
+        third = "dray example tour"
+    elif getattr(options, "agents", 0):
+        third = "dray example driver"
+    elif getattr(options, "profile", ""):
+        third = "kubectl get resourceslices"
+    else:
+        third = "dray docs tutorials"
     return f"export KUBECONFIG={kubeconfig}", "kubectl get nodes", third
 
 

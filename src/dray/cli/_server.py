@@ -129,7 +129,7 @@ def _announce(args: argparse.Namespace, started: StartedServer) -> None:
     if sign_in := dashboard.address(started.running, started.url):
         print(f"  dashboard {sign_in}")
     print("next:")
-    steps = _banner.next_steps(started.kubeconfig, bool(getattr(started.options, "nodes", 0)))
+    steps = _banner.next_steps(started.kubeconfig, started.options)
     print(*(f"  {step}" for step in steps), sep="\n")
     print("ready", flush=True)
 

@@ -10,13 +10,16 @@ different ways.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 _MOST_LINKS = 40
 FRESH = ("/tmp", "/run")  # writable and empty in every container
 OWN = ("/proc", "/dev", "/sys")  # created by bwrap or runc for each container
+PROGRAMS = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
+"""Where Python and dray are installed: visible in containers also if that is below /tmp, so that drivers can run there."""
 BIND = "bind"  # of a host path, read-only
 TMPFS = "tmpfs"
 SYMLINK = "symlink"  # `source` is where it points
@@ -59,9 +62,15 @@ def place_in(root: str, target: str) -> str:
     return here or "/"
 
 
+def hidden_programs(paths: Iterable[str] = PROGRAMS) -> list[str]:
+    """Return the paths that the fresh directories of a container would hide."""
+    return [path for path in sorted({*paths}) if any(PurePosixPath(path).is_relative_to(fresh) for fresh in FRESH)]
+
+
 def plan(targets: Iterable[str]) -> list[RootfsStep]:
     """Return the steps, in order, that build the file system with a place for a mount at each target."""
     steps = [*_copies("/", (*FRESH, *OWN)), *(RootfsStep(TMPFS, path) for path in FRESH)]
+    steps += [RootfsStep(BIND, path, path) for path in hidden_programs()]
     opened: set[str] = set()
     for target in sorted(map(place, targets)):
         parent = _last_existing(target)
