@@ -100,7 +100,9 @@ class ClaimFacts:
         return await self._references.is_gone(namespace, reference, suspicious=suspicious)
 
     async def _ends(self, namespace: str) -> bool:
-        """Whether a namespace is being deleted. Then every consumer in it goes, even of kinds that are not served."""
+        """Whether a namespace is being deleted. Then all its consumers will be deleted, even of kinds that are not
+        served.
+        """
         try:
             found = await self._client.get(Namespace, namespace)
         except ApiError:
@@ -119,7 +121,7 @@ class ClaimFacts:
         remaining: list[ResourceClaimConsumerReference],
         lost: list[ResourceClaimConsumerReference],
     ) -> bool:
-        """Whether a pod that uses the devices, or is about to, would lose every reservation that covers it."""
+        """Whether a pod that uses the devices, or is about to, would lose all reservations that cover the pod."""
         namespace, name = claim.metadata.namespace, claim.metadata.name
         any_pod = self._is_for_workload(claim) and any(not podclaims.is_pod(r) for r in remaining)
         lost_groups = {r.name for r in lost if podclaims.is_group(r)}

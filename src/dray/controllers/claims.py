@@ -91,7 +91,7 @@ class ClaimController:
                 self._look_at_claims_of(pod)
 
     def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
-        """Whether a changed pod may need work: it is new, lost a recorded claim, or got a node but lacks
+        """Whether a changed pod may need work: the pod is new, lost a recorded claim, or got a node but lacks
         reservations.
         """
         if old is None:
@@ -333,7 +333,7 @@ def _with_claims(owner: Pod | PodGroup, made: dict[str, str]) -> PodStatus | Pod
 
 
 def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
-    """Whether a changed claim may need work: it has or had reservations, is new, or is being deleted."""
+    """Whether a changed claim may need work: the claim has or had reservations, is new, or is being deleted."""
     if new.status.reservedFor or new.metadata.deletionTimestamp is not None:
         return True
     return old is None or bool(old.status.reservedFor)

@@ -33,7 +33,7 @@ class ControllerContext:
         return self.accounts(account) if self.accounts is not None else self.client
 
     def controller(self, name: str, reconcile: Reconcile[K], workers: int = 1) -> Controller[K]:
-        """Create a controller: a queue of keys, and workers that call `reconcile` with each key."""
+        """Return a new controller: a queue of keys, and workers that call `reconcile` with each key."""
         return Controller(name, reconcile, workers=workers, clock=self.clock)
 
 

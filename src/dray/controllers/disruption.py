@@ -183,8 +183,8 @@ class DisruptionController:
         return DISRUPTED_SECONDS if disturbed else None
 
     def _wanted(self, pod: Pod) -> tuple[str, int] | None:
-        """Return uid and replica count of a pod's topmost owner (a Deployment above its ReplicaSet), or None if
-        it has none.
+        """Return uid and replica count of a pod's topmost owner (a Deployment above its ReplicaSet), or None without
+        owner.
         """
         reference = controller_of(pod.metadata)
         owner: Any = None

@@ -115,7 +115,7 @@ class NamespaceController:
         return None
 
     async def _empty(self, name: str) -> Remaining:
-        """Delete the pods and, once they are gone, everything else. Returns what remains."""
+        """Delete the pods and, once they are gone, everything else. Returns the remaining objects."""
         left, unserved = await self._delete((_PODS,), name)
         if left.nothing:
             custom = (resource for resource in self._custom.all() if resource.namespaced)
@@ -125,7 +125,9 @@ class NamespaceController:
         return left
 
     async def _delete(self, resources: Iterable[Resource], name: str) -> tuple[Remaining, list[Object]]:
-        """Delete the objects of resources. Returns what remains of them, and the objects of kinds whose gate is off."""
+        """Delete the objects of resources. Returns the remaining objects, and separately those of kinds whose gate is
+        off.
+        """
         errors, items, unserved = [], dict[str, tuple[Object, ...]](), list[Object]()
         for resource in resources:
             try:
@@ -181,7 +183,7 @@ class NamespaceController:
 
 
 def remaining(items: dict[str, tuple[Object, ...]], errors: list[str]) -> Remaining:
-    """Count the remaining objects of each resource and the finalizers that hold them."""
+    """Return the number of remaining objects of each resource, and of the finalizers that hold them."""
     finalizers: dict[str, int] = {}
     for objects in items.values():
         for obj in objects:

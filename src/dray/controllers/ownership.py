@@ -124,7 +124,7 @@ def _blocks(dependent: Object, owner: str) -> bool:
 
 
 def _unblocked(references: Sequence[OwnerReference]) -> tuple[OwnerReference, ...]:
-    """Return the references with blockOwnerDeletion set to false, or () if it is false everywhere already."""
+    """Return the references with blockOwnerDeletion set to false, or () if all are false already."""
     if not any(ref.blockOwnerDeletion for ref in references):
         return ()
     return tuple(replace(ref, blockOwnerDeletion=False) for ref in references)

@@ -69,8 +69,8 @@ class Traffic:
 
     @contextmanager
     def holding(self, path_end: str) -> Iterator[asyncio.Event]:
-        """Delay requests whose path ends in `path_end` until the end of the block. Yields an event that is set
-        when one arrives.
+        """Delay requests whose path ends in `path_end` until the end of the block. Yields an event that is set by the
+        first one.
         """
         self._held[path_end] = asyncio.Event()
         arrived = self._arrived[path_end] = asyncio.Event()

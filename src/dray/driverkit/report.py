@@ -43,7 +43,7 @@ class DriverReport(msgspec.Struct, frozen=True):
 
     @property
     def failures(self) -> dict[str, str]:
-        """The details of failed checks, by check."""
+        """Details of the failed checks, by name of the check."""
         return {one.check: one.detail for one in self.results if one.outcome is CheckOutcome.FAILED}
 
     def json(self) -> str:

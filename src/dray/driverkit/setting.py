@@ -174,7 +174,7 @@ class Setting:
         others: Sequence[Tree] = (),
         config: Sequence[Tree] = (),
     ) -> ResourceClaim:
-        """Create an allocated claim as a scheduler would, with one request for each device.
+        """Create an allocated claim as a scheduler would, with one request for each device, and return the claim.
 
         `others` and `config` are further allocation results and configurations.
         """

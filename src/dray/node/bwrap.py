@@ -128,9 +128,9 @@ def _system(task: Task) -> Iterator[str]:
 def _pids(task: Task) -> str:
     """Return the PID namespace that the guardian must enter: a path, "new" for a new namespace, or "" for none.
 
-    The path is the namespace of the container to debug (`target_pid`); a container with a terminal needs a new
-    one. Only
-    root can enter one. bwrap could enter the target's namespace itself, but not together with a user namespace.
+    The path is the namespace of the container to debug (`target_pid`). A container with a terminal needs a new
+    namespace. Only root can enter a namespace. bwrap could enter the target's itself, but not together with a user
+    namespace.
     """
     if os.geteuid() != 0 or task.security.host_pid:
         return ""

@@ -41,7 +41,7 @@ _MESSAGE_CHARACTERS = 500
 def parse(text: bytes, name: str) -> CdiSpec:
     """Parse and check a CDI spec. Raises `CdiError` if the spec is invalid.
 
-    `name` is the name of the file: it appears in messages, and its ending tells JSON from YAML.
+    `name` is the file's name. Messages contain the name, and its ending decides between JSON and YAML.
     """
     try:
         spec = msgspec.convert(_tree(text, name), CdiSpec, strict=True)
@@ -53,7 +53,7 @@ def parse(text: bytes, name: str) -> CdiSpec:
 
 
 def _tree(text: bytes, name: str) -> Any:
-    """Parse a JSON or YAML text into plain values."""
+    """Parse a JSON or YAML text. Returns plain dicts, lists and values."""
     if name.endswith(".json"):
         return msgspec.json.decode(text)
     import yaml
@@ -247,7 +247,9 @@ class Specs:
 
 
 def _content(file: Path) -> bytes:
-    """Read a regular file; `CdiError` for anything else, because a FIFO or device could block the agent for ever."""
+    """Return the content of a regular file. Raises `CdiError` for other files, because a FIFO could block the agent
+    for ever.
+    """
     try:
         return read_regular(file, _MOST_BYTES)
     except FileNotFoundError:

@@ -329,8 +329,8 @@ class ClaimsOnNode:
 
 
 def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, str]]:
-    """Yield what a container uses: a claim entry of the pod, a request (empty for all) and an extended resource
-    (or empty).
+    """Yield for each use of a device by a container: the pod's claim entry, the request (or ""), the extended
+    resource (or "").
     """
     for claim in container.resources.claims:
         yield claim.name, claim.request, ""

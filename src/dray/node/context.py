@@ -52,7 +52,7 @@ class NodeContext:
 
     @cached_property
     def service_env(self) -> dict[str, str]:
-        """Environment variables that tell clients in containers the address of the API server; empty if it is
+        """Environment variables with the API server's address for clients in containers; empty if the address is
         unknown.
         """
         host, _, port = self.api_server.rpartition(":")
@@ -68,8 +68,8 @@ class NodeContext:
     def place_of(self, pod: Pod) -> VariablePlace:
         """Return the node name and addresses that the downward API shows to a pod.
 
-        The pod's address is its own, or the node's if pods share it. Under a runtime that executes nothing it is
-        simulated.
+        The pod's address is its own, or the node's if pods share that. Under a runtime that executes nothing, the
+        address is simulated.
         """
         address = own_address(self.own_addresses, pod) or self.address
         if not self.runtime.executes:

@@ -111,7 +111,9 @@ def _sizes(root: str) -> Iterator[int]:
 
 
 def _open(root: str, path: str) -> int:
-    """Open a directory below the root, one component at a time, so that no link leads out of the volume."""
+    """Open a directory below the root and return its descriptor. Opens one component at a time, so that no link is
+    followed.
+    """
     here = os.open(root, _DIRECTORY)
     for name in filter(None, path.split("/")):
         try:

@@ -186,7 +186,9 @@ def _chosen(
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace each `$(NAME)` by the value of the variable. `$$` becomes `$`, and unknown names stay as they are."""
+    """Return the text with each `$(NAME)` replaced by the variable's value; `$$` becomes `$`, unknown names stay
+    unchanged.
+    """
 
     def replacement(match: re.Match[str]) -> str:
         if match[0] == "$$":

@@ -39,7 +39,9 @@ async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin:
 
 
 async def attach(directory: Path, *, stdin: bool) -> AttachedSession:
-    """Attach to the input and output of a running container. If the container has a terminal, the guardian holds it."""
+    """Attach to the input and output of a running container. Returns the session; a terminal stays with the guardian
+    process.
+    """
     ends = _Pipes(stdin)
     return AttachedSession(await _ask(directory, {"attach": True, "tty": False, "stdin": stdin}, ends), ends)
 

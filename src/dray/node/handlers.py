@@ -194,7 +194,7 @@ async def _grpc(where: str, service: str, seconds: float) -> ActionOutcome:
 
 
 def _varint(number: int) -> bytes:
-    """Encode a number as protobuf encodes lengths."""
+    """Return a number in the form in which protobuf encodes lengths."""
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)

@@ -96,7 +96,9 @@ class LogServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Reject all clients but API servers; without TLS, reject requests that a web page may have sent."""
+        """Pass requests of API servers to the handler and answer others with 403; without TLS, reject only those of
+        web pages.
+        """
         try:
             if not self._guarded:
                 check_local((name.lower(), value) for name, value in request.headers.items())

@@ -69,7 +69,7 @@ class PodClaimUser:
         return None
 
     def _without_devices(self, pod: Pod, new: bool) -> ContainerWaits | None:
-        """Handle a pod while the gate DynamicResourceAllocation is off. Returns why it may not start, or None.
+        """Handle a pod while the gate DynamicResourceAllocation is off. Returns why the pod may not start, or None.
 
         New pods run without devices, with a warning event. A pod that already holds claims is not started again.
         """

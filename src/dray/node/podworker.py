@@ -89,7 +89,7 @@ class PodWorker:
             self._node.recorder.warning(self._pod, "DRADriverGone", f"{text} until the driver is back")
 
     async def run(self) -> None:
-        """Work until the pod is deleted and nothing of it is left on the node."""
+        """Work until the pod is deleted and nothing of the pod is left on the node."""
         try:
             while True:
                 self._wake.clear()
@@ -158,10 +158,11 @@ class PodWorker:
                 metrics.START_ERRORS.labels(kind_of(self._pod, attempt.key.container), _RUN_ERROR).inc()
 
     async def _carry_on(self, pod: Pod, obstacle: ContainerWaits | None) -> float | None:
-        """Perform the lifecycle's steps until nothing can be done at once. Returns the seconds until the next
-        check, or None.
+        """Perform the lifecycle's steps until nothing can be done at once. Returns the seconds until the next check,
+        or None.
 
-        While `obstacle` is given, no container is started and it becomes their waiting reason.
+        While `obstacle` is given, no container is started, and the obstacle becomes the waiting reason of these
+        containers.
         """
         for _ in range(2 + len(pod.spec.initContainers)):
             histories = self._look()

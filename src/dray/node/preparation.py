@@ -55,10 +55,11 @@ def state_of(claim: PreparedClaim | None) -> PreparationState:
 def wanted(
     claim: PreparedClaim | None, identity: ClaimId, drivers: Mapping[str, bool], pod: str, entries: tuple[str, ...]
 ) -> PreparedClaim:
-    """Return the claim's entry after a pod wants to use it. `drivers` says for each driver whether its unprepare
-    is skipped.
+    """Return the claim's entry after another pod wants to use the claim.
 
-    A claim that is being unprepared is prepared again by all its drivers, since part of it may be gone.
+    `drivers` says for each driver whether its unprepare is skipped. A claim that is being unprepared is prepared
+    again by all
+    its drivers, since part of the claim may already be unprepared.
     """
     namespace, name, uid = identity
     if claim is None:
@@ -78,7 +79,7 @@ def answered(claim: PreparedClaim, devices: Mapping[str, tuple[CheckpointedDevic
 
 
 def left(claim: PreparedClaim, pod: str) -> PreparedClaim:
-    """Return the claim's entry after a pod stopped using it.
+    """Return the claim's entry after a pod stopped using the claim.
 
     If other pods use the claim, only the pod is removed. The last pod stays listed, and the claim is marked as
     leaving.

@@ -444,7 +444,9 @@ class ContainerWatch:
 
 
 def listen(directory: str) -> Any:
-    """Create the socket for commands in the directory. Binds through a descriptor, since socket paths must be short."""
+    """Create the socket for commands in the directory and return it. Binds via a descriptor, since socket paths must
+    be short.
+    """
     import _socket
 
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -74,7 +74,7 @@ class NodeStreams:
         return socket
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
-        """Connect a WebSocket to a port of the pod. A text message reports an error; binary messages are data."""
+        """Connect a WebSocket to a port of the pod and copy data both ways. A text message reports an error."""
         names, port, socket = request.match_info, request.query.get("port", ""), await _open(request)
         if (pod := self._find(names["namespace"], names["pod"])) is None:
             return await _refuse(socket, port, f'pod "{names["pod"]}" not found')

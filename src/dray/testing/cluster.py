@@ -82,7 +82,9 @@ class RunningCluster:
             self._call(self._put(tree, namespace))
 
     def get(self, plural: str, name: str, namespace: str = "default") -> Tree:
-        """Return one object as a JSON tree, by the plural name of its resource. Raises `dray.api.errors.NotFound`."""
+        """Return one object as a JSON tree. `plural` is the resource's plural name. Raises
+        `dray.api.errors.NotFound`.
+        """
         import msgspec
 
         from dray.client.interface import type_of
@@ -93,7 +95,7 @@ class RunningCluster:
         return tree
 
     def list(self, plural: str, namespace: str = "") -> list[Tree]:
-        """Return all objects of a resource as JSON trees, in one namespace or in all (empty)."""
+        """Return all objects of a resource as JSON trees, in one namespace, or in all if `namespace` is empty."""
         import msgspec
 
         from dray.client.interface import type_of

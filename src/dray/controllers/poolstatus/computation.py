@@ -68,7 +68,8 @@ def answer(
     limit: int = DEFAULT_LIMIT,
     partition_type: str | None = None,
 ) -> PoolStatusAnswer:
-    """Count the pools that these slices form, or only the pool named `pool`, at most `limit` pools.
+    """Return the device counts of the pools that these slices form, or only of the pool named `pool`, at most `limit`
+    pools.
 
     `partition_type` is the attribute for partition types in pools whose slices name none.
     """
@@ -97,7 +98,7 @@ def _about(pool: str, problem: str) -> str:
 def count(
     slices: Sequence[ResourceSlice], claims: Iterable[ResourceClaim], partition_type: str | None = None
 ) -> PoolCount:
-    """Count one pool. `slices` must not be empty and must all be of that pool."""
+    """Return the device counts of one pool. `slices` must not be empty and must all be of that pool."""
     first = slices[0].spec
     return count_use(
         PoolUse(PublishedPool.of(PoolName(first.driver, first.pool.name), slices), DeviceHolders(claims)),
@@ -106,7 +107,7 @@ def count(
 
 
 def count_use(use: PoolUse, partition_type: str | None = None) -> PoolCount:
-    """Count the devices of a published pool."""
+    """Return the device counts of a published pool."""
     pool, problem = use.pool, use.pool.problem
     shares = (share for name in use.held for _, share in use.shares(name))
     summaries = Summaries() if problem else summarize(pool.slices, use.held, shares, partition_type)

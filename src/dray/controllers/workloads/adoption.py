@@ -65,7 +65,10 @@ class Claim(NamedTuple, Generic[T]):
 
 
 def sort_out(owner: Object, selector: LabelRequirements, own: Iterable[T], without_owner: Iterable[T]) -> Claim[T]:
-    """Compare the objects that the owner controls, and those without controller, with the owner's selector."""
+    """Return which objects an owner keeps, adopts and releases, by its selector.
+
+    `own` are the objects that the owner controls, `without_owner` those without controller.
+    """
     kept: list[T] = []
     release: list[T] = []
     ending = is_deleting(owner)

@@ -41,7 +41,7 @@ class JobEnd(NamedTuple):
 
 
 def verdict(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEnd | None:
-    """Return the end of the Job, or None if it goes on. An end that was announced does not change."""
+    """Return the end of the Job, or None while the Job continues. An end that was announced does not change."""
     for condition in job.status.conditions:
         if condition.type in (FAILURE_TARGET, SUCCESS) and condition.status == "True":
             return JobEnd(condition.type, condition.reason, condition.message)

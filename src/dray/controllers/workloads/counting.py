@@ -55,7 +55,7 @@ class Tally(NamedTuple):
 
 
 def tally(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Continue counting from the Job's status. `pods` are all pods that the Job controls."""
+    """Return new counts, continued from the Job's status. `pods` are all pods that the Job controls."""
     tracked = {pod.metadata.uid: pod for pod in pods if is_tracked(pod)}
     status, before = job.status, job.status.uncountedTerminatedPods or UncountedTerminatedPods()
     succeeded = [uid for uid in before.succeeded if uid in tracked]

@@ -120,7 +120,10 @@ class DeploymentController:
         return await self._create_new(deployment, sets, conditions)
 
     async def _keep_new(self, deployment: Deployment, sets: Sets, new: ReplicaSet, conditions: Conditions) -> _Found:
-        """Update the annotations and minReadySeconds of the current template's ReplicaSet from the Deployment."""
+        """Update the annotations and minReadySeconds of the current template's ReplicaSet from the Deployment.
+
+        Returns the ReplicaSets and the conditions afterwards.
+        """
         revision = revisions.next_revision(sets.old)
         annotations = revisions.inherited_annotations(deployment, new, revision)
         changed = {k: v for k, v in annotations.items() if new.metadata.annotations.get(k) != v}
@@ -206,7 +209,9 @@ class DeploymentController:
         self._loop.recorder.record(deployment, "ScalingReplicaSet", text)
 
     async def _patch(self, deployment: Deployment, replica_set: ReplicaSet, patch: Tree) -> ReplicaSet:
-        """Patch a ReplicaSet by name and uid. Its status may have changed meanwhile."""
+        """Patch a ReplicaSet by name and uid and return the result. The ReplicaSet's status may have changed
+        meanwhile.
+        """
         meta = replica_set.metadata
         patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid}
         patched = await self._client.patch(ReplicaSet, meta.name, patch, meta.namespace)

@@ -159,7 +159,9 @@ class JobController:
         return _Managed(outcome.done, again, outcome.error)
 
     async def _end(self, job: Job, active: Sequence[Pod], end: JobEnd) -> _Managed:
-        """Delete the pods that still run at the Job's end. In a failed Job these pods count as failed."""
+        """Delete the pods that still run at the Job's end. In a failed Job these pods count as failed. Returns the
+        first error.
+        """
         if end.success:
             return _Managed(error=await self._discard(job, active))
         return _Managed(error=(await self._control.delete(job, active)).error)
@@ -211,7 +213,7 @@ class _Decision(NamedTuple):
 
 
 def _decide(job: Job, pods: Sequence[Pod], now: float) -> _Decision:
-    """Count the pods of a Job and decide whether it has ended, and if not, which pods it needs."""
+    """Return the counts of a Job's pods, the Job's end if it is decided, and otherwise the pods that the Job needs."""
     count = tally(job, pods)
     active = [pod for pod in pods if is_active(pod)]
     end = verdict(job, count, active, now)

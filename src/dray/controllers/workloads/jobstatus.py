@@ -78,7 +78,7 @@ def _suspension(job: Job, conditions: Conditions, now: float) -> Conditions:
 
 
 def _with(conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str) -> Conditions:
-    """Return the conditions with one set; if it already has this status, the conditions are unchanged."""
+    """Return the conditions with this condition set. If the condition already has this status, nothing changes."""
     for condition in conditions:
         if condition.type == type_ and condition.status == status:
             return conditions

@@ -33,7 +33,10 @@ class PodWrites(NamedTuple):
 
 
 async def in_batches(items: Sequence[W], write: Callable[[W], Awaitable[ApiError | None]]) -> PodWrites:
-    """Write the first `BURST` items in batches of 1, 2, 4 and so on. A batch with an error is the last."""
+    """Write the first `BURST` items in batches of 1, 2, 4 and so on, up to a batch with an error.
+
+    Returns the number of successful writes and the first error.
+    """
     items, done, size = items[:BURST], 0, 1
 
     async def when_there_is_room(item: W) -> ApiError | None:
@@ -58,11 +61,16 @@ class PodControl:
         self._writes = writes
 
     async def create(self, owner: Object, wanted: Sequence[W], make: Callable[[W], Tree]) -> PodWrites:
-        """Create a pod for each of the first `BURST` items until one is refused; `make` returns the pod for an item."""
+        """Create a pod for each of the first `BURST` items until one is refused; `make` returns the pod for an item.
+
+        Returns the number of created pods and the first error.
+        """
         return await in_batches(wanted, lambda wish: self._create(owner, make(wish)))
 
     async def delete(self, owner: Object, pods: Sequence[Pod]) -> PodWrites:
-        """Delete the first `BURST` pods until a deletion is refused."""
+        """Delete the first `BURST` pods until a deletion is refused. Returns the number of deleted pods and the first
+        error.
+        """
         return await in_batches(pods, lambda pod: self._delete(owner, pod))
 
     async def _create(self, owner: Object, tree: Tree) -> ApiError | None:

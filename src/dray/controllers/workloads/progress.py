@@ -33,7 +33,7 @@ def find(conditions: Conditions, type_: str) -> DeploymentCondition | None:
 def with_condition(
     conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str, *, renew: bool = False
 ) -> Conditions:
-    """Return the conditions with one set. With equal status and reason nothing changes, unless `renew`."""
+    """Return the conditions with this condition set. With equal status and reason nothing changes, unless `renew`."""
     current = find(conditions, type_)
     if current is not None and not renew and (current.status, current.reason) == (status, reason):
         return conditions

@@ -29,8 +29,8 @@ def missing(owner: Owner, active: Sequence[Pod]) -> int:
 
 
 def status_of(owner: Owner, pods: Sequence[Pod], error: ApiError | None, now: float) -> Status:
-    """Return the status of the owner. `pods` are all that it controls; `error` is why the last create or delete
-    failed.
+    """Return the status of the owner. `pods` are all pods that the owner controls; `error` is why the last write of a
+    pod failed.
     """
     active = [pod for pod in pods if is_active(pod)]
     wanted = owner.spec.template.metadata.labels.items()

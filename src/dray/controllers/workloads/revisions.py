@@ -70,7 +70,7 @@ def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
 
 
 def sort_sets(deployment: Deployment, sets: Iterable[ReplicaSet]) -> Sets:
-    """Split ReplicaSets into that of the current template (if several match, the oldest) and the others."""
+    """Return the ReplicaSet of the current template (if several match, the oldest) and all others."""
     ordered = sorted(sets, key=lambda one: (creation_time(one), one.metadata.name))
     new = next((one for one in ordered if same_template(one.spec.template, deployment.spec.template)), None)
     return Sets(new, [one for one in ordered if one is not new])

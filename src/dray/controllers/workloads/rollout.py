@@ -66,7 +66,7 @@ def size(replica_set: ReplicaSet) -> int:
 
 
 def available(replica_set: ReplicaSet) -> int:
-    """Return the number of available pods that stay; a set that was just shrunk still counts those that it will lose."""
+    """Return the number of available pods that stay. The status of a set that was just shrunk may count more."""
     return min(replica_set.status.availableReplicas, size(replica_set))
 
 
