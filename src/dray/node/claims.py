@@ -319,7 +319,7 @@ class ClaimsOnNode:
         self._in_use.show([], self._plugins.is_reachable)
 
     def stranded(self, driver: str) -> dict[str, list[str]]:
-        """Return the names of the claims that this driver prepared, by the uid of each pod that uses them."""
+        """Return the names of the claims for which this driver is needed, by the uid of each pod that uses them."""
         found: dict[str, list[str]] = {}
         for claim in self._checkpoint.claims.values():
             if any(share.driver == driver for share in claim.shares):

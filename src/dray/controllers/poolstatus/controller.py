@@ -196,7 +196,9 @@ def _without_types(slice_: ResourceSlice) -> ResourceSlice:
 
 
 def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | None:
-    """Return how long an answered request is kept, counted from its latest condition, or None for ever."""
+    """Return for how many more seconds an answered request is kept, or None for ever. Counted from its latest
+    condition.
+    """
     ttl, status = request.spec.ttlSecondsAfterComplete, request.status
     if ttl is None or status is None:
         return None

@@ -42,7 +42,7 @@ class Moments(NamedTuple):
 
 
 def moments(cron_job: CronJob, now: float) -> Moments:
-    """Return the scheduled times between the last Job and now."""
+    """Return the latest due time since the last Job, the number of times since that Job, and the next time."""
     schedule = cron.parse(cron_job.spec.schedule)
     zone = ZoneInfo(cron_job.spec.timeZone) if cron_job.spec.timeZone else UTC
     last = cron_job.status.lastScheduleTime
