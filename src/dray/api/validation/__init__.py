@@ -1,8 +1,8 @@
-"""Whether an object may be stored: Kubernetes' rules, with its field paths, reasons and texts.
+"""Validation of objects before they are stored, with the field paths, reasons and messages of Kubernetes.
 
-One function a kind and occasion, which the file of the kind names; metadata is judged in one way for all kinds. Each gets typed
-objects and yields field errors in the order in which Kubernetes reports them; nothing is changed here. Left out: what
-needs another object to decide (admission), and types, unknown fields and formats of plain values (`decode`).
+Each kind names its functions per operation; metadata is validated in the same way for all kinds. The functions get
+typed objects and yield field errors in the order of Kubernetes; they never modify objects. Admission decides what
+depends on other objects; `decode` handles types, unknown fields and formats of scalars.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def _rule(name: str) -> Callable[..., Iterable[FieldError]]:
-    """The function that a kind names, or one that finds nothing."""
+    """Return the function that a kind names, or a function that returns no errors for an empty name."""
     return function(name) if name else _nothing
 
 
@@ -51,7 +51,7 @@ def _nothing(*_: Any) -> Iterable[FieldError]:
 
 
 def validate_create(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
-    """What is wrong with a new object; nothing if it may be stored."""
+    """Validate a new object. Returns its field errors; empty if it is valid."""
     if resource.custom is not None:
         return list(custom.create(resource, object_, context))
     found = chain(_metadata_of(resource, object_), _rules(resource, object_, None, "", context))
@@ -59,9 +59,9 @@ def validate_create(resource: Resource, object_: Wire, context: Context) -> list
 
 
 def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
-    """What is wrong with a new object that differs in its metadata alone from one that was found right.
+    """Validate a new object that differs from a valid object only in its metadata. Returns its field errors.
 
-    For pods and claims, which may have any subdomain for a name.
+    For pods and claims, whose names can be any DNS subdomain.
     """
     return _in_version(resource, context, _first(_metadata_of(resource, object_)))
 
@@ -69,7 +69,7 @@ def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[F
 def validate_update(
     resource: Resource, object_: Wire, old: Wire, subresource: str, context: Context
 ) -> list[FieldError]:
-    """What is wrong with a changed object; `old` is the one that it replaces."""
+    """Validate an update. Returns the field errors of `object_`; `old` is the object that it replaces."""
     if resource.custom is not None:
         return list(custom.update(resource, object_, old, context))
     rules = resource.rules
@@ -89,7 +89,7 @@ def validate_update(
 def _rules(
     resource: Resource, object_: Wire, old: Wire | None, subresource: str, context: Context
 ) -> Iterable[FieldError]:
-    """Yields what is wrong besides the metadata: by the functions that the kind names, then by its steps."""
+    """Yield the errors outside of metadata: first from the functions that the kind names, then from its steps."""
     rules = resource.rules
     update = rules.subresources.get(subresource, "") if subresource else rules.update
     if old is None or update is None:
@@ -103,7 +103,7 @@ def _rules(
 def _told(
     resource: Resource, errors: Iterable[FieldError], object_: Wire, old: Wire | None, context: Context
 ) -> list[FieldError]:
-    """Returns the errors of the rules, and after them what the schema says, in Kubernetes' order."""
+    """Return the errors of the rules followed by those of the schema constraints, at most MOST_ERRORS + 1."""
     found = _first(errors)
     if len(found) <= MOST_ERRORS and (more := judged(_message(resource), object_, old)):
         found += more[: MOST_ERRORS + 1 - len(found)]
@@ -112,16 +112,16 @@ def _told(
 
 @cache
 def _message(resource: Resource) -> str:
-    """The schema's name of a kind, which every write asks for."""
+    """Return the schema name of a kind. Cached, because every write needs it."""
     return resource.home.message()
 
 
 def _first(errors: Iterable[FieldError]) -> list[FieldError]:
-    return list(islice(errors, MOST_ERRORS + 1))  # finding all of thousands takes long, and nobody reads them
+    return list(islice(errors, MOST_ERRORS + 1))  # finding thousands of errors would take long
 
 
 def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
-    """A stored object needs a name, a review has none."""
+    """Return the errors in metadata. Reviews, which are not stored, need no name."""
     rules = resource.rules
     if "get" not in resource.verbs or rules.name is None:
         return ()
@@ -129,7 +129,7 @@ def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
 
 
 def _in_version(resource: Resource, context: Context, found: list[FieldError]) -> list[FieldError]:
-    """Returns errors with the names that fields have in the version of the client."""
+    """Return the errors with the field names of the client's version."""
     renames = resource.error_names.get(context.version) if found else None
     if renames is None:
         return found

@@ -1,4 +1,4 @@
-"""Who may do what: roles, bindings, admission webhooks, and the reviews that ask about it."""
+"""Validation of RBAC roles, bindings, admission webhooks and access reviews."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dray.api.validation.lists import Errors, named, one_of, unchanged
 from dray.api.written import as_go
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
-MOST_PERMISSIONS = 10_000  # of a role: each verb on each resource of each group, and on each object that is named
+MOST_PERMISSIONS = 10_000  # maximum per role: verbs times groups times resources times names
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 Webhook = admissionregistration.ValidatingWebhook | admissionregistration.MutatingWebhook
@@ -78,13 +78,13 @@ def same_role(binding: Binding, old: Binding, context: Context) -> Errors:
 
 
 def conditions(webhooks: Sequence[Webhook], old: Sequence[Webhook] | None, path: Path, context: Context) -> Errors:
-    """Conditions are not judged again when all of them stay as they are, nor those that were there before."""
+    """Yield errors in match conditions. Conditions are not checked again if an update does not change them."""
     before = [webhook.matchConditions for webhook in old or ()]
     if old is not None and [webhook.matchConditions for webhook in webhooks] == before:
         return
     stored = texts(condition for conditions in before for condition in conditions)
     for index, webhook in enumerate(webhooks):
-        if webhook.matchConditions:  # else there is no need of a checker, which takes time to get ready
+        if webhook.matchConditions:  # without conditions, skip creating a checker, which takes time
             expressions = Expressions(context.policy_expressions(False, False), {"condition": stored})
             yield from match_conditions(webhook.matchConditions, path / index / "matchConditions", expressions)
 
@@ -97,7 +97,7 @@ def webhook_name(name: str, path: Path) -> Errors:
 
 
 def review_versions(versions: Sequence[str], path: Path) -> Errors:
-    """Yields what is wrong with the versions of reviews that a webhook understands."""
+    """Yield errors in the review versions that a webhook supports."""
     seen: set[str] = set()
     for index, version in enumerate(versions):
         if version in seen:
@@ -110,7 +110,7 @@ def review_versions(versions: Sequence[str], path: Path) -> Errors:
 
 
 def resources(items: Sequence[str], path: Path) -> Errors:
-    """Yields what is wrong with the resources of a webhook or policy: `*` and `*/*` leave nothing for others to add."""
+    """Yield errors in the resources of a webhook or policy; `*` and `*/*` must be the only entry of their type."""
     seen: set[tuple[str, str]] = set()
     for index, item in enumerate(items):
         name, slash, sub = item.partition("/")

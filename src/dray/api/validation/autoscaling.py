@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers, in the form of autoscaling/v2."""
+"""Validation of HorizontalPodAutoscalers in the form of autoscaling/v2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _METRICS = {
     "Pods": "pods",
     "Resource": "resource",
 }
-_SOURCES = ("object", "external", "pods", "resource", "containerResource")  # the first that is there is looked at
+_SOURCES = ("object", "external", "pods", "resource", "containerResource")  # only the first one present is validated
 _TARGETS = ("AverageValue", "Utilization", "Value")
 
 
@@ -44,7 +44,7 @@ def metric_of_kind(metric: autoscaling.MetricSpec, path: Path) -> Errors:
         yield from checked(f"{_V2}{type(source).__name__}", source, path / chosen[0])
         yield from _targets(source.target, chosen[0], path / chosen[0] / "target")
     wanted = _METRICS.get(metric.type, "")
-    if not wanted:  # told twice, as Kubernetes does
+    if not wanted:  # reported twice, as in Kubernetes
         yield unsupported(path / "type", metric.type, sorted(_METRICS))
     elif wanted not in chosen:
         yield required(path / wanted, "must populate information for the given metric source")
@@ -61,7 +61,7 @@ def target_type(target: autoscaling.MetricTarget, path: Path) -> Errors:
 
 
 def _targets(target: autoscaling.MetricTarget, kind: str, path: Path) -> Errors:
-    """Which of the ways to say how much there should be a metric of this kind has."""
+    """Yield errors if a metric of this kind does not have the required target fields."""
     utilization, value, average = target.averageUtilization, target.value, target.averageValue
     if kind in ("resource", "containerResource"):
         if utilization is None and average is None:

@@ -1,4 +1,4 @@
-"""How a capacity may be handed out in parts: by a list of values, or by a range with steps."""
+"""Validation of the request policy of a capacity: a list of valid values, or a range with steps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _values(options: tuple[str, ...], default: str, whole: Quantity, path: Path)
             yield invalid(path / index, str(amount), "values must be sorted in ascending order")
     if len(options) > OPTIONS_MAX:
         yield too_many(path, len(options), OPTIONS_MAX)
-        amounts = []  # which are too many to look at
+        amounts = []  # too many to validate each
     for index, amount in enumerate(amounts):
         if amount > whole:
             yield invalid(path / index, str(amount), f"option is larger than capacity value: {whole}")
@@ -78,7 +78,7 @@ def _range(bounds: resource.CapacityRequestPolicyRange, default: Quantity, whole
 
 
 def _steps(amounts: Mapping[str, Quantity], whole: Quantity, path: Path) -> Errors:
-    """What lies in the range is a number of steps away from its beginning."""
+    """Yield errors if an amount in the range is not a whole number of steps above the minimum."""
     low, step = amounts["min"], amounts["step"]
     if step.sign <= 0:
         yield invalid(path / "step", str(step), "must be greater than zero")
@@ -98,7 +98,7 @@ def _steps(amounts: Mapping[str, Quantity], whole: Quantity, path: Path) -> Erro
 
 
 def _countable(amount: Quantity, path: Path) -> Errors:
-    """Steps are counted in numbers that clients in other languages can hold."""
+    """Yield an error if an amount is negative or does not fit a 64-bit integer."""
     if amount.sign < 0:
         yield invalid(path, str(amount), "must be greater than or equal to 0")
     elif _exact(amount) > LARGEST:

@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: what is asked for, of whom, and what became of it."""
+"""Validation of CertificateSigningRequests: the request, the signer and the conditions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OUTCOMES = (*_DECISIONS, "Failed")
 
 
 def update_status(request: Request, old: Request, context: Context) -> Errors:
-    """A signer adds the certificate, once; it decides nothing."""
+    """Yield errors if a signer changes more than permitted: it can add a certificate once, but not approve or deny."""
     yield from update_approval(request, old, context)
     for kind in _DECISIONS:
         before, now = (_of_type(one, kind) for one in (old, request))
@@ -71,7 +71,7 @@ def content(text: str, path: Path) -> Errors:
 
     try:
         sound = x509.load_pem_x509_csr(data).is_signature_valid
-    except Exception as error:  # of whatever kind a malformed request makes the library raise
+    except Exception as error:  # the library can raise any exception for a malformed request
         yield invalid(path, text, f"the certificate request cannot be read: {error}")
         return
     if not sound:
@@ -79,7 +79,7 @@ def content(text: str, path: Path) -> Errors:
 
 
 def signer(name: str, path: Path) -> Errors:
-    """Yields what is wrong with a name like `example.com/signer`."""
+    """Yield errors if the name does not have the form `example.com/signer`."""
     parts = name.split("/")
     if name == _LEGACY:
         yield invalid(path, name, "the legacy signerName is not allowed via this API version")

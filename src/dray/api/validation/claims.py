@@ -1,4 +1,4 @@
-"""ResourceClaim and ResourceClaimTemplate: what is asked for, what was allocated, who uses it."""
+"""Validation of ResourceClaims and ResourceClaimTemplates: requests, allocation and reservations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
 _NO_ALTERNATIVES = "; `firstAvailable` is ignored while the feature gate DRAPrioritizedList is off"
 _ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
 
-# The requests of a claim, each with its alternatives.
+# Name of each request → names of its alternatives.
 Requests = Mapping[str, frozenset[str]]
 
 
@@ -105,8 +105,8 @@ def _demand(
     claim: resource.DeviceClaim,
     context: Context,
 ) -> Errors:
-    """What a request and an alternative have in common."""
-    if isinstance(demand, resource.ExactDeviceRequest):  # of an alternative it is a constraint
+    """Yield errors in the fields that requests and alternatives have in common."""
+    if isinstance(demand, resource.ExactDeviceRequest):  # for an alternative, a schema constraint checks it
         yield from required_name(demand.deviceClassName, path / "deviceClassName", names.subdomain)
     yield from devices.selectors(demand.selectors, path / "selectors", context)
     yield from _derived(demand.derivedAttributes, path / "derivedAttributes", name, claim, context)
@@ -132,7 +132,7 @@ def _derived(
     claim: resource.DeviceClaim,
     context: Context,
 ) -> Errors:
-    """Attributes computed for a request exist for the sake of a constraint."""
+    """Yield errors in derived attributes; each must be used by a constraint."""
     if not within(items, devices.LIST_MAX):
         return
     used = {
@@ -150,7 +150,7 @@ def _derived(
 
 
 def _expressions(items: tuple[resource.DeviceDerivedAttribute, ...], path: Path, context: Context) -> Errors:
-    """Each expression must compile, and all of a request together must not cost too much."""
+    """Yield errors for expressions that do not compile, or if those of a request together exceed the cost limit."""
     total = 0
     for index, item in enumerate(items):
         here = path / index / "expression"
@@ -167,7 +167,7 @@ def _expressions(items: tuple[resource.DeviceDerivedAttribute, ...], path: Path,
 
 
 def _constraint_attribute(constraint: resource.DeviceConstraint, path: Path) -> Errors:
-    """At least one attribute; that both are refused is said in the text only, as in Kubernetes."""
+    """Yield an error if a constraint has no attribute. As in Kubernetes, two attributes are not reported here."""
     if constraint.matchAttribute is None and constraint.distinctAttribute is None:
         yield required(path, _ONE_ATTRIBUTE)
 
@@ -180,7 +180,7 @@ def _references(items: tuple[str, ...], path: Path, known: Requests) -> Errors:
 
 
 def _reference(name: str, path: Path, known: Requests) -> Errors:
-    """The name of a request, or of a request and one of its alternatives."""
+    """Yield errors if the name is not that of a request, or of a request and one of its alternatives."""
     request, slash, alternative = name.partition("/")
     if "/" in alternative:
         yield invalid(path, name, _NO_REQUEST)
@@ -222,7 +222,7 @@ def _reservations(status: resource.ResourceClaimStatus, before: resource.Resourc
 
 
 def _allocation(allocation: resource.AllocationResult, path: Path, known: Requests) -> Errors:
-    """A new allocation; one that was stored earlier is not judged by today's rules."""
+    """Yield errors in a new allocation. Stored allocations are not validated again."""
 
     def result(item: resource.DeviceRequestAllocationResult, here: Path) -> Errors:
         yield from _result(item, here, known)
@@ -240,7 +240,7 @@ def _allocation(allocation: resource.AllocationResult, path: Path, known: Reques
 
 
 def _is_plain(item: resource.DeviceRequestAllocationResult, known: Requests) -> bool:
-    """Whether a result is right at a glance, as most are: a device for a request that has no alternatives."""
+    """Return whether a result is valid at first glance, as most are: a device for a request without alternatives."""
     return item.request in known and not (
         names.label(item.request)
         or names.label(item.device)
@@ -291,7 +291,7 @@ def _network(data: resource.NetworkDeviceData, path: Path) -> Errors:
 
 
 def _interface_address(address: str, path: Path) -> Errors:
-    """An address with its prefix length, in canonical form."""
+    """Yield an error if the text is not an address with prefix length in canonical form."""
     try:
         canonical = str(ipaddress.ip_interface(address)) if "/" in address else ""
     except ValueError:

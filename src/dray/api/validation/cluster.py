@@ -1,4 +1,4 @@
-"""What an administrator sets for a cluster: limits, runtimes, further API servers."""
+"""Validation of cluster settings: LimitRanges, RuntimeClasses and APIServices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dray.api.written import as_go
 
 _LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
 _WORDS = {"min": "min", "defaultRequest": "default request", "default": "default", "max": "max"}
-# What may not be greater than what, the field that is told so, and the one whose amount is shown.
+# (smaller field, larger field, field of the error, field whose amount is shown).
 _ORDER = (
     ("min", "max", "min", "min"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
@@ -60,7 +60,7 @@ def amounts(item: core.LimitRangeItem, path: Path) -> Errors:
 
 
 def _order(amounts: Mapping[str, Quantity], name: str, path: Path) -> Errors:
-    """Amounts of one resource have an order: min ≤ defaultRequest ≤ default ≤ max. A breach is told at its own field."""
+    """Yield errors if amounts of one resource violate the order min ≤ defaultRequest ≤ default ≤ max."""
     for low, high, at, shown in _ORDER:
         less, more = amounts.get(low), amounts.get(high)
         if less is not None and more is not None and less > more:

@@ -1,7 +1,7 @@
-"""Containers: names, images, ports, environment, resources, mounts, probes.
+"""Validation of containers: names, images, ports, environment, resources, mounts and probes.
 
-What a user writes every day is checked as Kubernetes checks it; rarely used corners (seccomp, resize policies) are taken
-as they come, since nothing in this project acts on them.
+Commonly used fields are validated as in Kubernetes. Rarely used ones (seccomp, resize policies) are accepted without
+checks, because dray does not act on them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dray.api.validation.security import propagation
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
-_RESTART_RULES_MOST = 20  # Kubernetes' number
+_RESTART_RULES_MOST = 20  # the limit of Kubernetes
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 STANDARD_RESOURCES = frozenset(
     {
@@ -43,7 +43,7 @@ _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef
 
 
 class PodParts(NamedTuple):
-    """What the containers of a pod refer to."""
+    """Parts of a pod that its containers refer to."""
 
     claims: Mapping[str, core.PodResourceClaim]
     volumes: Mapping[str, core.Volume]
@@ -51,7 +51,7 @@ class PodParts(NamedTuple):
 
 
 def init_container(value: core.Container, path: Path) -> Errors:
-    """What only a container that keeps running may have."""
+    """Yield errors if an ordinary init container has fields that only sidecars can have."""
     if value.restartPolicy == "Always":
         return
     for name in (*PROBES, "lifecycle"):
@@ -60,7 +60,7 @@ def init_container(value: core.Container, path: Path) -> Errors:
 
 
 def ephemeral_container(value: core.EphemeralContainer, path: Path, targets: Container[str]) -> Errors:
-    """A container that is added to look into a running pod takes no part in what the pod does."""
+    """Yield errors if an ephemeral container has fields that only regular containers can have, or an unknown target."""
     if value.targetContainerName and value.targetContainerName not in targets:
         yield not_found_value(path / "targetContainerName", value.targetContainerName)
     for name in _LASTING:
@@ -73,7 +73,7 @@ def ephemeral_container(value: core.EphemeralContainer, path: Path, targets: Con
 
 
 def restarts(value: core.Container, path: Path) -> Errors:
-    """What a container says of its own restarts."""
+    """Yield errors in the restart policy and restart rules of a container."""
     if value.restartPolicy is not None and value.restartPolicy not in _RESTART_POLICIES:
         yield unsupported(path / "restartPolicy", value.restartPolicy, _RESTART_POLICIES)
     rules = value.restartPolicyRules
@@ -162,7 +162,7 @@ def resources(value: core.ResourceRequirements, _: object, path: Path, parts: Po
 
 
 def resource(name: str, amount: str, path: Path) -> Errors:
-    """One resource of a container, and how much of it."""
+    """Yield errors in one resource of a container and its amount."""
     yield from resource_name(name, path)
     quantity = Quantity.parse(amount)
     if quantity.sign < 0:
@@ -172,7 +172,7 @@ def resource(name: str, amount: str, path: Path) -> Errors:
 
 
 def resource_name(name: str, path: Path) -> Errors:
-    """The name of something that a container can have."""
+    """Yield errors if the name is not that of a container resource."""
     yield from any_resource_name(name, path)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
@@ -189,12 +189,12 @@ def any_resource_name(name: str, path: Path) -> Errors:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one that somebody adds to nodes, in whole pieces."""
+    """Return whether a resource is an extended resource, which has integer amounts."""
     return not _is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
 
 
 def may_overcommit(name: str) -> bool:
-    """Whether the limits of a resource may come to more than there is."""
+    """Return whether the limits of a resource can exceed the available amount."""
     return _is_native(name) and not name.startswith("hugepages-")
 
 
@@ -220,7 +220,7 @@ def _container_claims(
 
 
 def _container_claim(item: core.ResourceClaim, path: Path, seen: set[str]) -> Errors:
-    """A claim, or one request of it: no device twice."""
+    """Yield errors if a claim, or one of its requests, is listed twice. Adds its key to `seen`."""
     if item.name in seen:
         yield duplicate(path, item.name)
         return

@@ -1,4 +1,4 @@
-"""What validation needs to know besides the object."""
+"""Parameters of validation besides the object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dray.api.wire import Tree
 
 
 class Complaint(NamedTuple):
-    """What is wrong with an expression, in Kubernetes' words, and how that is reported."""
+    """Error message for an expression in the wording of Kubernetes, and how to report it."""
 
     reason: Literal["Invalid", "Forbidden", "InternalError"]
     text: str
@@ -22,16 +22,16 @@ class Complaint(NamedTuple):
 
 SelectorCheck = Callable[[str], Complaint | None]
 DerivedCheck = Callable[[str], tuple[Complaint | None, int]]
-"""A check of the expression of a derived attribute: what is wrong with it, and what it costs at most."""
+"""Checks the expression of a derived attribute. Returns the complaint or None, and the maximum cost."""
 ExpressionUse = Literal["condition", "variable", "validation", "message", "annotation", "mutation", "json patch"]
-# An expression of a policy, what it is for, and, of a variable, its name.
+# (use, expression, name of a variable) → complaint about an expression of a policy.
 PolicyCheck = Callable[[ExpressionUse, str, str], Complaint | None]
-# A check for the expressions of one policy, in their order: whether it has parameters, and whether it has variables.
+# (has parameters, has variables) → checker of the expressions of one policy, to be called in their order.
 PolicyExpressions = Callable[[bool, bool], PolicyCheck]
 
 
-# A check of all rules of a schema, whose fields begin at the schema's root, as in `.properties[spec].default`; and one of
-# an object (and the one before it) in a version of its kind.
+# RuleFaults checks all rules of a schema; fields are relative to its root, as in `.properties[spec].default`. ObjectErrors
+# validates an object (and its previous state) in a version of its kind.
 RuleFaults = Callable[[SchemaNode], Iterable[FieldError]]
 ObjectErrors = Callable[[SchemaNode, Tree, Tree | None], Iterable[FieldError]]
 
@@ -41,23 +41,23 @@ def accept_rules(node: SchemaNode) -> Iterable[FieldError]:
 
 
 def accept_any(expression: str) -> Complaint | None:
-    """Accept every expression: clients and tools have no expression language at hand."""
+    """Accept every expression; for clients and tools that cannot evaluate CEL."""
     return None
 
 
 def accept_derived(expression: str) -> tuple[Complaint | None, int]:
-    """Accept every derived attribute, for the same reason."""
+    """Accept every derived attribute; for clients and tools that cannot evaluate CEL."""
     return None, 0
 
 
 def accept_policies(params: bool, composed: bool) -> PolicyCheck:
-    """Accept every expression of a policy, for the same reason."""
+    """Accept every expression of a policy; for clients and tools that cannot evaluate CEL."""
     return lambda use, expression, name: None
 
 
 @dataclass(frozen=True)
 class Context:
-    """How strict to be: gates, the version that the client speaks, and the checkers of expressions."""
+    """Parameters of validation: feature gates, the version that the client uses, and the checkers of expressions."""
 
     gates: FeatureGates
     check_selector: SelectorCheck = accept_any

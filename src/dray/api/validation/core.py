@@ -1,4 +1,4 @@
-"""What steps cannot say of nodes, configuration, events and bindings."""
+"""Rules for nodes, configuration, events and bindings that cannot be expressed as steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EVENT_TEXT_MAX = 1024
 def taints(node: core.Node, _: Path | None) -> Errors:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(node.spec.taints):
-        here = METADATA / "taints" / index  # as Kubernetes has it
+        here = METADATA / "taints" / index  # the same path as in Kubernetes
         yield from checked(f"{CORE}Taint", taint, here)
         if (taint.key, taint.effect) in seen:
             yield duplicate(here, as_go(taint), "taints must be unique by key and effect pair")
@@ -102,7 +102,7 @@ def create_event(event: core.Event, context: Context) -> Errors:
 
 
 def create_new_event(event: core.Event, context: Context) -> Errors:
-    """An event of events.k8s.io, which says more; it is stored as a core event, but its fields keep their names."""
+    """Yield errors in a new events.k8s.io event. It is stored as a core event, but errors have the new field names."""
     yield from create_event(event, context)
     if not event.eventTime:
         yield required("eventTime")

@@ -1,4 +1,4 @@
-"""What provides volumes: what steps cannot say of classes, drivers and attachments."""
+"""Rules for storage classes, CSI drivers and attachments that cannot be expressed as steps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def topology_keys(driver: storage.CSINodeDriver, path: Path) -> Errors:
 def same_drivers(
     drivers: Sequence[storage.CSINodeDriver], old: Sequence[storage.CSINodeDriver] | None, path: Path
 ) -> Errors:
-    """Drivers may come and go, but keep their names for the node and the topology."""
+    """Yield errors if an update changes the node ID or topology keys of a driver. Drivers may be added and removed."""
     known = {driver.name: driver for driver in old or ()}
     for driver in drivers or ():
         before = known.get(driver.name)

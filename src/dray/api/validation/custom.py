@@ -1,4 +1,6 @@
-"""Custom objects: metadata as everywhere, values by the schema of the version that the client speaks, rules in CEL."""
+"""Validation of custom objects: metadata as for all kinds, values by the schema of the client's version, and CEL
+rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: names, versions, what each version offers, and what may change."""
+"""Validation of CustomResourceDefinitions: names, versions, the parts of each version, and updates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SELECTABLE_TYPES = ("boolean", "integer", "string")
 _WARNING_MAX = 256
 _NAMES = ("plural", "singular", "kind", "listKind")
 _DOTTED = "must be a simple json path starting with ."
-# Parts of versions, and what they are called where all versions have the same.
+# Parts of versions, and their names in errors if all versions have the same content.
 _PARTS = {
     "schema": "validation",
     "subresources": "subresources",
@@ -60,7 +60,7 @@ def create_definition(definition: Definition, context: Context) -> Errors:
 
 
 def approval(definition: Definition) -> tuple[str, str] | None:
-    """What became of the review that groups of Kubernetes itself need: a reason and a text; None for other groups."""
+    """Return the approval state of a definition in a protected group as reason and message; None for other groups."""
     group, said = definition.spec.group, definition.metadata.annotations.get(APPROVED, "")
     if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
         return None
@@ -76,7 +76,7 @@ def approval(definition: Definition) -> tuple[str, str] | None:
 
 
 def _approval(definition: Definition, old: Definition | None = None) -> Errors:
-    """Groups of Kubernetes itself need the word of its reviewers, or the author's that there is none."""
+    """Yield an error if a definition in a protected group lacks a valid approval annotation."""
     reason, text = approval(definition) or ("", "")
     before = approval(old) if old is not None else None
     if before is not None and before[0] == reason:
@@ -89,7 +89,7 @@ def _approval(definition: Definition, old: Definition | None = None) -> Errors:
 
 
 def update_definition(definition: Definition, old: Definition, context: Context) -> Errors:
-    if definition.spec != old.spec:  # what is there already is not judged again, however long that takes
+    if definition.spec != old.spec:  # an unchanged spec is not validated again, because it can take long
         yield from _spec(definition.spec, context)
     spec, before = definition.spec, old.spec
     yield from unchanged(spec.group, before.group, SPEC / "group", spec.group)
@@ -137,10 +137,10 @@ def _spec(spec: apiextensions.CustomResourceDefinitionSpec, context: Context) ->
         yield invalid(SPEC / "preserveUnknownFields", True, text)
     shared = _shared(spec.versions)
     yield from _versions(spec.versions, shared, context)
-    if spec.versions and spec.versions[0].name:  # the only one of older definitions
+    if spec.versions and spec.versions[0].name:  # spec.version in older definitions
         yield from named(spec.versions[0].name, SPEC / "version", names.label_1035)
     yield from _names(spec.names, SPEC / "names")
-    for field, place in shared.items():  # Kubernetes tells of it once, as if it stood at the top
+    for field, place in shared.items():  # Kubernetes reports it once, with a path at the top level
         yield from _judged(field, spec.versions[0], SPEC / place, context, _has_status(*spec.versions))
     if spec.conversion is not None:
         if spec.preserveUnknownFields and spec.conversion.strategy != "None":
@@ -196,7 +196,7 @@ def _conversion(conversion: apiextensions.CustomResourceConversion, path: Path) 
 
 
 def _shared(versions: Sequence[Version]) -> dict[str, str]:
-    """The parts that all versions have in common."""
+    """Return the parts that are equal in all versions, with their names in errors."""
     if not versions:
         return {}
     first = versions[0]
@@ -230,7 +230,7 @@ def _versions(versions: Sequence[Version], shared: dict[str, str], context: Cont
 
 
 def _judged(part: str, version: Version, path: Path, context: Context, has_status: bool) -> Errors:
-    """One part of a version, wherever it is told of."""
+    """Yield errors in one part of a version; `path` is where they are reported."""
     if part == "schema":
         tree = version.schema.openAPIV3Schema if version.schema is not None else None
         if tree is not None:
@@ -245,7 +245,7 @@ def _judged(part: str, version: Version, path: Path, context: Context, has_statu
 
 
 def _summary(versions: Sequence[Version], shared: Mapping[str, str]) -> list[msgspec.Raw]:
-    """Returns the versions as Kubernetes prints them, but for their schemas; `shared` parts stand elsewhere."""
+    """Return the versions as Kubernetes prints them, without schemas; `shared` parts are null."""
     trees = [
         {
             "Name": version.name,

@@ -1,4 +1,4 @@
-"""What steps cannot say of DeviceClass and ResourcePoolStatusRequest."""
+"""Rules for DeviceClass and ResourcePoolStatusRequest that cannot be expressed as steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def configurations(
 
 
 def request_driver(driver: str, old: str | None, path: Path, context: Context) -> Errors:
-    """v1alpha1 writes a driver as `example.com/gpu` too."""
+    """Yield errors in a driver name. v1alpha1 also permits the form `example.com/gpu`."""
     if context.version == "v1alpha1" and re.fullmatch("[^/]+/[^/]+", driver):
         for part in driver.split("/"):
             yield from named(part, path, names.caseless_subdomain)
@@ -49,7 +49,7 @@ def request_driver(driver: str, old: str | None, path: Path, context: Context) -
 def update_request_status(
     request: resource.ResourcePoolStatusRequest, old: resource.ResourcePoolStatusRequest, context: Context
 ) -> Errors:
-    """A request is answered once; then its status stands."""
+    """Yield errors if a status that is already set is changed, or a new status is invalid."""
     if old.status is not None:
         yield from unchanged(request.status, old.status, STATUS)
     elif request.status is not None:

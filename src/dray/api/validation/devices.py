@@ -1,4 +1,4 @@
-"""Rules of resource.k8s.io that several kinds share: names, selectors, configuration, taints, tolerations."""
+"""Rules of resource.k8s.io shared by several kinds: names, selectors, configuration, taints and tolerations."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dray.api.types import resource
 from dray.api.validation.context import Complaint, Context
 from dray.api.validation.lists import Errors, each, named, unique, within
 
-LIST_MAX = 32  # requests, constraints, configurations, selectors, results
+LIST_MAX = 32  # maximum number of requests, constraints, configurations, selectors and results
 SELECTOR_MAX = 10 * 1024
-DERIVED_COST_MAX = 1_000_000  # of all derived attributes of a request together, estimated
+DERIVED_COST_MAX = 1_000_000  # maximum estimated cost of all derived attributes of a request together
 PARAMETERS_MAX = 10 * 1024
 BINDING_CONDITIONS_MAX = 4
 
@@ -26,7 +26,7 @@ BINDING_CONDITIONS_MAX = 4
 
 
 def driver_name(name: str, path: Path) -> Errors:
-    """The name of a driver where the driver says it: in its slices."""
+    """Yield errors in the name of a driver in its own slices."""
     if not name:
         yield required(path)
         return
@@ -36,7 +36,7 @@ def driver_name(name: str, path: Path) -> Errors:
 
 
 def pool_name(name: str, path: Path) -> Errors:
-    """The name of a pool in a slice: subdomains, separated by slashes."""
+    """Yield errors in the name of a pool in a slice: subdomains separated by slashes."""
     if not name:
         yield required(path)
         return
@@ -47,12 +47,12 @@ def pool_name(name: str, path: Path) -> Errors:
 
 @remembered(4096)
 def is_qualified_name(name: str) -> bool:
-    """Whether a name is fine; asked first, since all devices of a driver use the same few names."""
+    """Return whether a name is a valid qualified name. Cached, because all devices of a driver use the same names."""
     return not any(qualified_name(name, Path("")))
 
 
 def qualified_name(name: str, path: Path) -> Errors:
-    """An attribute or capacity: an identifier, after a domain if it is not the driver's own."""
+    """Yield errors in the name of an attribute or capacity: an identifier with an optional domain."""
     parts = name.split("/")
     if len(parts) > 2:
         yield invalid(path, name, "must not contain more than one slash")
@@ -72,7 +72,7 @@ def qualified_name(name: str, path: Path) -> Errors:
 
 
 def selectors(items: Sequence[resource.DeviceSelector], path: Path, context: Context, stored: bool = False) -> Errors:
-    """Selectors of a request or class; `stored` expressions were checked when they came and still count as good."""
+    """Yield errors in selectors of a request or class. Expressions that are already `stored` count as valid."""
 
     def check(selector: resource.DeviceSelector, here: Path) -> Errors:
         if selector.cel is None:
@@ -93,7 +93,7 @@ def expression(text: str, path: Path, context: Context) -> Errors:
 
 
 def complained(complaint: Complaint, text: str, path: Path) -> Errors:
-    """What a checker says of an expression, as the error of its field."""
+    """Yield the error of a field for a complaint about its expression."""
     if complaint.reason == "Forbidden":
         yield forbidden(path, complaint.text)
     elif complaint.reason == "InternalError":
@@ -103,7 +103,7 @@ def complained(complaint: Complaint, text: str, path: Path) -> Errors:
 
 
 def opaque(config: resource.OpaqueDeviceConfiguration | None, path: Path, stored: bool = False) -> Errors:
-    """The configuration of a driver, which only the driver understands."""
+    """Yield errors in the configuration of a driver. Only its size and type are checked."""
     if config is None:
         yield required(path / "opaque")
         return
@@ -146,7 +146,7 @@ def tolerations(items: Sequence[resource.DeviceToleration], path: Path) -> Error
 
 
 def binding_conditions(ready: tuple[str, ...], failed: tuple[str, ...], path: Path) -> Errors:
-    """The conditions that a device waits for, and those that say it waits in vain."""
+    """Yield errors in the binding conditions and binding failure conditions of a device."""
     ready_path, failed_path = path / "bindingConditions", path / "bindingFailureConditions"
 
     def label_name(name: str, here: Path) -> Errors:

@@ -1,4 +1,4 @@
-"""What the downward API may tell: fields of the pod, resources of a container, and the files that hold them."""
+"""Validation of the downward API: fields of the pod, resources of a container, and files with them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Expressions about writes: those of admission policies, and the conditions that policies and webhooks have in common.
+"""Validation of CEL expressions in admission policies, and of match conditions, which policies and webhooks share.
 
-They are checked by whoever knows the language (`Context.policy_expressions`), in the order in which they may refer to each
-other. On update, an expression that was there before is not complained about again.
+Callers that can compile CEL provide the checker (`Context.policy_expressions`). It is called in the order in which
+expressions can refer to each other. On update, an expression that was stored before is not reported again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dray.api.validation.lists import Errors, required_name
 
 MAX_CONDITIONS = 64
 
-Stored = dict[ExpressionUse, set[str]]  # expressions that were accepted before
+Stored = dict[ExpressionUse, set[str]]  # expressions that are already stored
 
 
 class Expressions:
-    """The checker of the expressions of one policy or webhook, which knows what was stored before."""
+    """Checker of the expressions of one policy or webhook, with the expressions that are already stored."""
 
     def __init__(self, check: PolicyCheck, stored: Stored) -> None:
         self._check = check
@@ -38,12 +38,12 @@ class Expressions:
 
 
 def texts(conditions: Iterable[MatchCondition]) -> set[str]:
-    """The expressions of conditions, as they are checked."""
+    """Return the expressions of match conditions without surrounding whitespace."""
     return {condition.expression.strip() for condition in conditions}
 
 
 def match_conditions(conditions: Sequence[MatchCondition], path: Path, expressions: Expressions) -> Errors:
-    """What narrows a policy or a webhook down: few, with names of their own."""
+    """Yield errors in the match conditions of a policy or webhook: their number, names and expressions."""
     if len(conditions) > MAX_CONDITIONS:
         yield too_many(path, len(conditions), MAX_CONDITIONS)
         return

@@ -1,4 +1,4 @@
-"""FlowSchemas and PriorityLevelConfigurations: what steps cannot say of who shares which part of a server."""
+"""Rules for FlowSchemas and PriorityLevelConfigurations that cannot be expressed as steps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dray.api.types import flowcontrol
 from dray.api.validation.lists import Errors, each
 from dray.api.written import as_go
 
-EXEMPT = "exempt"  # the name of the one schema and the one level that nothing limits
+EXEMPT = "exempt"  # name of the only schema and the only level without limits
 _METHODS = ("ByNamespace", "ByUser")
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
-_HASH_BITS = 60  # of the hash that deals hands of queues
+_HASH_BITS = 60  # bits of the hash that selects queues (shuffle sharding)
 
 
 def exempt_schema(schema: flowcontrol.FlowSchema, _: Path | None) -> Errors:

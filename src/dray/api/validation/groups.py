@@ -1,4 +1,4 @@
-"""scheduling.k8s.io: PriorityClass, Workload, PodGroup."""
+"""Validation of scheduling.k8s.io: PriorityClass, Workload and PodGroup."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _composites(
 
 def create_group(group: scheduling.PodGroup, context: Context) -> Errors:
     reference = group.spec.workloadRef
-    if reference is not None and context.version != "v1alpha1":  # where either name may be left out
+    if reference is not None and context.version != "v1alpha1":  # in v1alpha1, either name can be omitted
         for field in ("workloadName", "templateName"):
             if not getattr(reference, field):
                 yield required(SPEC / "workloadRef" / field)
@@ -82,7 +82,7 @@ def update_group_status(group: scheduling.PodGroup, old: scheduling.PodGroup, co
     yield from checked("io.k8s.api.scheduling.v1beta1.PodGroupStatus", group.status, STATUS)
     statuses, path = group.status.resourceClaimStatuses, STATUS / "resourceClaimStatuses"
     known = {claim.name for claim in group.spec.resourceClaims}
-    # A group of v1alpha1 may have more claims, and controllers write its status in v1beta1.
+    # A v1alpha1 group may have more claims, and controllers write its status as v1beta1.
     limit = max(_claims_limit(context), len(known))
     if limit and len(statuses) > limit:
         yield too_many(path, len(statuses), limit)
@@ -95,7 +95,7 @@ def update_group_status(group: scheduling.PodGroup, old: scheduling.PodGroup, co
 
 
 def _claims_limit(context: Context) -> int:
-    """Pods have no limit of their own, and v1alpha1 promises the rules of pods."""
+    """Return the maximum number of claims; 0 for no limit in v1alpha1, which has the rules of pods."""
     return 0 if context.version == "v1alpha1" else GROUP_CLAIMS_MAX
 
 

@@ -1,4 +1,4 @@
-"""What steps cannot say of Ingresses and their classes: hosts, paths, and the services behind them."""
+"""Rules for Ingresses and IngressClasses that cannot be expressed as steps: hosts, paths and backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that hold for many fields: sizes, uniqueness, unions, immutability."""
+"""Rules for many fields: sizes, uniqueness, names, enumerations and immutability."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def bounded(
     check: Callable[[T, Path], Iterable[FieldError]],
     key: Callable[[T], Hashable] | None = None,
 ) -> Errors:
-    """A list of limited length, in which no two elements have the same key; one that is too long is not looked into."""
+    """Yield errors of a list with a maximum length, and duplicate keys. The elements of a longer list are not
+    checked.
+    """
     if items and len(items) > limit:
         yield too_many(path, len(items), limit)
         return
@@ -37,12 +39,14 @@ def bounded(
 
 
 def within(items: Sequence[T] | None, limit: int) -> Sequence[T]:
-    """The elements of a list of limited length, or none if it is too long, which its constraint tells."""
+    """Return the elements of a list, or none if it is too long; a schema constraint reports the length."""
     return items if items and len(items) <= limit else ()
 
 
 def unique(items: Sequence[T] | None, path: Path, key: Callable[[T], Hashable], whole: bool = True) -> Errors:
-    """No two elements with the same key; `whole` elements are shown, else their keys."""
+    """Yield an error for each element whose key occurred before. The error shows the element, or its key without
+    `whole`.
+    """
     seen: set[Hashable] = set()
     for index, item in enumerate(items or ()):
         value = key(item)
@@ -52,13 +56,13 @@ def unique(items: Sequence[T] | None, path: Path, key: Callable[[T], Hashable], 
 
 
 def named(value: T, path: Path, check: Callable[[T], Complaints]) -> Errors:
-    """A text, or the number of a port, of a certain form."""
+    """Yield an error per message of `check` about a name or port number."""
     for text in check(value):
         yield invalid(path, value, text)
 
 
 def required_name(value: str, path: Path, check: Check, detail: str = "") -> Errors:
-    """A text of a certain form that must not be missing."""
+    """Yield an error if a name is missing, or per message of `check`."""
     if value:
         yield from named(value, path, check)
     else:
@@ -66,13 +70,13 @@ def required_name(value: str, path: Path, check: Check, detail: str = "") -> Err
 
 
 def one_of(value: str | None, options: tuple[str, ...], path: Path | str) -> Errors:
-    """One of a few words, or nothing."""
+    """Yield an error if a value is set and not one of the options."""
     if value is not None and value not in options:
         yield unsupported(path, value, options)
 
 
 def required_one_of(value: str | None, options: tuple[str, ...], path: Path | str) -> Errors:
-    """One of a few words, which must not be missing."""
+    """Yield an error if a value is missing or not one of the options."""
     if not value:
         yield required(path)
     elif value not in options:

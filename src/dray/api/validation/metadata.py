@@ -1,4 +1,4 @@
-"""Metadata: names, labels, annotations, owners, finalizers, and what of it may change."""
+"""Validation of metadata: names, labels, annotations, owners, finalizers, and changes in updates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
 def metadata(
     value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain, any_finalizer: bool = False
 ) -> Errors:
-    """The metadata of a new object. Finalizers of some kinds need not say whose they are (`any_finalizer`)."""
+    """Yield errors in the metadata of a new object. `any_finalizer` permits finalizers without a domain."""
     if value.generateName:
         for text in names.prefixed(name_check, value.generateName):
             yield invalid(METADATA / "generateName", value.generateName, text)
@@ -42,7 +42,7 @@ def metadata(
 
 
 def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool = False) -> Errors:
-    """The metadata of an object that exists: what may not change, and whether what changed is right."""
+    """Yield errors in the metadata of an update: changes of immutable fields, and errors in changed fields."""
     if old.deletionTimestamp:
         added = sorted(set(value.finalizers) - set(old.finalizers))
         if added:
@@ -60,7 +60,7 @@ def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer:
 
 
 def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool) -> Errors:
-    """What was right before still is, so only what is new is looked at."""
+    """Yield errors in changed fields; unchanged fields are not validated again."""
     if value.labels != old.labels:
         yield from check_labels(value.labels, METADATA / "labels")
     if value.annotations != old.annotations:
@@ -72,17 +72,16 @@ def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool) 
 
 
 def template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
-    """Judge the metadata of a pod template: only labels and annotations matter. Kubernetes names them as if they stood
-    in the template itself."""
+    """Yield errors in the labels and annotations of a pod template. As in Kubernetes, the paths omit `metadata`."""
     yield from check_labels(value.labels, path / "labels")
     yield from check_annotations(value.annotations, path / "annotations")
 
 
 def claim_template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
-    """The metadata of a claim template: what would be ignored is refused."""
+    """Yield errors in the metadata of a claim template. Fields that would be ignored are forbidden."""
     yield from check_annotations(value.annotations, path / "annotations")
     yield from check_labels(value.labels, path / "labels")
-    # What the server fills in by itself cannot be told from what the author wrote, so those are left alone.
+    # Fields that the server sets are not checked, because they cannot be distinguished from the client's input.
     for field in (
         "name",
         "generateName",

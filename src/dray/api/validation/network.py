@@ -1,4 +1,4 @@
-"""What steps cannot say of endpoints, network policies, and the addresses of services."""
+"""Rules for endpoints, network policies and service addresses that cannot be expressed as steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("
 
 
 def _is_part(inner: str, outer: str) -> bool:
-    """Whether a network lies in another that is larger."""
+    """Return whether a network is a strict subset of another."""
     part, whole = (ipaddress.ip_network(text, strict=False) for text in (inner, outer))
     return part.version == whole.version and part.prefixlen > whole.prefixlen and part.network_address in whole
 
@@ -39,7 +39,7 @@ def subset_ports(subset: core.EndpointSubset, path: Path) -> Errors:
 
 
 def endpoint_address(text: str, path: Path) -> Errors:
-    """An address that others than this machine can mean."""
+    """Yield an error if the address is invalid or only meaningful on one machine (loopback, link-local)."""
     address = address_of(text)
     if address is None:
         yield invalid(path, text, BAD_IP)
@@ -62,7 +62,7 @@ def endpoints(slice_: discovery.EndpointSlice, _: Path | None) -> Errors:
 
 
 def _address(text: str, kind: str, path: Path) -> Errors:
-    # Kubernetes refuses loopback addresses here; pods of dray's nodes on one machine have no others.
+    # Kubernetes rejects loopback addresses here, but pods of dray's local nodes have no others.
     if kind == "FQDN":
         yield from named(text, path, names.subdomain)
     elif kind in _ADDRESS_TYPES:
@@ -113,7 +113,7 @@ def peer(value: networking.NetworkPolicyPeer, path: Path) -> Errors:
 
 def block(value: networking.IPBlock, path: Path) -> Errors:
     if not value.cidr:
-        return  # which its constraint tells
+        return  # a schema constraint reports this
     if not is_network(value.cidr):
         yield invalid(path / "cidr", value.cidr, BAD_CIDR)
     else:

@@ -1,4 +1,4 @@
-"""Node selectors, wherever they stand: affinity, slices, allocations."""
+"""Validation of node selectors in affinity, slices and allocations."""
 
 from __future__ import annotations
 

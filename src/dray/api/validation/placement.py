@@ -1,4 +1,4 @@
-"""Where pods may go: affinity, tolerations, spreading, and label selectors, which all of them use."""
+"""Validation of pod placement: affinity, tolerations, topology spread and label selectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.api.schema import CORE
 from dray.api.types import core, meta
 from dray.api.validation.lists import Errors, named
 
-MOST_NEIGHBOUR_RULES = 100  # of a pod; the scheduler compares each with every pod that is placed
+MOST_NEIGHBOUR_RULES = 100  # maximum per pod, because the scheduler compares each with every scheduled pod
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SETS = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")
@@ -34,13 +34,15 @@ def operator(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
 
 
 def neighbours(spec: core.PodSpec, path: Path) -> Errors:
-    """Spreading, and how much a pod says about other pods."""
+    """Yield errors in topology spread constraints; if they are valid, errors in the number of conditions about other
+    pods.
+    """
     spread = list(_spread_constraints(spec.topologySpreadConstraints, path / "topologySpreadConstraints"))
     yield from spread or _neighbour_rules(spec, path)
 
 
 def _neighbour_rules(spec: core.PodSpec, path: Path) -> Errors:
-    """How much a pod says about other pods."""
+    """Yield an error if a pod has too many conditions about other pods."""
     terms: list[core.PodAffinityTerm | core.TopologySpreadConstraint] = [*spec.topologySpreadConstraints]
     for rules in (spec.affinity.podAffinity, spec.affinity.podAntiAffinity) if spec.affinity else ():
         if rules is not None:

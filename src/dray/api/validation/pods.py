@@ -1,4 +1,4 @@
-"""Pods and pod templates: what they may say, and the little of it that may change."""
+"""Validation of pods and pod templates, and of updates of pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dray.api.validation.metadata import template_metadata
 from dray.api.validation.placement import toleration
 
 POD_RESOURCES = ("cpu", "memory")
-MIRROR = "kubernetes.io/config.mirror"  # the annotation of pods that a node reports rather than is given
+MIRROR = "kubernetes.io/config.mirror"  # annotation of mirror pods, which a node creates for its static pods
 _CONTAINERS = {
     "containers": f"{CORE}Container",
     "initContainers": f"{CORE}Container",
@@ -83,7 +83,7 @@ def containers(spec: core.PodSpec, _: object, path: Path, parts: PodParts) -> Er
 
 
 def pod_resources(value: core.ResourceRequirements, _: object, path: Path, parts: PodParts) -> Errors:
-    """What the containers of a pod have together: time and memory, but no claims."""
+    """Yield errors in pod-level resources: only CPU, memory and huge pages, and no claims."""
     if value.claims:
         yield forbidden(path / "claims", "claims may not be set for Resources at pod-level")
     for field in ("limits", "requests"):
@@ -103,7 +103,7 @@ def scheduling_gates(items: tuple[core.PodSchedulingGate, ...], path: Path) -> E
 
 
 def group(spec: core.PodSpec, path: Path) -> Errors:
-    """The group that a pod belongs to, in today's words or in the older ones."""
+    """Yield errors in the pod's PodGroup, in schedulingGroup or in the older workloadRef."""
     if spec.schedulingGroup is not None:
         here = path / "schedulingGroup" / "podGroupName"
         if spec.schedulingGroup.podGroupName is None:
@@ -175,7 +175,7 @@ def update_pod(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
 
 
 def _deadline_update(spec: core.PodSpec, old: core.PodSpec) -> Errors:
-    """A deadline may come, and come closer, but not go."""
+    """Yield errors if an update extends or removes activeDeadlineSeconds. It may be added or shortened."""
     new, before, path = spec.activeDeadlineSeconds, old.activeDeadlineSeconds, SPEC / "activeDeadlineSeconds"
     if new is not None:
         if not 0 <= new <= _LONGEST_DEADLINE:
@@ -206,7 +206,7 @@ def _gates_update(spec: core.PodSpec, old: core.PodSpec) -> Errors:
 
 
 def _rest_unchanged(spec: core.PodSpec, old: core.PodSpec) -> Errors:
-    """With what may change put back, nothing else differs."""
+    """Yield an error if anything other than the mutable fields of a pod has changed."""
     restored: dict[str, object] = {
         "activeDeadlineSeconds": old.activeDeadlineSeconds,
         "tolerations": old.tolerations,
@@ -218,7 +218,7 @@ def _rest_unchanged(spec: core.PodSpec, old: core.PodSpec) -> Errors:
     if (old.terminationGracePeriodSeconds or 0) < 0 and spec.terminationGracePeriodSeconds == 1:
         restored["terminationGracePeriodSeconds"] = old.terminationGracePeriodSeconds
     if old.schedulingGates:
-        # Until a pod may be scheduled, where it may go can be narrowed.
+        # While a pod has scheduling gates, its placement rules can be made stricter.
         if old.nodeSelector.items() <= spec.nodeSelector.items():
             restored["nodeSelector"] = old.nodeSelector
         if old.affinity is None:
@@ -230,7 +230,7 @@ def _rest_unchanged(spec: core.PodSpec, old: core.PodSpec) -> Errors:
 
 
 def update_ephemeral_containers(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
-    """They come, and neither go nor change."""
+    """Yield errors in an update of ephemeral containers, which may only be added."""
     yield from pod_spec(pod.spec, SPEC)
     path, wanted = SPEC / "ephemeralContainers", {item.name: item for item in pod.spec.ephemeralContainers}
     for before in old.spec.ephemeralContainers:
@@ -241,7 +241,7 @@ def update_ephemeral_containers(pod: core.Pod, old: core.Pod, context: Context) 
 
 
 def _mirror_update(new: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
-    """Whether a pod is one that its node reports is settled when it is created."""
+    """Yield errors if an update adds, changes or removes the mirror pod annotation."""
     now, before = new.annotations.get(MIRROR), old.annotations.get(MIRROR)
     if now != before and now is not None:
         yield forbidden(f"metadata.annotations[{MIRROR}]", "may not add mirror pod annotation")
@@ -277,7 +277,9 @@ def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
 
 
 def _observations(status: core.PodStatus) -> Errors:
-    """Nodes and schedulers write these all the time, so only what is wrong is looked at closely."""
+    """Yield errors in observedGeneration and condition types. Optimized for valid input, because nodes write these
+    often.
+    """
     if status.observedGeneration < 0:
         yield invalid(STATUS / "observedGeneration", status.observedGeneration, _NEGATIVE)
     for index, item in enumerate(status.conditions):
@@ -285,12 +287,12 @@ def _observations(status: core.PodStatus) -> Errors:
             path = STATUS / "conditions" / index / "observedGeneration"
             yield invalid(path, item.observedGeneration, _NEGATIVE)
         if item.type not in _SYSTEM_CONDITIONS and names.qualified_name(item.type):
-            # The field is spelt as in Kubernetes.
+            # The field is capitalized as in Kubernetes.
             yield from named(item.type, STATUS / "conditions" / index / "Type", names.qualified_name)
 
 
 def _extended_claim(status: core.PodExtendedResourceClaimStatus, spec: core.PodSpec) -> Errors:
-    """The claim that a scheduler made for extended resources: which request of it serves which container."""
+    """Yield errors in the status of the extended resource claim: the mapping of requests to containers."""
     path = STATUS / "extendedResourceClaimStatus"
     containers = {item.name: item for item in (*spec.initContainers, *spec.containers)}
     if not status.requestMappings:

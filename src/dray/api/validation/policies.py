@@ -1,4 +1,4 @@
-"""Admission policies and their bindings."""
+"""Validation of admission policies and their bindings."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _mutation(mutation: Mutation, path: Path, expressions: Expressions) -> Error
 
 
 def _common(spec: Spec, expressions: Expressions) -> Errors:
-    """What all policies say: for what they are, and what they compute first."""
+    """Yield errors in the fields that all policies have: matching, parameters, conditions and variables."""
     yield from one_of(spec.failurePolicy, _FAILURE_POLICIES, SPEC / "failurePolicy")
     yield from _param_kind(spec.paramKind, SPEC / "paramKind")
     if spec.matchConstraints is None:

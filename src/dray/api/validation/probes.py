@@ -1,4 +1,4 @@
-"""What steps cannot say of the probes and lifecycle hooks of a container."""
+"""Rules for probes and lifecycle hooks of containers that cannot be expressed as steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def headers(items: Sequence[core.HTTPHeader], path: Path) -> Errors:
 
 
 def lasting(probe: core.Probe, path: Path) -> Errors:
-    """A probe whose failure ends the container."""
+    """Yield errors in a liveness or startup probe, whose failure restarts the container."""
     if probe.successThreshold != 1:
         yield invalid(path / "successThreshold", probe.successThreshold, "must be 1")
     grace = probe.terminationGracePeriodSeconds

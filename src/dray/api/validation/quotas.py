@@ -1,4 +1,4 @@
-"""ResourceQuota: what it limits and how much, and its scopes: which pods it counts."""
+"""Validation of ResourceQuotas: limited resources, amounts and scopes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def scopes(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
 
 
 def same_scopes(now: Sequence[str], before: Sequence[str], path: Path) -> Errors:
-    """Yields an error if an update changes which scopes there are; their order and repetition mean nothing."""
+    """Yield an error if an update changes the set of scopes; order and duplicates are ignored."""
     if set(now) != set(before):
         yield invalid(path, now or None, IMMUTABLE)
 

@@ -1,7 +1,7 @@
-"""Schemas of custom resources: whether they mean anything.
+"""Validation of the schemas of custom resources.
 
-A schema must be structural (`structural`), defaults must fit it, and lists and maps must be what they are marked as. Rules in
-CEL are checked by whoever knows the language.
+A schema must be structural (`structural`), its defaults must conform to it, and list and map types must be
+consistent. Callers that can compile CEL check the rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dray.api.validation.lists import Errors
 from dray.api.validation.structural import structural, wrong_type
 from dray.api.wire import Tree
 
-DEEPEST = 64  # levels of a schema; Kubernetes has no limit, and no sane schema comes near this one
+DEEPEST = 64  # maximum nesting of a schema; Kubernetes has no limit, but reasonable schemas are far below this
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -27,7 +27,7 @@ _LIST, _MAP, _KEYS = "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kuber
 _LISTS = ("atomic", "set", "map")
 _MAPS = ("atomic", "granular")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
-# What a root may say where its status is a subresource, whose schema is taken out of it.
+# Fields permitted at the root of a schema with a status subresource.
 _AT_ROOT = (
     *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
     *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items"),
@@ -37,7 +37,7 @@ _GO_NAMES = {_PRESERVE: "XPreserveUnknownFields", "x-kubernetes-validations": "X
 
 
 def schema(tree: Tree, path: Path, context: Context, has_status: bool = False) -> Errors:
-    """What is wrong with the schema of one version."""
+    """Yield errors in the schema of one version."""
     if depth(tree) > DEEPEST:
         yield invalid(path, "", f"must not be nested deeper than {DEEPEST} levels")
         return
@@ -67,7 +67,7 @@ def _root(tree: Tree, path: Path) -> Errors:
 
 
 class _Nodes:
-    """The nodes of a schema by their trees, all compiled at once when the first default or rule asks for one."""
+    """Compiled nodes of a schema by their trees; all are compiled when the first default or rule needs one."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -84,7 +84,7 @@ class _Nodes:
 
 
 def depth(tree: Any) -> int:
-    """How deep a tree is nested; counted without recursion, up to the first level that is too deep."""
+    """Return the nesting depth of a tree in schema levels. Iterative, and stops above the maximum depth."""
     level, found = [tree], 0
     while level and found <= 3 * DEEPEST:
         found += 1
@@ -99,18 +99,18 @@ def depth(tree: Any) -> int:
 
 
 def _is_readable(tree: Tree) -> bool:
-    """Whether a schema can be structural at all: nothing in its skeleton refers to anything else."""
+    """Return whether a schema can be structural: its skeleton has no references or other unsupported fields."""
     if any(tree.get(name) for name in _UNSUPPORTED) or isinstance(tree.get("items"), list):
         return False
     below = [*(tree.get("properties") or {}).values(), tree.get("items"), tree.get("additionalProperties")]
     return all(_is_readable(part) for part in below if isinstance(part, dict))
 
 
-# Metadata of whole objects
+# Metadata of root and embedded objects
 
 
 def _meta_checks(node: Tree, path: Path, root: bool = False) -> Errors:
-    """Type and metadata of an object are there anyhow: nobody fills them in, and they contain no other object."""
+    """Yield errors if apiVersion, kind or metadata of an object have defaults or contain embedded objects."""
     whole = root or node.get(_EMBEDDED)
     for name, part in sorted((node.get("properties") or {}).items()):
         here = path / "properties" % name
@@ -136,7 +136,7 @@ def _in_meta(node: Tree, path: Path, without: str) -> Errors:
         yield from _in_meta(node["additionalProperties"], path / "additionalProperties", inside)
 
 
-# Every place
+# Checks of every node
 
 
 def _checks(node: Tree, path: Path) -> Errors:
@@ -210,7 +210,7 @@ def _list_marks(node: Tree, type_: str, path: Path) -> Errors:
 
 
 def _set_items(items: Tree, path: Path) -> Errors:
-    """Elements that are compared as a whole must be one thing each."""
+    """Yield errors if the items of a set are not atomic."""
     text = f"must be atomic as item of a list with {_LIST}=set"
     if items.get("type") == "array" and items.get(_LIST) not in (None, "atomic"):
         yield invalid(path / _LIST, items[_LIST], text)
@@ -245,7 +245,9 @@ def _map_items(node: Tree, path: Path) -> Errors:
 
 
 def _keys_given(node: Tree, items: Tree, path: Path) -> Errors:
-    """Whether every element has what it is found by."""
+    """Yield errors if a key of a list of type map can be missing in an element: it must be required or have a
+    default.
+    """
     properties = items.get("properties") or {}
     for key in node.get(_KEYS) or ():
         part = properties.get(key)
@@ -284,7 +286,7 @@ def _default(node: SchemaNode, default: Any, path: Path) -> Errors:
 
 
 def _rules(tree: Tree, path: Path, nodes: _Nodes, context: Context, found: list[FieldError]) -> Errors:
-    """What is wrong with rules; not with those of places in which, or below which, something else is wrong."""
+    """Yield errors in CEL rules, except for nodes in or below which other errors were found."""
     for fault in context.rule_faults(nodes.of(tree)):
         here = f"{path}{fault.field}"
         place = here.partition(".x-kubernetes-validations")[0]

@@ -1,4 +1,4 @@
-"""Security contexts of pods and containers: identities, privileges, and combinations that contradict themselves."""
+"""Validation of security contexts: identities, privileges and contradictory combinations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def escalation(context: core.SecurityContext, path: Path) -> Errors:
 
 
 def propagation(value: str, context: core.SecurityContext | None, path: Path) -> Errors:
-    """How mounts made later reach a container, and those that it makes the node."""
+    """Yield an error if the mount propagation mode is unknown or not permitted for the container."""
     if value not in PROPAGATIONS:
         yield unsupported(path, value, PROPAGATIONS)
     elif value == "Bidirectional" and not (context is not None and context.privileged):

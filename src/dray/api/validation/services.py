@@ -1,4 +1,4 @@
-"""Services: ports, cluster addresses and their families, and what is said about traffic."""
+"""Validation of Services: ports, cluster addresses and families, and traffic policies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dray.api.service_fields import (
 from dray.api.types.core import ServiceSpec
 from dray.api.validation.lists import Errors, named, one_of, required_name
 
-# A port that is there twice, as Kubernetes prints it: with what is compared alone.
+# A duplicate port as Kubernetes prints it: only with the compared fields.
 _PORT = '{"Name":"","Protocol":"%s","AppProtocol":null,"Port":%d,"TargetPort":0,"NodePort":0}'
 _TRAFFIC = ("Cluster", "Local")
 _POLICIES = (PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK)
@@ -59,7 +59,7 @@ def kept_values(now: ServiceSpec, before: ServiceSpec, path: Path) -> Errors:
 
 
 def check_addresses(spec: ServiceSpec, _: Path = SPEC) -> Errors:
-    """What is wrong with the cluster addresses that somebody asks for, and with their families."""
+    """Yield errors in the cluster addresses that a client requests, and in their families."""
     if spec.type == "ExternalName":
         return
     path, addresses = SPEC / "clusterIPs", spec.clusterIPs
@@ -105,7 +105,7 @@ def _families(spec: ServiceSpec, path: Path) -> Errors:
 
 
 def _kept(before: tuple[str, ...], now: tuple[str, ...], path: Path, unset: str) -> Errors:
-    """The first of two values stays; the second one may come and go."""
+    """Yield errors if the first of two values changes, or both change in place. The second may be added or removed."""
     if before and not now:
         yield invalid(path / 0, None, unset)
     elif before and before[0] != now[0]:

@@ -1,4 +1,4 @@
-"""ResourceSlice: what a driver may publish."""
+"""Validation of ResourceSlices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dray.api.validation.lists import Errors, bounded, each, named, unchanged, u
 from dray.api.validation.nodes import node_selector
 
 DEVICES_MAX = 128
-ADVANCED_DEVICES_MAX = 64  # once devices carry taints, counters or lists of values
+ADVANCED_DEVICES_MAX = 64  # if a device has taints, counters or list attributes
 ATTRIBUTES_MAX = 32
 ATTRIBUTE_VALUES_MAX = 48
 ATTRIBUTE_VALUE_MAX = 64
@@ -71,7 +71,7 @@ def _spec(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | No
 
 
 def _place(spec: resource.ResourceSliceSpec) -> Errors:
-    """Which nodes reach the devices: said in exactly one way."""
+    """Yield errors if a slice does not specify the nodes of its devices in exactly one way."""
     if spec.nodeName is not None:
         if spec.nodeName:
             yield from named(spec.nodeName, SPEC / "nodeName", names.subdomain)
@@ -104,7 +104,7 @@ def _devices(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec |
     stays = old is not None and spec.perDeviceNodeSelection == old.perDeviceNodeSelection
     for index, device in enumerate(spec.devices):
         known = before.get(device.name)
-        if not stays or known != device:  # what was published before and has not changed is as good as it was
+        if not stays or known != device:  # an unchanged device is not validated again
             yield from _device(device, known, SPEC / "devices" / index, bool(spec.perDeviceNodeSelection))
     yield from unique(spec.devices, SPEC / "devices", lambda device: device.name, whole=False)
 
@@ -143,7 +143,9 @@ def _device(device: resource.Device, old: resource.Device | None, path: Path, ow
 def _entries(
     items: Mapping[str, V], path: Path, check: Callable[[V, Path], Errors], is_fine: Callable[[V], bool]
 ) -> Errors:
-    """Attributes or capacities that are not fine at a glance; a name that is far too long is shown in part."""
+    """Yield errors in attributes or capacities that `is_fine` does not accept. Very long names are shortened in
+    paths.
+    """
     for name, item in items.items():
         if not devices.is_qualified_name(name):
             yield from devices.qualified_name(name, path)
@@ -152,7 +154,7 @@ def _entries(
 
 
 def _is_short(attribute: resource.DeviceAttribute) -> bool:
-    """Whether an attribute is a number, a boolean, or a text that is short in any encoding."""
+    """Return whether an attribute is valid at first glance: a number, a boolean, or a short string."""
     text = attribute.string
     return (text is None or len(text) <= ATTRIBUTE_VALUE_MAX // 4) and (
         attribute.version is None and not attribute.versions
@@ -196,7 +198,9 @@ def _version(text: str, path: Path) -> Errors:
 
 
 def _capacity_of(device: resource.Device) -> Callable[[resource.DeviceCapacity, Path], Errors]:
-    """Only a device that serves several claims at once can say how its capacity is handed out."""
+    """Return the check of a device's capacity. Only devices that allow multiple allocations can have a request
+    policy.
+    """
 
     def check(capacity: resource.DeviceCapacity, path: Path) -> Errors:
         if capacity.requestPolicy is None:
@@ -243,7 +247,7 @@ def _device_place(device: resource.Device, path: Path, own_place: bool) -> Error
 
 
 def _node_resources(device: resource.Device, path: Path) -> Errors:
-    """What a device takes from its node besides itself."""
+    """Yield errors in the node resources that a device consumes."""
     for name, item in device.nodeAllocatableResources.items():
         here = path % name
         if name not in _NODE_RESOURCES and not name.startswith("hugepages-"):
@@ -283,7 +287,7 @@ def _overhead(overhead: resource.NodeAllocatableOverhead, path: Path) -> Errors:
 
 
 def _partition_type(spec: resource.ResourceSliceSpec) -> Errors:
-    """An attribute that tells partitions apart must stand on every device that is one."""
+    """Yield errors if a partition does not have the attribute named by partitionTypeAttribute as a string."""
     name = spec.partitionTypeAttribute
     if name is None:
         return
@@ -293,7 +297,7 @@ def _partition_type(spec: resource.ResourceSliceSpec) -> Errors:
         yield invalid(path, name, text)
         return
     if any(fully_qualified(name, path)):
-        return  # which its constraint tells
+        return  # a schema constraint reports this
     bare = name.removeprefix(f"{spec.driver}/")
     for index, device in enumerate(spec.devices):
         if not device.consumesCounters:

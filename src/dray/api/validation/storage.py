@@ -1,4 +1,4 @@
-"""Volumes, and claims for them."""
+"""Validation of PersistentVolumes and PersistentVolumeClaims."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def same_volume(now: core.PersistentVolumeSpec, before: core.PersistentVolumeSpe
             text = "spec.persistentvolumesource is immutable after creation"
             yield forbidden(path / "persistentvolumesource", f"{text}: {name} has changed")
             break
-    # The next two are named without `spec`, as Kubernetes has it.
+    # The paths of the next two errors omit `spec`, as in Kubernetes.
     yield from unchanged(now.volumeMode, before.volumeMode, Path("volumeMode"), now.volumeMode)
     if before.nodeAffinity is not None:
         yield from unchanged(now.nodeAffinity, before.nodeAffinity, Path("nodeAffinity"), now.nodeAffinity)
@@ -60,7 +60,7 @@ def same_volume(now: core.PersistentVolumeSpec, before: core.PersistentVolumeSpe
 
 
 def inline_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
-    """A volume that is described where it is attached: it has no claim, no size and no class."""
+    """Yield errors in the inline volume of a VolumeAttachment, which cannot have a claim, size or class."""
     unwanted = "may not be specified in the context of inline volumes"
     for field in ("claimRef", "capacity", "nodeAffinity", "storageClassName"):
         if getattr(spec, field):
@@ -130,7 +130,7 @@ def claimed(resources: core.VolumeResourceRequirements, path: Path) -> Errors:
 
 def data_sources(spec: core.PersistentVolumeClaimSpec, path: Path) -> Errors:
     source, reference = spec.dataSource, spec.dataSourceRef
-    assert reference is not None  # only asked where there is one
+    assert reference is not None  # only called if the field is set
     if reference.namespace:
         yield from named(reference.namespace, path / "dataSourceRef" / "namespace", names.label)
         if source is not None:
@@ -143,7 +143,10 @@ def data_sources(spec: core.PersistentVolumeClaimSpec, path: Path) -> Errors:
 
 
 def same_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, _: Path | None) -> Errors:
-    """A bound claim may only grow; one that is not may be given its volume, and get a class."""
+    """Yield errors if an update changes more than permitted.
+
+    A bound claim may only grow; an unbound claim may get a volume and a class.
+    """
     before, now = old.spec, claim.spec
     given: Any = {"volumeName": now.volumeName} if not before.volumeName else {}
     if before.storageClassName is None:
@@ -175,7 +178,7 @@ def _quantity(amount: str, path: Path) -> Errors:
 
 
 def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) -> Errors:
-    """What was asked for may be taken back as long as there is not yet as much."""
+    """Yield an error if the request shrinks to the current capacity or below. It may shrink to a value above it."""
     asked, before, there = (
         Quantity.parse(amounts.get("storage", "0"))
         for amounts in (claim.spec.resources.requests, old.spec.resources.requests, old.status.capacity)

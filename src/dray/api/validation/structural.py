@@ -1,7 +1,7 @@
-"""Whether a schema of a custom resource is structural: one skeleton says of every member what it is.
+"""Checks whether the schema of a custom resource is structural: one skeleton specifies the type of every field.
 
-What stands under `allOf`, `anyOf`, `oneOf` and `not` only judges values: it has no types of its own, and speaks of nothing
-that the skeleton does not have. Left out: what else may be wrong with a schema (`schemas`).
+Schemas under `allOf`, `anyOf`, `oneOf` and `not` only constrain values: they specify no types, and refer only to
+fields in the skeleton. `schemas` checks everything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING_MARK = "x-kubernetes-int-or-string"
 _NAMES = frozenset({"name", "generateName"})
 _PLACES = {"root": "at the root", "item": "for specified array items", "field": "for specified object fields"}
-# What alternatives may not say, and what they must be instead.
+# Fields that alternatives must not have, and the value they must have instead.
 _ONLY_IN_SKELETONS = {
     "type": "empty",
     "additionalProperties": "undefined",
@@ -36,7 +36,7 @@ _ONLY_IN_SKELETONS = {
     "x-kubernetes-map-type": "undefined",
     "x-kubernetes-validations": "empty",
 }
-_GO_REGEXP = {  # what Go says of a pattern that RE2 says otherwise
+_GO_REGEXP = {  # RE2's error messages and the corresponding ones of Go
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
     "no argument for repetition operator": "missing argument to repetition operator",
@@ -46,7 +46,7 @@ _GO_REGEXP = {  # what Go says of a pattern that RE2 says otherwise
 
 
 def structural(tree: Tree, path: Path) -> list[FieldError]:
-    """What keeps a schema from being structural."""
+    """Return the errors because of which a schema is not structural, sorted by text."""
     return sorted([*_skeleton(tree, path, "root"), *_complete(tree, path)], key=str)
 
 
@@ -91,12 +91,12 @@ def _type(node: Tree, path: Path, place: str) -> Errors:
 
 
 def wrong_type(type_: str, path: Path, text: str) -> Errors:
-    """A type that a mark asks for, and that is another or none."""
+    """Yield an error because a field requires another type, or because the type is missing."""
     yield invalid(path / "type", type_, text) if type_ else required(path / "type", text)
 
 
 def _meta(node: Tree, path: Path, root: bool) -> Errors:
-    """What an object has anyhow may hardly be restricted."""
+    """Yield errors if a schema restricts apiVersion, kind or metadata more than permitted."""
     properties = node.get("properties") or {}
     if not root and not node.get(_EMBEDDED):
         return
@@ -121,7 +121,9 @@ def _meta(node: Tree, path: Path, root: bool) -> Errors:
 
 
 def _allowances(node: Tree) -> tuple[bool, bool]:
-    """Whether alternatives say `integer or string` in one of the two forms that may name types."""
+    """Return whether the schema has each of the two permitted forms of `integer or string`: in anyOf, or in allOf
+    with anyOf.
+    """
     all_of = node.get("allOf") or [{}]
     return node.get("anyOf") == _INT_OR_STRING, all_of[0].get("anyOf") == _INT_OR_STRING
 
@@ -179,7 +181,7 @@ def _in_go(error: Any, pattern: str) -> str:
 
 
 def _complete(node: Tree, path: Path) -> Errors:
-    """Whatever alternatives speak of must stand in the skeleton too."""
+    """Yield errors if an alternative refers to a field that is not in the skeleton."""
     for name, index, option in _options(node):
         yield from _spoken_of(option, node, path, path / name if index is None else path / name / index)
     for name, part in (node.get("properties") or {}).items():

@@ -1,4 +1,4 @@
-"""What steps cannot say of volumes: one source each, and the files that several sources write."""
+"""Rules for volumes that cannot be expressed as steps: exactly one source, and distinct file paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dray.api.types import core
 from dray.api.validation.lists import Errors
 
 _SOURCES = tuple(name for name in core.Volume.__struct_fields__ if name != "name")
-_PROJECTIONS = ("configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")  # as Kubernetes asks
+_PROJECTIONS = ("configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")  # Kubernetes' order
 
 
 def source(volume: core.Volume, path: Path) -> Errors:
@@ -35,7 +35,7 @@ def size_limit(amount: str, path: Path) -> Errors:
 
 def downward_files(part: core.DownwardAPIVolumeSource | core.DownwardAPIProjection, path: Path) -> Errors:
     for item in part.items:
-        yield from checked(f"{CORE}DownwardAPIVolumeFile", item, path)  # Kubernetes leaves out which one
+        yield from checked(f"{CORE}DownwardAPIVolumeFile", item, path)  # as in Kubernetes, without an index
 
 
 def projections(volume: core.ProjectedVolumeSource, path: Path) -> Errors:
@@ -55,7 +55,7 @@ def projections(volume: core.ProjectedVolumeSource, path: Path) -> Errors:
 
 
 def _duplicates(projection: core.VolumeProjection, seen: set[str], path: Path) -> Errors:
-    """No two sources of a volume write the same file."""
+    """Yield errors if several sources of a volume write the same file."""
     for part in (projection.secret, projection.configMap, projection.downwardAPI):
         for item in part.items if part is not None else ():
             whose = item.path if part is projection.downwardAPI else getattr(part, "name", "")

@@ -1,4 +1,4 @@
-"""What steps cannot say of the kinds that make pods, and of budgets for disrupting pods."""
+"""Rules for workloads and PodDisruptionBudgets that cannot be expressed as steps."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NO_MATCH = "`selector` does not match template `labels`"
 _TITLES = {"deployment": "ReplicaSet", "daemonset": "DaemonSet", "replicaset": "ReplicaSet"}
 _TITLES |= {"replicationcontroller": "ReplicationController", "statefulset": "StatefulSet"}
 _JOB_RESTARTS = ("OnFailure", "Never")
-_CRON_NAME_MAX = 52  # eleven characters more make the name of a job
+_CRON_NAME_MAX = 52  # the names of its Jobs have eleven more characters
 _MOST_INDEXED = 100_000
-_MOST_OF_MANY = 10_000  # pods at once of a job with more indexes than that, whose failures are counted for each
+_MOST_OF_MANY = 10_000  # maximum parallelism with more than _MOST_INDEXED completions and a backoff limit per index
 _FIXED = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _RULES_MAX = 20
 _PATTERNS_MAX = 20
@@ -37,7 +37,7 @@ Selecting = apps.DeploymentSpec | apps.DaemonSetSpec | apps.ReplicaSetSpec | app
 
 
 def selected_template(kind: str, spec: Selecting, _: object, path: Path, context: Context) -> Errors:
-    """Yields what is wrong with a template, and with the selector that must find its pods."""
+    """Yield errors in a pod template, and in the selector that must match its pods."""
     here, selector = path / "selector", spec.selector
     faults = list(label_selector(selector, here))
     if selector is None:
@@ -57,7 +57,7 @@ def selected_template(kind: str, spec: Selecting, _: object, path: Path, context
 
 
 def controller_template(spec: core.ReplicationControllerSpec, path: Path) -> Errors:
-    """Yields what is wrong with the template and the selector of the oldest kind, whose selector is a map of labels."""
+    """Yield errors in the template and selector of a ReplicationController, whose selector is a map of labels."""
     if not spec.selector:
         yield required(path / "selector")
     if spec.template == core.PodTemplateSpec():
@@ -71,7 +71,7 @@ def controller_template(spec: core.ReplicationControllerSpec, path: Path) -> Err
 def _lasting(
     template: core.PodTemplateSpec, path: Path, kind: str, whole: bool = True, volumes: tuple[core.Volume, ...] = ()
 ) -> Errors:
-    """Yields what is wrong with the template of pods that run until they are deleted."""
+    """Yield errors in the template of pods that run until they are deleted."""
     if whole:
         yield from pod_template(template, path, volumes)
     if template.spec.restartPolicy != "Always":
@@ -82,7 +82,7 @@ def _lasting(
 
 
 def _matched(selector: meta.LabelSelector | None, template: core.PodTemplateSpec, path: Path) -> Errors:
-    """Yields an error if a selector does not find the pods of a template."""
+    """Yield an error if a selector does not match the pods of a template."""
     if selector is None or not matcher(selector).matches(template.metadata.labels):
         yield _unmatched(template, path)
 
@@ -104,7 +104,7 @@ def some_progress(update: apps.RollingUpdateDeployment, path: Path) -> Errors:
 
 
 def one_way(update: apps.RollingUpdateDaemonSet, path: Path) -> Errors:
-    """Yields what is wrong with how the pods of a DaemonSet are replaced: before or after the new pod runs."""
+    """Yield errors in the rolling update of a DaemonSet: exactly one of maxUnavailable and maxSurge must be non-zero."""
     for field in ("maxUnavailable", "maxSurge"):
         yield from _at_most_all(getattr(update, field), path / field)
     if _count(update.maxUnavailable) and _count(update.maxSurge):
@@ -120,7 +120,7 @@ def some(value: int | str, path: Path) -> Errors:
 
 
 def _count(value: int | str | None) -> int:
-    """Returns a count, or how many percent; 0 for a text that is neither."""
+    """Return the number in a count or percentage; 0 if the text is neither."""
     if isinstance(value, str):
         return int(value.removesuffix("%")) if _NUMBER.fullmatch(value) else 0
     return value or 0
@@ -132,7 +132,7 @@ def _at_most_all(value: int | str | None, path: Path) -> Errors:
 
 
 def scaled(value: int | str | None, path: Path) -> Errors:
-    """A count or a percentage."""
+    """Yield errors if the value is neither a non-negative count nor a percentage."""
     if isinstance(value, int):
         yield from at_least(value, 0, path)
     elif value is not None and not (value.endswith("%") and _NUMBER.fullmatch(value)):
@@ -171,7 +171,7 @@ def same_job(job: batch.Job, old: batch.Job, _: Path | None) -> Errors:
         yield from unchanged(spec.completions, before.completions, path / "completions", spec.completions)
     yield from unchanged(spec.selector, before.selector, path / "selector", spec.selector)
     suspended = bool(before.suspend) and old.status.startTime is None
-    if not suspended:  # a job that has not begun may still be told where to run
+    if not suspended:  # the template of a suspended Job that has not started may change
         yield from unchanged(spec.template, before.template, path / "template", spec.template)
     for field in _FIXED:
         yield from unchanged(getattr(spec, field), getattr(before, field), path / field, as_go(getattr(spec, field)))
@@ -195,7 +195,7 @@ def job_template(spec: batch.JobSpec, path: Path) -> Errors:
 
 
 def gang_size(spec: batch.JobSpec, path: Path) -> Errors:
-    """A gang of a job may not need more pods than the job has at once."""
+    """Yield an error if the gang of a Job needs more pods than its parallelism."""
     policy = spec.scheduling.schedulingPolicy if spec.scheduling is not None else None
     size = policy.gang.minCount if policy is not None and policy.gang is not None else None
     if size is not None and spec.parallelism is not None and size > spec.parallelism:
@@ -262,11 +262,11 @@ def no_manual(spec: batch.JobSpec, path: Path) -> Errors:
         yield unsupported(path / "manualSelector", True, ("nil", "false"))
 
 
-# What a Job does about pods that failed: rules by exit code or by condition
+# Pod failure policy of a Job: rules by exit code or by condition
 
 
 def failure_policy(spec: batch.JobSpec, path: Path) -> Errors:
-    assert spec.podFailurePolicy is not None  # only asked where there is one
+    assert spec.podFailurePolicy is not None  # only called if the field is set
     path /= "podFailurePolicy"
     rules = spec.podFailurePolicy.rules or ()
     if len(rules) > _RULES_MAX:
