@@ -30,14 +30,15 @@ from dray.api.claim_access import PodClaims
 from dray.api.claim_lifecycle import ClaimState, state_of
 from dray.api.extended_resources import is_extended_resource_claim
 from dray.api.gates import FeatureGates
-from dray.api.reasons.groups import GroupCode
+from dray.api.reasons.groups import GroupCode, GroupProblem
 from dray.api.reasons.nodes import PreemptionCode, SchedulingRule, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.core.attempt import Attempt, Decision, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.configuration import SchedulerProfile
-from dray.core.gang_scheduling import GangScheduling
+from dray.core.gang_scheduling import GangScheduling, is_helped_by_room
+from dray.core.gangs import GroupKey
 from dray.core.objects import ObjectLookup
 from dray.core.preemption import Preemption
 from dray.core.queue import FLUSH_AFTER, AlikePods, QueuePlace, SchedulingQueue, Waiting
@@ -285,19 +286,25 @@ class SchedulerCore:
         found, progress = [], self._progress
         is_quiet = progress.claim_came + PATIENCE <= self.now
         since = self.now - (PATIENCE if is_quiet else PATIENCE_AMID_CLAIMS)
+        incomplete: dict[GroupKey, GroupProblem] = {}
         for waiting in self.queue.gated():
             if waiting.is_reported or waiting.since > since:
                 continue
             waiting.is_reported = True
-            why = None if waiting.pod.spec.schedulingGates else self._lacking(waiting.pod)
+            why = None if waiting.pod.spec.schedulingGates else self._lacking(waiting.pod, incomplete)
             if why is not None:
                 found.append((waiting.pod, why))
         return found
 
-    def _lacking(self, pod: Pod) -> Unschedulable | None:
-        """What keeps a pod from being tried: a claim, its group, or other pods of that."""
+    def _lacking(self, pod: Pod, incomplete: dict[GroupKey, GroupProblem]) -> Unschedulable | None:
+        """What keeps a pod from being tried: a claim, its group, or other pods of that. `incomplete`: gangs seen before."""
         problem, group = self.state.devices.missing_for(pod), self.state.gangs.waits(pod)
-        if group is not None and (problem is None or group.code is GroupCode.GROUP_UNKNOWN):
+        if group is not None and group.code is GroupCode.BELOW_MIN_COUNT:
+            key = pod.metadata.namespace, group.group
+            if key not in incomplete:
+                incomplete[key] = self.state.gangs.mismatch_of(pod) or group
+            group = incomplete[key]
+        if group is not None and (problem is None or group.code is not GroupCode.BELOW_MIN_COUNT):
             return Unschedulable(len(self.state.table), group=group)
         return Unschedulable(len(self.state.table), problem=problem) if problem is not None else None
 
@@ -357,13 +364,15 @@ class SchedulerCore:
     def _may_preempt(self, attempt: Attempt, refused: Refused) -> bool:
         """Whether to look for victims; not where what is in the way goes without."""
         why = refused.why
-        return attempt.may_preempt and why.wrong is None and not why.deallocates and not why.deletes
+        return attempt.may_preempt and is_helped_by_room(why)
 
     def _decide_nominated(self, attempt: Attempt) -> Decision:
         """Decide for the node that is kept for a pod if that fits, or else for any."""
         if attempt.problem is not None:
             why = Unschedulable(len(self.state.table), problem=attempt.problem)
             return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
+        if (differs := self.state.gangs.differs(attempt.pod)) is not None:
+            return Refused(Unschedulable(len(self.state.table), group=differs), frozenset())
         nomination = self.state.nominations.get(attempt.pod.metadata.uid)
         info = self.state.table.get(nomination.node) if nomination is not None else None
         if info is not None and info.node is not None:

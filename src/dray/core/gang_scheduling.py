@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dray.api.reasons.groups import GroupCode, GroupProblem
-from dray.api.reasons.nodes import PreemptionCode
+from dray.api.reasons.groups import WRONG, GroupCode, GroupProblem
+from dray.api.reasons.nodes import PreemptionCode, Unschedulable
 from dray.api.types.core import Pod
 from dray.core.gang_attempt import (
     GangAttempt,
@@ -82,7 +82,8 @@ class GangScheduling:
             other = self._core.queue.get(pod.metadata.uid)
             if other is not None and other is not waiting and self._core.queue.take(other):
                 members.append(other)
-        self._later = [one for one in self._later if not any(one is member for member in members)]
+        keys = {member.key for member in members}
+        self._later = [one for one in self._later if one.key not in keys]
         members.sort(key=lambda member: member.pod.metadata.creationTimestamp or "")
         key = group.metadata.namespace, group.metadata.name
         gang = self._current = GangAttempt(key, group, waiting, members, bound, among)
@@ -119,7 +120,7 @@ class GangScheduling:
         """Whether to look for victims; not where no end of others helps, or another decision is tried out."""
         profile = self._core.profile_of(gang.leader.pod)
         may = self._core.preempts and profile is not None and profile.preempts
-        return may and gang.problem is None and refused.why.wrong is None
+        return may and gang.problem is None and is_helped_by_room(refused.why)
 
     def place(self, gang: GangAttempt, promise: GangPromise) -> None:
         """Count the pods of a gang on the nodes that they were promised."""
@@ -228,3 +229,9 @@ class GangScheduling:
         later, self._later = self._later, []
         for waiting in later:
             self._core.queue.put_back(waiting)
+
+
+def is_helped_by_room(why: Unschedulable) -> bool:
+    """Whether the end of other pods may help; not where pods of a group differ, or what is in the way goes without."""
+    differs = why.group is not None and why.group.code in WRONG
+    return why.wrong is None and not differs and not why.deallocates and not why.deletes

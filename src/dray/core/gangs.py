@@ -99,6 +99,16 @@ class Gangs:
         found = self._objects.members(group.metadata.namespace, group.metadata.name)
         return [pod for pod in found if not is_finished(pod)]
 
+    def mismatch_of(self, pod: Pod) -> GroupProblem | None:
+        """What keeps the pods of a pod's group from being one group, also those that other schedulers place."""
+        group = self._objects.group_of(pod)
+        return self.mismatch(group, self.members(group)) if group is not None else None
+
+    def differs(self, pod: Pod) -> GroupProblem | None:
+        """Which value of a pod is not that of its group, where the pods of the group are placed one by one."""
+        group = self._objects.group_of(pod) if self.key_of(pod) is not None else None
+        return self.mismatch(group, (pod,)) if group is not None else None
+
     def mismatch(self, group: PodGroup, pods: Sequence[Pod]) -> GroupProblem | None:
         """What keeps pods from being one group: their schedulers, priorities or preemption policies differ."""
         name, wanted = group.metadata.name, group.spec

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -27,6 +28,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus
 from dray.client import Client, change_status
 from dray.core.attempt import Promise
+from dray.core.devices import version_of
 from dray.core.reservations import reservation
 from dray.scheduler.metrics import CLAIM_CREATES
 from dray.verdicts.node_resources import NodeClaims
@@ -49,6 +51,19 @@ class Overtaken(Exception):
 PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that somebody else was faster
 
 
+@contextmanager
+def maybe_written(written: dict[str, ResourceClaim], claim: ResourceClaim) -> Iterator[None]:
+    """Note a claim that is written within the block, also if the answer is lost; not if somebody else was faster."""
+    is_known = claim.metadata.uid in written
+    written[claim.metadata.uid] = claim
+    try:
+        yield
+    except PASSING:
+        if not is_known:
+            del written[claim.metadata.uid]
+        raise
+
+
 @dataclass
 class BindingPreparation:
     """What was written for a pod before it gets its node."""
@@ -56,6 +71,7 @@ class BindingPreparation:
     promise: Promise
     settled: list[ResourceClaim] = field(default_factory=list)  # its claims as they were written, or needed nothing
     reserved: list[ResourceClaim] = field(default_factory=list)  # those to which its own reservation was added
+    written: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid, those that were or may have been written
     made: ResourceClaim | None = None  # the claim for its extended resources
 
 
@@ -104,7 +120,7 @@ class Binder:
         """Write the claims of a pod. `known` are newer copies of some, by uid."""
         promise = prepared.promise
         for use in promise.claims.uses:
-            claim, own = await self._settle(promise, use, known.get(use.claim.metadata.uid))
+            claim, own = await self._settle(promise, use, prepared.written, known.get(use.claim.metadata.uid))
             prepared.settled.append(claim)
             if own:
                 prepared.reserved.append(claim)
@@ -122,7 +138,7 @@ class Binder:
     async def assign(self, prepared: BindingPreparation) -> None:
         """Give a pod its node."""
         pod = prepared.promise.claims.pod
-        self._check_deleted(pod, prepared.settled)
+        self._check_claims(pod, prepared.settled)
         await self._assign(pod, prepared.promise.node)
 
     async def take_back(self, prepared: BindingPreparation) -> None:
@@ -136,17 +152,20 @@ class Binder:
         if prepared.promise.node_claims:
             await self._forget_node_claims(pod)
 
-    def _check_deleted(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
-        """Raise `Overtaken` if a claim was deleted since, and lists the pod's group or workload but not the pod.
+    def _check_claims(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
+        """Raise `Overtaken` if a claim was taken away since it was written or found to need nothing.
 
-        Such a claim is not written for the pod, so that no write conflict tells of the deletion.
+        That it is being deleted counts where it lists the pod's group or workload but not the pod: such a claim is not
+        written for the pod, so that no write conflict tells of the deletion.
         """
         for claim in claims:
-            if podclaims.is_reserved_for(claim, pod.metadata.uid):
-                continue
             now = self._latest(claim.metadata.namespace, claim.metadata.name) or claim
-            if now.metadata.uid == claim.metadata.uid and now.metadata.deletionTimestamp is not None:
+            if version_of(now) < version_of(claim):
+                continue
+            if not podclaims.is_reserved_for(claim, pod.metadata.uid) and now.metadata.deletionTimestamp is not None:
                 raise Overtaken(f'resourceclaim "{claim.metadata.name}" is being deleted')
+            if now.metadata.uid != claim.metadata.uid or not podclaims.may_use(now, pod, self._sharing):
+                raise Overtaken(f'resourceclaim "{claim.metadata.name}" was taken away')
 
     async def _tell_node_claims(self, promise: Promise, made: ResourceClaim | None) -> None:
         """Tell in the pod what its claims take from the node besides devices."""
@@ -180,7 +199,7 @@ class Binder:
     async def _record(self, promise: Promise, made: ResourceClaim) -> ResourceClaim:
         """Give a claim that was made its devices, and tell the pod which of them are for which container."""
         pod = promise.claims.pod
-        claim, _ = await self._settle(promise.with_extended_resource_claim(made), ClaimUse(made, by_group=False))
+        claim, _ = await self._settle(promise.with_extended_resource_claim(made), ClaimUse(made, by_group=False), {})
         status = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=made.metadata.name)
         await change_status(self._client, pod, lambda now: _with_claim(now, pod, status))
         return claim
@@ -235,16 +254,20 @@ class Binder:
         await self._client.create(Pod, binding, namespace=namespace, name=name, subresource="binding")
 
     async def _settle(
-        self, promise: Promise, use: ClaimUse, known: ResourceClaim | None = None
+        self, promise: Promise, use: ClaimUse, written: dict[str, ResourceClaim], known: ResourceClaim | None = None
     ) -> tuple[ResourceClaim, bool]:
-        """Make one claim allocated and reserved; the claim, and whether the pod's own reservation was added."""
+        """Make one claim allocated and reserved, and note it among those `written` unless the server refuses that.
+
+        Returns the claim, and whether the pod's own reservation was added.
+        """
         claim, own = known or use.claim, False
         for _ in range(CONFLICTS_ENDURED):
             try:
                 if self._is_settled(promise, use, claim):
                     return claim, own
                 # What was written is looked at again: a server without a gate drops what it does not know.
-                claim, own = await self._write(promise, use, claim)
+                with maybe_written(written, claim):
+                    claim, own = await self._write(promise, use, claim)
             except Conflict:
                 claim = await self._read_again(promise, use.claim)
         raise Overtaken(f'resourceclaim "{claim.metadata.name}" keeps changing')

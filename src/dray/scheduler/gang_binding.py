@@ -2,30 +2,29 @@
 
 The API has no transactions. Until the first pod is bound, the claims are a plan: each has its allocation and lists the
 gang's pods, or the group. If anything fails by then, the plan is taken back as a whole. Once a pod is bound, the others
-follow, now or in a later attempt. A scheduler that starts finds plans without a bound pod and releases them; it completes
-the others. Left out: deciding (`dray.core.gang_attempt`).
+follow, now or in a later attempt. Left out: deciding (`dray.core.gang_attempt`), plans that could not be taken back
+(`gang_recovery`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
-from dray.api.extended_resources import IN_MEMORY
 from dray.api.podclaims import Sharing
-from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client
 from dray.core.gang_attempt import PlacedMember
+from dray.core.gangs import GroupKey
 from dray.core.reservations import reservation
-from dray.scheduler.binding import CONFLICTS_ENDURED, Binder, BindingPreparation, Overtaken
+from dray.scheduler.binding import CONFLICTS_ENDURED, Binder, BindingPreparation, Overtaken, maybe_written
 from dray.scheduler.tasks import each
 
 log = logging.getLogger(__name__)
@@ -39,42 +38,61 @@ class GangPlan:
     members: list[PlacedMember]
     written: list[tuple[PlacedMember, list[ResourceClaim]]] = field(default_factory=list)  # pods with nodes
     failed: list[tuple[PlacedMember, Exception]] = field(default_factory=list)
+    shared: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid, those of several pods that were written
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # too few members remain
+    unreleased: list[ResourceClaim] = field(default_factory=list)  # what could not be taken back
+
+    @property
+    def key(self) -> GroupKey:
+        return self.group.metadata.namespace, self.group.metadata.name
 
 
 Remaining = Callable[[GangPlan], list[PlacedMember]]
-"""The members that are still there, if they are enough; else none."""
+"""The members that are still there and have not failed, if they are enough; else none."""
 
 
 class GangBinder:
     """Writes plans and takes them back."""
 
-    def __init__(self, client: Client, binder: Binder, sharing: Sharing, remaining: Remaining) -> None:
+    def __init__(
+        self,
+        client: Client,
+        binder: Binder,
+        sharing: Sharing,
+        remaining: Remaining,
+        is_bound: Callable[[GroupKey], bool],
+    ) -> None:
+        """`is_bound` tells whether a pod of a group has a node."""
         self._client = client
         self._binder = binder
         self._sharing = sharing
         self._remaining = remaining
+        self._is_bound = is_bound
 
     async def bind(self, plan: GangPlan) -> None:
         """Write a plan. Raises what went wrong before a pod was bound; later failures are noted in the plan."""
         prepared = {member.waiting.key: BindingPreparation(member.promise) for member in plan.members}
         try:
-            known = await self._write_shared(plan.members)
+            known = await self._write_shared(plan)
             await each(prepared.values(), lambda one: self._binder.prepare(one, known))
-            await each(prepared.values(), self._binder.make_ready, limit=len(prepared))
-            staying = self._remaining(plan)
-            if not staying:
-                raise Overtaken(f'podgroup "{plan.group.metadata.name}" has changed')
+            await self._make_ready(plan, prepared.values())
+            await self._assign(plan, prepared)
         except BaseException:
             if not await self._any_bound(plan.members):
                 await self._take_back(plan, [*prepared.values()])
             raise
-        gone = [member for member in plan.members if member not in staying]
-        plan.failed += [(member, Overtaken("the pod is gone")) for member in gone]
-        await self._assign(plan, staying, prepared)
 
-    async def _assign(
-        self, plan: GangPlan, staying: Sequence[PlacedMember], prepared: dict[str, BindingPreparation]
-    ) -> None:
+    async def _make_ready(self, plan: GangPlan, prepared: Collection[BindingPreparation]) -> None:
+        """Wait for the devices of all pods. The wait ends when those of one pod fail, or too few pods remain."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(_changes(plan))
+                await asyncio.wait([group.create_task(self._binder.make_ready(one)) for one in prepared])
+                watch.cancel()
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def _assign(self, plan: GangPlan, prepared: Mapping[str, BindingPreparation]) -> None:
         """Bind the pods; the first one alone, since as long as none is bound the plan can be taken back."""
 
         async def assign(member: PlacedMember) -> None:
@@ -88,19 +106,21 @@ class GangBinder:
                     return
             plan.written.append((member, one.settled))
 
-        for at, member in enumerate(staying):
-            await assign(member)
+        while staying := self._remaining(plan):
+            await assign(staying[0])
             if plan.written:
-                await each(staying[at + 1 :], assign)
+                known = {member.waiting.key for member in staying} | {member.waiting.key for member, _ in plan.failed}
+                gone = [member for member in plan.members if member.waiting.key not in known]
+                plan.failed += [(member, Overtaken("the pod is gone")) for member in gone]
+                await each(staying[1:], assign)
                 return
-        error = plan.failed[0][1]
-        await self._take_back(plan, [*prepared.values()])
+        error = plan.failed[0][1] if plan.failed else _has_changed(plan)
         plan.failed.clear()
         raise error
 
-    async def _write_shared(self, members: Sequence[PlacedMember]) -> dict[str, ResourceClaim]:
+    async def _write_shared(self, plan: GangPlan) -> dict[str, ResourceClaim]:
         """Write the claims that several members use, each at once for all of them. Returns them by uid."""
-        uses = [(member.promise, use) for member in members for use in member.promise.claims.uses]
+        uses = [(member.promise, use) for member in plan.members for use in member.promise.claims.uses]
         users = Counter(use.claim.metadata.uid for _, use in uses)
         claims: dict[str, ResourceClaim] = {}
         planned: dict[str, ResourceClaimStatus] = {}
@@ -116,9 +136,10 @@ class GangBinder:
         written: dict[str, ResourceClaim] = {}
 
         async def write(uid: str) -> None:
-            claim = claims[uid]
-            is_new = claim.status != planned[uid]
-            written[uid] = await self._binder.write(claim, planned[uid]) if is_new else claim
+            written[uid] = claim = claims[uid]
+            if claim.status != planned[uid]:
+                with maybe_written(plan.shared, claim):
+                    written[uid] = await self._binder.write(claim, planned[uid])
 
         await each([*planned], write)
         return written
@@ -132,76 +153,53 @@ class GangBinder:
 
     async def _take_back(self, plan: GangPlan, prepared: Sequence[BindingPreparation]) -> None:
         """Release everything that a plan has written."""
-        users = {member.waiting.key for member in plan.members} | {plan.group.metadata.uid}
-        claims = {claim.metadata.uid: claim for one in prepared for claim in one.promise.pending}
+        users = {member.waiting.key for member in plan.members}
+        if not self._is_bound(plan.key):
+            users.add(plan.group.metadata.uid)
+        claims = dict(plan.shared)
         for one in prepared:
+            claims |= one.written
             one.reserved.clear()  # all is released at once
         await each(prepared, self._binder.take_back)
-        real = [claim for claim in claims.values() if claim.metadata.name != IN_MEMORY]
-        await each(real, lambda claim: self.release(claim, users))
 
-    async def release(self, claim: ResourceClaim, users: Collection[str]) -> None:
-        """Take these users off a claim, and its devices if nobody else is listed. Gives up quietly where that fails."""
+        async def release(claim: ResourceClaim) -> None:
+            if not await self.release(claim, users):
+                plan.unreleased.append(claim)
+
+        await each(claims.values(), release)
+
+    async def release(self, claim: ResourceClaim, users: Collection[str]) -> bool:
+        """Take these users off a claim, and its devices if nobody else is listed. Returns whether that succeeded."""
         name, namespace = claim.metadata.name, claim.metadata.namespace
         for _ in range(CONFLICTS_ENDURED):
             try:
                 current = await self._client.get(ResourceClaim, name, namespace)
+                listed = current.status.reservedFor
+                left = tuple(one for one in listed if one.uid not in users)
                 if current.metadata.uid != claim.metadata.uid or current.status.allocation is None:
-                    return
-                left = tuple(one for one in current.status.reservedFor if one.uid not in users)
-                status = replace(current.status, reservedFor=left) if left else ResourceClaimStatus()
-                await self._client.patch_status(current, status)
-                return
+                    return True
+                if not listed:
+                    await self._binder.deallocate(current)
+                elif not left:
+                    await self._client.patch_status(current, ResourceClaimStatus())
+                elif left != listed:
+                    await self._client.patch_status(current, replace(current.status, reservedFor=left))
+                return True
             except Conflict:
                 continue
             except NotFound:
-                return
+                return True
             except ApiError as error:
                 log.info("could not release claim %s/%s: %s", namespace, name, error)
-                return
+                return False
+        return False
 
 
-class GangRecovery:
-    """Releases what an earlier scheduler has written for gangs of which no pod is bound."""
+async def _changes(plan: GangPlan) -> None:
+    """Raise Overtaken as soon as too few members of a plan remain."""
+    await plan.changed.wait()
+    raise _has_changed(plan)
 
-    def __init__(
-        self,
-        gangs: GangBinder,
-        group: Callable[[str, str], PodGroup | None],
-        members: Callable[[str, str], Iterable[Pod]],
-        pod: Callable[[str, str], Pod | None],
-    ) -> None:
-        self._gangs = gangs
-        self._group, self._members, self._pod = group, members, pod
 
-    async def run(self, claims: Iterable[ResourceClaim]) -> None:
-        """Look at all claims once, before anything is scheduled."""
-        await each([claim for claim in claims if claim.status.allocation is not None], self._look_at)
-
-    async def _look_at(self, claim: ResourceClaim) -> None:
-        users = self.plan_users(claim)
-        if users:
-            log.info(
-                "claim %s/%s was planned for a gang that is not bound", claim.metadata.namespace, claim.metadata.name
-            )
-            await self._gangs.release(claim, users)
-
-    def plan_users(self, claim: ResourceClaim) -> set[str]:
-        """The users of a claim that are of a gang without a bound pod: their uids."""
-        namespace = claim.metadata.namespace
-        found: set[str] = set()
-        for one in claim.status.reservedFor:
-            name = ""
-            if podclaims.is_group(one):
-                name = one.name
-            elif podclaims.is_pod(one) and (pod := self._pod(namespace, one.name)) is not None:
-                name = podclaims.group_name(pod) if pod.metadata.uid == one.uid else ""
-            if name and self._is_unbound_gang(namespace, name):
-                found.add(one.uid)
-        return found
-
-    def _is_unbound_gang(self, namespace: str, name: str) -> bool:
-        group = self._group(namespace, name)
-        if group is None or group.spec.schedulingPolicy.gang is None:
-            return False
-        return not any(map(podclaims.holds_devices, self._members(namespace, name)))
+def _has_changed(plan: GangPlan) -> Overtaken:
+    return Overtaken(f'podgroup "{plan.group.metadata.name}" has changed')

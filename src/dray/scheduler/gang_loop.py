@@ -5,25 +5,27 @@ Left out: the order of attempts (`loop`, `dray.core.gang_scheduling`), the write
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 
 from dray.api.errors import ApiError
-from dray.api.podclaims import Sharing
+from dray.api.podclaims import Sharing, is_finished
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
-from dray.client import Client, SharedInformers
-from dray.client.consumers import ClaimConsumers
+from dray.client import Client, Deltas, SharedInformers
 from dray.core.attempt import Unfinished
 from dray.core.core import SchedulerCore
 from dray.core.gang_attempt import GangAttempt, GangPromise, GangRefused, PlacedMember
-from dray.core.gangs import min_count
+from dray.core.gangs import GroupKey, min_count
+from dray.core.objects import ObjectLookup
 from dray.core.queue import Waiting
 from dray.scheduler.background_search import SLOW_ATTEMPT_BACKOFF
 from dray.scheduler.binding import PASSING, Binder, Overtaken
 from dray.scheduler.conditions import NotReady
-from dray.scheduler.gang_binding import GangBinder, GangPlan, GangRecovery
+from dray.scheduler.gang_binding import GangBinder, GangPlan
+from dray.scheduler.gang_recovery import GangRecovery
 from dray.scheduler.group_status import GroupReporter
 from dray.scheduler.metrics import GROUP_ATTEMPTS, pod_bound
 from dray.scheduler.pod_status import PodStatusWriter
@@ -33,6 +35,7 @@ from dray.scheduler.tasks import Tasks
 log = logging.getLogger(__name__)
 
 NO_PAUSE = 0.02  # seconds of an attempt that may be repeated at once
+LOOKS_APART = 0.5  # seconds between two looks for what plans have left
 
 
 class GangLoop:
@@ -49,15 +52,23 @@ class GangLoop:
         tasks: Tasks,
         informers: SharedInformers,
         preempting: Preempting,
-        has_groups: bool,
+        objects: ObjectLookup,
     ) -> None:
         self._core, self._tasks, self._preempting = core, tasks, preempting
         self._pod_status, self._groups = pod_status, groups
         self._informers = informers
         self._pods, self._nodes = informers.informer(Pod), informers.informer(Node)
-        self._consumers = ClaimConsumers(informers, groups=has_groups)
+        self._objects = objects
         self._binder = binder
-        self._gangs = GangBinder(client, binder, sharing, self._remaining)
+        self._plans: dict[GroupKey, list[GangPlan]] = {}  # those that are being written
+        self._gangs = GangBinder(client, binder, sharing, self._remaining, self._is_bound)
+        self._recovery = GangRecovery(self._gangs, informers, objects)
+
+    def listen(self) -> None:
+        """Follow what may end a plan, or leave claims allocated for a gang without a bound pod."""
+        self._pods.add_handler(self._on_pods)
+        self._nodes.add_handler(self._on_nodes)
+        self._informers.informer(PodGroup).add_handler(self._on_groups)
 
     def begin(self, waiting: Waiting) -> GangAttempt | None:
         """The joint attempt that a pod is part of; None for a pod that is placed by itself."""
@@ -102,8 +113,10 @@ class GangLoop:
             attempt = waiting.attempt
             if attempt is not None and attempt.claims.left_over is not None:
                 self._tasks.start(self._binder.discard(attempt.claims.left_over, waiting.pod))
+            if attempt is not None and (claim := self._core.state.devices.expendable(attempt)) is not None:
+                self._tasks.start(self._deallocate(claim))
         if not gang.bound:
-            self._tasks.start(self._release_claims(gang))
+            self._recovery.suspect(gang.key)
         self._preempting.after(gang, refused)
         for claim in refused.to_release:
             self._tasks.start(self._deallocate(claim))
@@ -114,23 +127,10 @@ class GangLoop:
         except ApiError as error:
             log.info("could not deallocate %s: %s", claim.metadata.name, error)
 
-    async def _release_claims(self, gang: GangAttempt) -> None:
-        """Release claims that an earlier plan has left, and that keep the gang where they are."""
-        recovery = self._recovery()
-        claims = {
-            claim.metadata.uid: claim
-            for waiting in gang.members
-            if waiting.attempt is not None
-            for claim in waiting.attempt.claims.allocated
-        }
-        for claim in claims.values():
-            current = self._informers.informer(ResourceClaim).get(claim.metadata.namespace, claim.metadata.name)
-            if current is not None and (users := recovery.plan_users(current)):
-                await self._gangs.release(current, users)
-
     # -- plans
 
     async def _bind(self, plan: GangPlan) -> None:
+        self._plans.setdefault(plan.key, []).append(plan)
         for member in plan.members:
             await self._pod_status.finished(member.waiting.key)
         try:
@@ -141,6 +141,10 @@ class GangLoop:
             log.log(level, "placing podgroup %s failed: %s", name, error, exc_info=unexpected)
             self._groups.failed(plan.group, error)
             plan.failed = [(member, error) for member in plan.members]
+            if plan.unreleased:
+                self._recovery.suspect(plan.key, plan.unreleased)
+        finally:
+            self._forget(plan)
         for member, settled in plan.written:
             self._core.confirm(member.promise, settled)
             pod_bound(member.waiting, time.monotonic())
@@ -163,15 +167,25 @@ class GangLoop:
         elif not isinstance(error, PASSING):
             self._pod_status.report_not_bound(member.waiting.pod, member.promise.node, error)
 
+    def _forget(self, plan: GangPlan) -> None:
+        others = [other for other in self._plans.pop(plan.key) if other is not plan]
+        if others:
+            self._plans[plan.key] = others
+
     def _remaining(self, plan: GangPlan) -> list[PlacedMember]:
-        """The members whose pods and nodes are still there, if they are enough for the group as it is now."""
-        meta = plan.group.metadata
-        group = self._informers.informer(PodGroup).get(meta.namespace, meta.name)
-        if group is None or group.metadata.uid != meta.uid:
+        """The members that have not failed and whose pods and nodes are there, if they are enough for the group now."""
+        group = self._informers.informer(PodGroup).get(*plan.key)
+        if group is None or group.metadata.uid != plan.group.metadata.uid:
             return []
-        staying = [member for member in plan.members if self._is_there(member)]
-        bound = sum(bool(pod.spec.nodeName) for pod in self._consumers.members(meta.namespace, meta.name))
-        return staying if bound + len(staying) >= min_count(group) else []
+        failed = {member.waiting.key for member, _ in plan.failed}
+        staying = [member for member in plan.members if member.waiting.key not in failed and self._is_there(member)]
+        return staying if self._bound(plan.key) + len(staying) >= min_count(group) else []
+
+    def _bound(self, key: GroupKey) -> int:
+        return sum(bool(pod.spec.nodeName) for pod in self._objects.members(*key))
+
+    def _is_bound(self, key: GroupKey) -> bool:
+        return self._bound(key) > 0
 
     def _is_there(self, member: PlacedMember) -> bool:
         meta = member.waiting.pod.metadata
@@ -179,12 +193,41 @@ class GangLoop:
         is_same = pod is not None and pod.metadata.uid == meta.uid and pod.metadata.deletionTimestamp is None
         return is_same and self._nodes.get("", member.promise.node) is not None
 
-    # -- at the start
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        keys: set[GroupKey] = set()
+        for old, new in deltas:
+            left = old if new is None or is_finished(new) or new.metadata.deletionTimestamp is not None else None
+            if left is not None and (key := self._core.state.gangs.key_of(left)) is not None:
+                keys.add(key)
+        for key in keys:
+            self._recovery.suspect(key)
+            self._check_plans(key)
 
-    def _recovery(self) -> GangRecovery:
-        groups = self._informers.informer(PodGroup)
-        return GangRecovery(self._gangs, groups.get, self._consumers.members, self._pods.get)
+    def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
+        for old, new in deltas if self._plans else ():
+            group = new or old
+            assert group is not None
+            self._check_plans((group.metadata.namespace, group.metadata.name))
+
+    def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        if self._plans and any(new is None for _, new in deltas):
+            for key in [*self._plans]:
+                self._check_plans(key)
+
+    def _check_plans(self, key: GroupKey) -> None:
+        """End the waits for devices of plans of which too few members remain."""
+        for plan in self._plans.get(key, ()):
+            if not self._remaining(plan):
+                plan.changed.set()
+
+    # -- what plans have left
 
     async def recover(self) -> None:
         """Release what an earlier scheduler has planned for gangs of which no pod is bound."""
-        await self._recovery().run(self._informers.informer(ResourceClaim).list())
+        await self._recovery.run()
+
+    async def release_leftovers(self) -> None:
+        """Release what was left since, from time to time, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOKS_APART)
+            await self._recovery.look_again(self._plans.keys())

@@ -106,7 +106,7 @@ class Scheduler:
             self._tasks,
             informers,
             preempting,
-            has_groups,
+            objects,
         )
         self._gangs = gangs if has_groups else None
         self.loop = SchedulingLoop(
@@ -123,6 +123,8 @@ class Scheduler:
             give_way,
         )
         self._feed.listen(informers, gates, sharing)
+        if has_groups:
+            gangs.listen()
         self._readiness = readiness or Readiness()
         self._readiness.check("scheduler", self.problems)
 
@@ -176,3 +178,5 @@ class Scheduler:
             group.create_task(self._pod_status.run(), name="scheduler events")
             group.create_task(self._feed.report_missing(), name="scheduler reports")
             group.create_task(self.loop.run(), name="scheduler loop")
+            if self._gangs is not None:
+                group.create_task(self._gangs.release_leftovers(), name="scheduler leftovers")

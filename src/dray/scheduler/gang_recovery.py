@@ -1,0 +1,130 @@
+"""Releases what plans have left in claims of gangs of which no pod is bound.
+
+Such plans are those of an earlier scheduler, those that could not be taken back at once, and those of gangs whose bound
+pods ended before the others were bound. All claims are looked at when the scheduler starts; from then on, those that are
+suspected. A claim that a PodGroup has used before stays reserved for the group. Left out: releasing (`gang_binding`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable
+
+from dray.api import podclaims
+from dray.api.times import parse_timestamp
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.client import SharedInformers
+from dray.core.gangs import GroupKey
+from dray.core.objects import ObjectLookup
+from dray.core.trial import ClaimKey
+from dray.scheduler.gang_binding import GangBinder
+from dray.scheduler.group_status import is_initially_scheduled
+from dray.scheduler.tasks import each
+
+log = logging.getLogger(__name__)
+
+PLAN_SECONDS = 10.0  # that a plan may have for its first binding, if another scheduler has written it
+
+
+class GangRecovery:
+    """Finds and releases such plans. `busy` are the gangs that this scheduler is just writing a plan for."""
+
+    def __init__(self, gangs: GangBinder, informers: SharedInformers, objects: ObjectLookup) -> None:
+        self._gangs, self._objects = gangs, objects
+        self._pods, self._groups = informers.informer(Pod), informers.informer(PodGroup)
+        self._all_claims = informers.informer(ResourceClaim)
+        self._gangs_suspected: set[GroupKey] = set()
+        self._claims_suspected: set[ClaimKey] = set()
+
+    async def run(self) -> None:
+        """Look at all claims once, before anything is scheduled."""
+        await self._look_at(self._all_claims.list(), (), patience=0.0)
+
+    def suspect(self, gang: GroupKey, claims: Iterable[ResourceClaim] = ()) -> None:
+        """Look soon whether a gang without a bound pod holds devices, also in these claims."""
+        self._gangs_suspected.add(gang)
+        self._claims_suspected |= {(claim.metadata.namespace, claim.metadata.name) for claim in claims}
+
+    async def look_again(self, busy: Collection[GroupKey]) -> None:
+        """Release what the suspects hold.
+
+        A claim of a suspected gang that was allocated a moment ago may be part of another scheduler's plan, and is left.
+        """
+        if not self._gangs_suspected and not self._claims_suspected:
+            return
+        gangs, self._gangs_suspected = self._gangs_suspected, self._gangs_suspected & {*busy}
+        claims, self._claims_suspected = self._claims_suspected, set()
+        await self._look_at(self._known(claims), busy, patience=0.0)
+        names = {name for gang in gangs - {*busy} for name in self._claims_of(*gang)}
+        await self._look_at(self._known(names), busy, PLAN_SECONDS)
+
+    def _known(self, names: Iterable[ClaimKey]) -> list[ResourceClaim]:
+        found = (self._objects.claim(*name) for name in names)
+        return [claim for claim in found if claim is not None]
+
+    def _claims_of(self, namespace: str, name: str) -> Iterable[ClaimKey]:
+        """The claims of the pods of a gang, and of the gang itself, while no pod of it is bound."""
+        group = self._groups.get(namespace, name)
+        if group is None or not self._is_unbound_gang(namespace, name):
+            return
+        yield from ((namespace, claim) for claim in podclaims.claims_of_group(group))
+        for pod in self._objects.members(namespace, name):
+            yield from ((namespace, use.claim) for use in self._objects.uses(pod) if use.claim)
+            if (extended := self._objects.extended_resource_claim(pod)) is not None:
+                yield namespace, extended.metadata.name
+
+    async def _look_at(self, claims: Iterable[ResourceClaim], busy: Collection[GroupKey], patience: float) -> None:
+        planned = [(claim, self._plan_users(claim)) for claim in claims if claim.status.allocation is not None]
+
+        async def release(plan: tuple[ResourceClaim, dict[str, GroupKey]]) -> None:
+            claim, users = plan
+            if (
+                _age(claim) < patience
+                or not {*users.values()}.isdisjoint(busy)
+                or not await self._release(claim, users)
+            ):
+                self._claims_suspected.add((claim.metadata.namespace, claim.metadata.name))
+
+        await each([(claim, users) for claim, users in planned if users], release)
+
+    async def _release(self, claim: ResourceClaim, users: dict[str, GroupKey]) -> bool:
+        log.info("claim %s/%s was planned for a gang that is not bound", claim.metadata.namespace, claim.metadata.name)
+        return await self._gangs.release(claim, users.keys())
+
+    def _plan_users(self, claim: ResourceClaim) -> dict[str, GroupKey]:
+        """The users of a claim that are of a gang without a bound pod: their gangs, by uid.
+
+        Where no user is listed, they are the pods that may use the claim; none if one of them has a node.
+        """
+        namespace = claim.metadata.namespace
+        found: dict[str, GroupKey] = {}
+        if not claim.status.reservedFor and not self._objects.is_in_use(claim):
+            users = self._objects.consumers(namespace, claim.metadata.name)
+            named = ((pod.metadata.uid, podclaims.group_name(pod)) for pod in users)
+            return {uid: (namespace, name) for uid, name in named if name and self._is_unbound_gang(namespace, name)}
+        for one in claim.status.reservedFor:
+            name = ""
+            if podclaims.is_group(one):
+                group = self._groups.get(namespace, one.name)
+                name = one.name if group is not None and not is_initially_scheduled(group) else ""
+            elif podclaims.is_pod(one) and (pod := self._pods.get(namespace, one.name)) is not None:
+                name = podclaims.group_name(pod) if pod.metadata.uid == one.uid else ""
+            if name and self._is_unbound_gang(namespace, name):
+                found[one.uid] = namespace, name
+        return found
+
+    def _is_unbound_gang(self, namespace: str, name: str) -> bool:
+        group = self._groups.get(namespace, name)
+        if group is None or group.spec.schedulingPolicy.gang is None:
+            return False
+        return not any(map(podclaims.holds_devices, self._objects.members(namespace, name)))
+
+
+def _age(claim: ResourceClaim) -> float:
+    """Seconds since a claim was allocated; many if that is not known."""
+    allocation = claim.status.allocation
+    written = allocation.allocationTimestamp if allocation is not None else None
+    return time.time() - parse_timestamp(written) if written else PLAN_SECONDS
