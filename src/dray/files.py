@@ -1,9 +1,8 @@
 """Reads files that somebody else may have created: keys, tokens, configurations, images, records of an earlier run.
 
-A FIFO in the place of a key would block its reader for ever, a device has no end, and a thread that reads them
-cannot be
-interrupted. So only regular files are opened, without blocking, and only up to a size limit. Every problem raises an
-OSError that names the file and the reason. Left out: files that a command reads for its user, which may be pipes.
+A FIFO in the place of a key would block its reader for ever, a device has no end, and a thread that reads them cannot
+be interrupted. So only regular files are opened, without blocking, and only up to a size limit. Every problem raises
+an OSError that names the file and the reason. Left out: files that a command reads for its user, which may be pipes.
 """
 
 from __future__ import annotations

@@ -144,11 +144,9 @@ class ClaimFacts:
     def _may_be_on_its_way(self, claim: ResourceClaim, use: Use) -> bool:
         """Whether a pod without a node may be about to get one, relying on the claim as it is.
 
-        If the claim has reservations, nothing is written to it for a pod of a group or a workload. A claim
-        without reservations
-        is written to, and that write conflicts with a deallocation; but the reservation may be removed again
-        before the pod has
-        its node.
+        If the claim has reservations, nothing is written to it for a pod of a group or a workload. A claim without
+        reservations is written to, and that write conflicts with a deallocation; but the reservation may be removed
+        again before the pod has its node.
         """
         if claim.status.reservedFor:
             return use.by_group or self._is_for_workload(claim)

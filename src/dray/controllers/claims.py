@@ -2,12 +2,10 @@
 
 The queue has four kinds of keys: a pod or a group, for which claims are created and recorded; a claim, whose
 reservations are checked; and a claim that was left: it is allocated, lists no consumer, and a pod gave its
-reservation
-back or has ended. The claim itself does not show that it was ever used, and an allocation that was never used is not
-freed here. Nothing else is remembered between runs: the name of a generated claim follows from its owner
-(`generated`),
-and `upkeep` decides what a claim needs from the facts (`claim_facts`). Left out: keeping groups alive (`groups`), and
-removing the reservation of a workload, which is its owner's task (for jobs: `jobclaims`).
+reservation back or has ended. The claim itself does not show that it was ever used, and an allocation that was never
+used is not freed here. Nothing else is remembered between runs: the name of a generated claim follows from its owner
+(`generated`), and `upkeep` decides what a claim needs from the facts (`claim_facts`). Left out: keeping groups alive
+(`groups`), and removing the reservation of a workload, which is its owner's task (for jobs: `jobclaims`).
 """
 
 from __future__ import annotations

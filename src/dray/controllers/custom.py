@@ -1,8 +1,7 @@
 """The custom resources of a cluster, for controllers that handle objects of all kinds.
 
 Follows CustomResourceDefinitions and reports the resource of each that is established: garbage collection follows
-their
-objects, namespaces delete them, quotas count them. Left out: what the objects mean.
+their objects, namespaces delete them, quotas count them. Left out: what the objects mean.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The expected number of pods is what their owners want in total; a budget with an absolute minAvailable counts the pods
 that it selects. A pod whose eviction was granted but which still exists counts as disrupted for two minutes. The
-first
-part is pure. Left out: granting evictions, which the API server does.
+first part is pure. Left out: granting evictions, which the API server does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Endpoints of Services: keeps EndpointSlices, and Endpoints for older clients, that list the pods behind each
 Service.
 
-A slice has at most a hundred endpoints. Terminating pods stay in the slices, marked as such, but leave the
-Endpoints. The
-first part is pure. Left out: Services without a selector, whose endpoints somebody else maintains, and proxies.
+A slice has at most a hundred endpoints. Terminating pods stay in the slices, marked as such, but leave the Endpoints.
+The first part is pure. Left out: Services without a selector, whose endpoints somebody else maintains, and proxies.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Each taint of each allocated device counts. An untolerated taint is due when it was added, a taint tolerated for some
 seconds is due after them, and a taint tolerated without limit is never due. The earliest time decides. Left out:
-finding
-the taints and the pods (`taints`).
+finding the taints and the pods (`taints`).
 """
 
 from __future__ import annotations

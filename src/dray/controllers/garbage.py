@@ -1,11 +1,10 @@
 """Garbage collection: objects whose owners are gone are deleted; owners wait for dependents or orphan them.
 
 Informers of all resources give the facts, `Dependents` finds the objects that name an owner, `ownership` decides. An
-owner missing from the informers' copies is looked up at the server before anything is deleted because of it.
-Every write
-names the resource version on which it was decided, so a decision from old facts fails and is made again. Custom
-resources are followed while they are defined. Left out: kinds that this server does not have; their dependents
-are kept.
+owner missing from the informers' copies is looked up at the server before anything is deleted because of it. Every
+write names the resource version on which it was decided, so a decision from old facts fails and is made again. Custom
+resources are followed while they are defined. Left out: kinds that this server does not have; their dependents are
+kept.
 """
 
 from __future__ import annotations
@@ -313,8 +312,7 @@ class GarbageCollector:
         """Return the resource of an owner, or None if the reference cannot be judged.
 
         That is the case for kinds that are not collected, and for a cluster-wide object that names a namespaced
-        owner, whose
-        namespace is unknown.
+        owner, whose namespace is unknown.
         """
         group = ref.apiVersion.rpartition("/")[0]
         resource = BY_KIND.get((group, ref.kind)) or self._custom.by_kind(group, ref.kind)

@@ -1,8 +1,7 @@
 """The claim generated from a template: its name, its owner, its content.
 
 The name is computed from the owner's uid and the entry. A controller that restarts or races with another one
-therefore
-tries to create the same object and learns that it exists, so one entry never gets two claims. Pure.
+therefore tries to create the same object and learns that it exists, so one entry never gets two claims. Pure.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Keeps PodGroups as long as they have pods.
 
 The API server gives every group a finalizer. The finalizer is removed when the group is being deleted and none of its
-pods may still run, so that a group's name means the same group for the whole life of a pod. An event names the
-pods that
-delay the deletion. Left out: the claims of groups (`claims`), and whether a group is scheduled (the scheduler).
+pods may still run, so that a group's name means the same group for the whole life of a pod. An event names the pods
+that delay the deletion. Left out: the claims of groups (`claims`), and whether a group is scheduled (the scheduler).
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ class ControllerManager:
     """All selected controllers on one set of informers.
 
     `run` may be called once. `informers` may be passed to share them with other parts of the process; they are
-    started here
-    in any case and stopped only if they were created here.
+    started here in any case and stopped only if they were created here.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
 """Deletion of a namespace: deletes everything in it, waits until that is gone, then releases the namespace.
 
 The server marks a deleted namespace and refuses new content. This controller deletes the pods first and all other
-content
-after the last pod is gone, so that a network policy outlives the pods that it restricts. Conditions report what
-remains.
-The finalizer `kubernetes` in the namespace's spec is removed last. Left out: content of new namespaces (`accounts`).
+content after the last pod is gone, so that a network policy outlives the pods that it restricts. Conditions report
+what remains. The finalizer `kubernetes` in the namespace's spec is removed last. Left out: content of new namespaces
+(`accounts`).
 """
 
 from __future__ import annotations
@@ -146,8 +145,8 @@ class NamespaceController:
         return remaining(items, errors), unserved
 
     async def _release(self, unserved: list[Object]) -> None:
-        """Remove the finalizers of objects of kinds whose gate is off, because the controllers that would do so
-        do not run.
+        """Remove the finalizers of objects of kinds whose gate is off, because the controllers that would do so do
+        not run.
 
         Done last, because a finalizer protects what other objects in the namespace still use.
         """

@@ -1,11 +1,9 @@
 """Health of nodes: a node whose lease is not renewed becomes Unknown and is tainted, and its pods become not ready.
 
 A node is judged by when this controller saw its lease change, not by clocks of other machines; so a restarted
-controller
-gives every node its full time. A lease says how long it lasts; a node gets a little longer than that, and never less
-than Kubernetes' 50 seconds. A node that never had a lease was created by hand and is left alone. Left out:
-evicting pods
-because of taints (`node_eviction`), and pods of deleted nodes (`nodes`).
+controller gives every node its full time. A lease says how long it lasts; a node gets a little longer than that, and
+never less than Kubernetes' 50 seconds. A node that never had a lease was created by hand and is left alone. Left out:
+evicting pods because of taints (`node_eviction`), and pods of deleted nodes (`nodes`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Cleans up after a node that was deleted or is out of service: its pods, and the slices of its devices.
 
-Pods of a deleted node are failed and deleted at once, because no kubelet will confirm that they stopped; so are
-pods of a
-node that is not ready and tainted out-of-service. A node that returns within the quarantine keeps its pods, since
-node
-agents register again after restarts. Left out: eviction because of other taints, and slices owned by the node, which
-garbage collection deletes.
+Pods of a deleted node are failed and deleted at once, because no kubelet will confirm that they stopped; so are pods
+of a node that is not ready and tainted out-of-service. A node that returns within the quarantine keeps its pods,
+since node agents register again after restarts. Left out: eviction because of other taints, and slices owned by the
+node, which garbage collection deletes.
 """
 
 from __future__ import annotations

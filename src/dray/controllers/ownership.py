@@ -1,10 +1,8 @@
 """Decides what should happen to an object because of its owners and dependents. Pure.
 
 The rules are Kubernetes': an object with owners lives as long as one of them does; `foregroundDeletion` keeps an
-owner
-until the dependents that block it are gone; `orphan` removes the owner from its dependents. Also here: the form
-of owner
-references. Left out: finding the facts and carrying out the decision (`garbage`).
+owner until the dependents that block it are gone; `orphan` removes the owner from its dependents. Also here: the form
+of owner references. Left out: finding the facts and carrying out the decision (`garbage`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reports in the status of admission policies which expressions do not fit the kinds that the policy matches.
 
 Only rules that name groups, versions and resources determine kinds; what other rules match is unknown before a
-request
-comes. A warning does not change what a policy does. Modules for expressions are imported only when a policy exists.
+request comes. A warning does not change what a policy does. Modules for expressions are imported only when a policy
+exists.
 """
 
 from __future__ import annotations

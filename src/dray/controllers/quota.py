@@ -1,10 +1,8 @@
 """Keeps `status.used` of quotas correct: admission charges created objects, this controller subtracts deleted ones.
 
 Each count uses a fresh list made after reading the quota, and is written only if the quota has not changed since
-then.
-An object created meanwhile changes the quota, so no charge is lost. Left out: refusing objects (admission), and
-how much
-an object counts (`dray.api.usage`).
+then. An object created meanwhile changes the quota, so no charge is lost. Left out: refusing objects (admission), and
+how much an object counts (`dray.api.usage`).
 """
 
 from __future__ import annotations

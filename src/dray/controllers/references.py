@@ -2,9 +2,8 @@
 name.
 
 These objects are not watched: Jobs, PodGroups, or whatever a claim's author named. Each is requested at most every 30
-seconds, and only the server's answer about this very object counts. A custom kind is found by its definition. If
-a kind
-cannot be read (not served, not allowed), the reservation is kept until its owner removes it.
+seconds, and only the server's answer about this very object counts. A custom kind is found by its definition. If a
+kind cannot be read (not served, not allowed), the reservation is kept until its owner removes it.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class References:
     async def is_gone(
         self, namespace: str, reference: ResourceClaimConsumerReference, *, suspicious: bool = False
     ) -> bool:
-        """Whether the referenced object no longer exists. With `suspicious`, the server is asked even if the
-        cache is fresh.
+        """Whether the referenced object no longer exists. With `suspicious`, the server is asked even if the cache is
+        fresh.
         """
         now = self._clock.monotonic()
         if not suspicious and now - self._seen.get(reference.uid, -CHECK_SECONDS) < CHECK_SECONDS:

@@ -1,11 +1,9 @@
 """Evicts pods whose devices are tainted NoExecute, by a slice or by a DeviceTaintRule.
 
 A pod must leave, scheduled or not, if one of its entries resolves to a claim with such a device
-(`dray.client.consumers`), unless the claim tolerates the taint; other pods of the same group stay. A rule's
-status shows
-its progress. `eviction_time` decides when a pod must leave. Left out: keeping new claims off tainted devices,
-which the
-allocator does.
+(`dray.client.consumers`), unless the claim tolerates the taint; other pods of the same group stay. A rule's status
+shows its progress. `eviction_time` decides when a pod must leave. Left out: keeping new claims off tainted devices,
+which the allocator does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Decides what a claim needs now, from the claim and from facts about its consumers. Pure.
 
 The facts are turned into an event, and the state table (`dray.api.claim_lifecycle`) gives the claim's next state.
-What
-to write follows from the two states. A generated claim whose pod has ended is deleted once it is unused. Reservations
-that a component with a disabled gate failed to add are added. Left out: finding the facts (`claim_facts`).
+What to write follows from the two states. A generated claim whose pod has ended is deleted once it is unused.
+Reservations that a component with a disabled gate failed to add are added. Left out: finding the facts
+(`claim_facts`).
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 class.
 
 The class `hostpath` is created if no default class exists; its volumes are directories in the cluster's own
-directory.
-Binding is written to the volume first, then to the claim. A volume whose claim is gone is deleted with its
-directory, or
-kept, as its reclaim policy says. Claims and volumes in use keep their finalizers. Left out: other provisioners, which
-work on their own.
+directory. Binding is written to the volume first, then to the claim. A volume whose claim is gone is deleted with its
+directory, or kept, as its reclaim policy says. Claims and volumes in use keep their finalizers. Left out: other
+provisioners, which work on their own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Writes CDI specs, which tell a container runtime how to change a container that uses a device.
 
 Each claim has one file with one CDI device for each prepared device; files are written and removed as a whole. The
-spec's version is the lowest that has all features that the spec uses, so that older runtimes can read it. Left
-out: the
-rules of specs (`dray.api.cdi`), and reading specs and merging edits, which runtimes do.
+spec's version is the lowest that has all features that the spec uses, so that older runtimes can read it. Left out:
+the rules of specs (`dray.api.cdi`), and reading specs and merging edits, which runtimes do.
 """
 
 from __future__ import annotations

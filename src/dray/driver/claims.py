@@ -1,8 +1,7 @@
 """A claim as a driver sees it: the driver's own devices, each with the configuration that applies to it. Pure.
 
-A claim may hold devices of several drivers and configuration for all of them; this module keeps only what
-concerns one
-driver. Each configuration says whether it comes from a class (written by an administrator) or from the claim (by
+A claim may hold devices of several drivers and configuration for all of them; this module keeps only what concerns
+one driver. Each configuration says whether it comes from a class (written by an administrator) or from the claim (by
 a user).
 """
 
@@ -99,7 +98,7 @@ def _device(result: DeviceRequestAllocationResult, configs: list[DeviceAllocatio
 
 
 def _applies(requests: tuple[str, ...], request: str) -> bool:
-    """Whether a configuration for these requests applies to a request. No requests means all; a request covers
-    its alternatives.
+    """Whether a configuration for these requests applies to a request. No requests means all; a request covers its
+    alternatives.
     """
     return not requests or request in requests or request.partition("/")[0] in requests

@@ -1,8 +1,7 @@
 """The interface that a driver author implements: a class with a name and three coroutines.
 
-The library does the rest: publishing, sockets, registration, reading claims, CDI files, repeated and parallel
-calls, and
-restarts. The docstring of each coroutine is its contract.
+The library does the rest: publishing, sockets, registration, reading claims, CDI files, repeated and parallel calls,
+and restarts. The docstring of each coroutine is its contract.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ class PrepareError(Exception):
 class PreparedDevice:
     """A prepared device, and what containers that use the device get.
 
-    The library writes `edits` as a CDI spec. A driver with its own specs gives their `cdi_ids` instead; both may
-    be empty.
-    With `metadata`, containers get a file that describes the device.
+    The library writes `edits` as a CDI spec. A driver with its own specs gives their `cdi_ids` instead; both may be
+    empty. With `metadata`, containers get a file that describes the device.
     """
 
     device: AllocatedDevice
@@ -63,9 +61,8 @@ class Driver(Protocol):
     async def prepare(self, claim: AllocatedClaim) -> Iterable[PreparedDevice]:
         """Prepare the claim's devices. Returns one `PreparedDevice` for each device, or raises `PrepareError`.
 
-        Called again after an error, a crash or a reboot, so existing preparations must not be a problem. Once it
-        has succeeded,
-        the library answers repeated calls. Never called concurrently for the same claim.
+        Called again after an error, a crash or a reboot, so existing preparations must not be a problem. Once it has
+        succeeded, the library answers repeated calls. Never called concurrently for the same claim.
         """
         ...
 

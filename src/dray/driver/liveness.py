@@ -1,8 +1,7 @@
 """Health endpoint of a driver for probes of its pod: gRPC's health protocol on a port.
 
-A driver is healthy once the node agent has accepted it. Two instances that overlap in a rolling update may listen
-on the
-same port; the instance that gets a probe answers for itself. Left out: the health of devices (`plugin`).
+A driver is healthy once the node agent has accepted it. Two instances that overlap in a rolling update may listen on
+the same port; the instance that gets a probe answers for itself. Left out: the health of devices (`plugin`).
 """
 
 from __future__ import annotations

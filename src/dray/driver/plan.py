@@ -1,11 +1,9 @@
 """Computes which ResourceSlices to delete, update and create so that a pool is published correctly. Pure.
 
 A reader must never take a mixture of old and new slices for a complete pool. So whenever more than one write is
-needed,
-the generation is raised and every slice of the pool is written; a change that fits into one write keeps the
-generation.
-Names follow from driver, node, pool and position, so every publisher of the same pool, after a restart or as a second
-instance in a rolling update, uses the same names. Left out: the writes themselves (`publisher`).
+needed, the generation is raised and every slice of the pool is written; a change that fits into one write keeps the
+generation. Names follow from driver, node, pool and position, so every publisher of the same pool, after a restart or
+as a second instance in a rolling update, uses the same names. Left out: the writes themselves (`publisher`).
 """
 
 from __future__ import annotations
@@ -53,8 +51,8 @@ class Owner:
 
 
 def slice_name(index: int, driver: str, node: str, pool: str) -> str:
-    """Return the name of a pool's slice. It begins with the position, since the scheduler reads slices in order
-    of their names.
+    """Return the name of a pool's slice. It begins with the position, since the scheduler reads slices in order of
+    their names.
     """
     digest = hashlib.sha256("\0".join((driver, node, pool)).encode()).hexdigest()[:8]
     where = node[:_NODE_CHARACTERS].rstrip("-.") or "network"

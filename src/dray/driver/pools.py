@@ -1,10 +1,8 @@
 """Pools of devices as a driver author describes them, and their conversion to ResourceSlices. Pure.
 
-`device` turns plain Python values into the API's attributes and capacities. `specs` splits a pool into slices
-that the
-API server accepts; devices keep the author's order, since the scheduler prefers earlier ones. Left out:
-generations and
-writing (`plan`, `publisher`); the API server checks names and values and reports errors.
+`device` turns plain Python values into the API's attributes and capacities. `specs` splits a pool into slices that
+the API server accepts; devices keep the author's order, since the scheduler prefers earlier ones. Left out:
+generations and writing (`plan`, `publisher`); the API server checks names and values and reports errors.
 """
 
 from __future__ import annotations

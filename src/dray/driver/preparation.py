@@ -1,10 +1,8 @@
 """Prepares and unprepares claims for the node agent: the common part of all drivers around the author's code.
 
-Each claim is handled by one call at a time, different claims in parallel. A call whose caller gave up continues,
-so that
-the next call finds the work done. An error belongs to one claim and does not affect others in the same call. Left
-out:
-gRPC (`plugin`).
+Each claim is handled by one call at a time, different claims in parallel. A call whose caller gave up continues, so
+that the next call finds the work done. An error belongs to one claim and does not affect others in the same call.
+Left out: gRPC (`plugin`).
 """
 
 from __future__ import annotations

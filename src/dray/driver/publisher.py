@@ -1,10 +1,8 @@
 """Publishes a driver's pools as ResourceSlices and keeps them correct.
 
-Slices that somebody changed or deleted are restored; nothing is written while everything is correct. After an
-error the
-write is retried at growing intervals, and the driver is notified. Left out: what to publish (`pools`), and which
-writes
-are needed (`plan`).
+Slices that somebody changed or deleted are restored; nothing is written while everything is correct. After an error
+the write is retried at growing intervals, and the driver is notified. Left out: what to publish (`pools`), and which
+writes are needed (`plan`).
 """
 
 from __future__ import annotations

@@ -125,12 +125,10 @@ async def run(
 ) -> None:
     """Run a driver until it is cancelled or the process gets SIGTERM or SIGINT, then remove its sockets.
 
-    `instance` is a uid that distinguishes this process from the one that it replaces in a rolling update.
-    `withdraw` deletes
-    the slices at the end, for a driver that will not return; the node agent deletes those of a driver that
-    disappears.
-    `taint_unhealthy` is the effect of the taint on devices that the driver reports as unhealthy; empty means no
-    taint.
+    `instance` is a uid that distinguishes this process from the one that it replaces in a rolling update. `withdraw`
+    deletes the slices at the end, for a driver that will not return; the node agent deletes those of a driver that
+    disappears. `taint_unhealthy` is the effect of the taint on devices that the driver reports as unhealthy; empty
+    means no taint.
     """
     runner = Runner(
         driver,

@@ -1,11 +1,9 @@
 """Devices that share hardware, as a driver author describes them. Pure.
 
 Partitions of one piece of hardware are devices that consume the same counters: `counter_set` defines the total
-amounts,
-and `consumes` the amounts that one partition takes. A device that several claims use at once has capacities that are
-allocated in portions, which `portions` defines. Left out: the rest of a device (`pools`), and counting what is
-left (the
-scheduler).
+amounts, and `consumes` the amounts that one partition takes. A device that several claims use at once has capacities
+that are allocated in portions, which `portions` defines. Left out: the rest of a device (`pools`), and counting what
+is left (the scheduler).
 """
 
 from __future__ import annotations
@@ -44,11 +42,9 @@ def portions(
 ) -> Tree:
     """Return a capacity that claims share, for `device(…, capacity={…}, allowMultipleAllocations=True)`.
 
-    A claim gets `default` unless it requests another amount. A request is rounded up to the next of `values`, or
-    to `minimum`
-    plus a multiple of `step`; a claim that requests more than the largest portion does not get the device. Raises
-    ValueError
-    for a contradictory combination.
+    A claim gets `default` unless it requests another amount. A request is rounded up to the next of `values`, or to
+    `minimum` plus a multiple of `step`; a claim that requests more than the largest portion does not get the device.
+    Raises ValueError for a contradictory combination.
     """
     bounds = {"min": minimum, "max": maximum, "step": step}
     if values and any(bound is not None for bound in bounds.values()):

@@ -1,8 +1,7 @@
 """Paths of a driver's sockets, and gRPC servers that remove their sockets at the end.
 
 In a rolling update the new instance starts before the old one ends, so each instance has its own sockets,
-distinguished
-by a uid. Left out: what is served (`plugin`).
+distinguished by a uid. Left out: what is served (`plugin`).
 """
 
 from __future__ import annotations

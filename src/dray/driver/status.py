@@ -1,8 +1,7 @@
 """Reports the status of a driver's devices in a claim: conditions, network data, and driver-specific data.
 
-Users read the status with kubectl, and the scheduler waits for it if a device has binding conditions. A driver
-owns only
-its own entries: they are applied under the driver's name, so that several drivers can report on one claim.
+Users read the status with kubectl, and the scheduler waits for it if a device has binding conditions. A driver owns
+only its own entries: they are applied under the driver's name, so that several drivers can report on one claim.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Taints devices that their driver reports as unhealthy, so that no new pod gets them.
 
 For a driver that does not taint its devices itself. The effect `NoSchedule` keeps new pods away, `NoExecute` also
-evicts
-the pods that have such a device. Left out: deciding when a device is unhealthy, which the driver does.
+evicts the pods that have such a device. Left out: deciding when a device is unhealthy, which the driver does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Conformance tests for DRA drivers in any language: plays the node agent and the API server, and writes a report.
 
-`checks` defines the requirements for a driver, `run` tests all of them in order, and `DriverReport` is the
-result, which a
-vendor can attach to a release.
+`checks` defines the requirements for a driver, `run` tests all of them in order, and `DriverReport` is the result,
+which a vendor can attach to a release.
 """
 
 from dray.driverkit.cluster import DriverTestCluster, own_cluster

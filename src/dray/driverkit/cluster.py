@@ -1,6 +1,5 @@
 """The API server for a driver under test: an own one that observes and can delay every request, or an existing
-cluster, for
-which such checks are skipped.
+cluster, for which such checks are skipped.
 
 The driver gets exactly the permissions that DRA needs: writing slices, and reading claims and nodes.
 """

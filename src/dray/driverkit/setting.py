@@ -1,5 +1,5 @@
-"""The environment of checks: the cluster, the driver and its sockets, and claims allocated as a scheduler would
-do it.
+"""The environment of checks: the cluster, the driver and its sockets, and claims allocated as a scheduler would do
+it.
 """
 
 from __future__ import annotations

@@ -56,11 +56,9 @@ class DriverUnderTest(Protocol):
 class Command:
     """A driver that the kit starts as a command.
 
-    `{kubeconfig}`, `{node}`, `{kubelet-dir}` and `{cdi-dir}` in the arguments are replaced. The same values are
-    in the
-    environment as KUBECONFIG, NODE_NAME, KUBELET_DIR and CDI_DIR, and under the names that drivers based on the
-    Kubernetes
-    example use.
+    `{kubeconfig}`, `{node}`, `{kubelet-dir}` and `{cdi-dir}` in the arguments are replaced. The same values are in
+    the environment as KUBECONFIG, NODE_NAME, KUBELET_DIR and CDI_DIR, and under the names that drivers based on the
+    Kubernetes example use.
     """
 
     restartable = True

@@ -1,11 +1,9 @@
 """The node agent: creates all parts of a node and starts them in the right order.
 
 The order: first the agent's own state (lock, checkpoint, runtime); then the ResourceSlices of drivers that ran
-earlier
-are deleted and the directories for drivers are created. Only then the node becomes Ready, drivers may register
-and pods
-run. When the agent ends, its containers keep running and the next agent finds them again, unless the cluster lives in
-memory and ends as well. Left out: all decisions, which the parts make.
+earlier are deleted and the directories for drivers are created. Only then the node becomes Ready, drivers may
+register and pods run. When the agent ends, its containers keep running and the next agent finds them again, unless
+the cluster lives in memory and ends as well. Left out: all decisions, which the parts make.
 """
 
 from __future__ import annotations

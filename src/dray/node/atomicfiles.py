@@ -1,9 +1,8 @@
 """Files of a volume made from API objects, all replaced at once, in the layout that the kubelet uses.
 
-The files are in a directory named `..<time>`. The link `..data` points to the current directory, and each
-top-level name
-in the volume is a link through `..data`. A reader sees either all old files or all new files. Every path is opened
-through `beneath`, so links that a container planted in the volume are not followed.
+The files are in a directory named `..<time>`. The link `..data` points to the current directory, and each top-level
+name in the volume is a link through `..data`. A reader sees either all old files or all new files. Every path is
+opened through `beneath`, so links that a container planted in the volume are not followed.
 """
 
 from __future__ import annotations

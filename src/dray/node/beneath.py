@@ -1,11 +1,9 @@
 """Opening paths below a directory in such a way that no symbolic link leads out of the directory.
 
 A path is walked one component at a time, and each component is opened without following links. A link found inside is
-read and walked in the same way, starting where the link is; an absolute link, or a link that climbs above the
-start, is
-refused. The kernel never gets a path of more than one component, so replacing a file with a link during the walk
-has no
-effect. Uses only the standard library, because `subpaths` runs this module as a program.
+read and walked in the same way, starting where the link is; an absolute link, or a link that climbs above the start,
+is refused. The kernel never gets a path of more than one component, so replacing a file with a link during the walk
+has no effect. Uses only the standard library, because `subpaths` runs this module as a program.
 """
 
 from __future__ import annotations
@@ -29,13 +27,11 @@ def open_directory(path: str) -> int:
 
 
 def open_beneath(base: int, path: str, create: int | None = None, rooted: bool = False) -> int:
-    """Open `path` below the directory `base` and return a descriptor (O_PATH); missing directories are created
-    with mode
-    `create` if given.
+    """Open `path` below the directory `base` and return a descriptor (O_PATH); missing directories are created with
+    mode `create` if given.
 
     With `rooted`, `base` is treated as the root of a file system: absolute links start at `base`, and `..` stops
-    there.
-    Otherwise both raise `PathEscape` when they would leave `base`.
+    there. Otherwise both raise `PathEscape` when they would leave `base`.
     """
     walk = _PathWalk(base, path, create, rooted)
     try:

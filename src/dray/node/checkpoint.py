@@ -1,11 +1,9 @@
 """Checkpoint of the claims prepared on this node, written before and after every call to a driver.
 
 The file survives an agent that is killed at any point: a claim is in it from before its first prepare call until
-after
-its last unprepare call, so no claim is forgotten and none is prepared twice. The file has a version and a
-checksum and
-is replaced atomically; an unreadable file is kept under another name and reported. Left out: what the entries mean
-(`claims`).
+after its last unprepare call, so no claim is forgotten and none is prepared twice. The file has a version and a
+checksum and is replaced atomically; an unreadable file is kept under another name and reported. Left out: what the
+entries mean (`claims`).
 """
 
 from __future__ import annotations
@@ -59,9 +57,8 @@ class DriverShare(msgspec.Struct, frozen=True):
 class PreparedClaim(msgspec.Struct, frozen=True):
     """A claim that drivers were asked to prepare.
 
-    `pods` maps the uids of the pods that use the claim to the entries of `spec.resourceClaims` that refer to it.
-    A pod stays
-    listed until the claim is unprepared or another pod uses it. `leaving` is True once unprepare has begun.
+    `pods` maps the uids of the pods that use the claim to the entries of `spec.resourceClaims` that refer to it. A
+    pod stays listed until the claim is unprepared or another pod uses it. `leaving` is True once unprepare has begun.
     """
 
     uid: str

@@ -1,11 +1,9 @@
 """Claims of the pods on this node: access is checked, claims are prepared before their first pod and unprepared after
 their last.
 
-All state is in the checkpoint, which is written before and after each driver call. After a restart no successful
-call is
-repeated and no call is forgotten; unpreparing needs nothing but the checkpoint. Each method makes one attempt,
-and the
-caller waits and tries again. Left out: which devices a runtime can bring into a container.
+All state is in the checkpoint, which is written before and after each driver call. After a restart no successful call
+is repeated and no call is forgotten; unpreparing needs nothing but the checkpoint. Each method makes one attempt, and
+the caller waits and tries again. Left out: which devices a runtime can bring into a container.
 """
 
 from __future__ import annotations
@@ -120,9 +118,8 @@ class ClaimsOnNode:
     async def prepare(self, pod: Pod) -> list[str]:
         """Prepare the pod's claims that are not prepared yet, with one call to each driver.
 
-        Returns a warning for each request that a container names but its claim does not have. Raises
-        `ClaimsError` if a claim,
-        driver or permission is missing or a call fails.
+        Returns a warning for each request that a container names but its claim does not have. Raises `ClaimsError` if
+        a claim, driver or permission is missing or a call fails.
         """
         if self.is_prepared(pod):
             return []
@@ -296,8 +293,8 @@ class ClaimsOnNode:
 
     @asynccontextmanager
     async def _holding(self, uids: Iterable[str]) -> AsyncIterator[None]:
-        """Lock claims by uid for the duration of a `with` block. Always locks in sorted order, so that no
-        deadlock can occur.
+        """Lock claims by uid for the duration of a `with` block. Always locks in sorted order, so that no deadlock
+        can occur.
         """
         async with AsyncExitStack() as stack:
             for uid in sorted(set(uids)):

@@ -1,8 +1,7 @@
 """Connection to one registered driver: the gRPC calls that a node makes and the state of the connection.
 
-Both versions of the gRPC interface have the same messages, so callers need not know which version a driver
-speaks. Left
-out: how drivers are found (`plugins`), when they are called and how failures are handled (`claims`).
+Both versions of the gRPC interface have the same messages, so callers need not know which version a driver speaks.
+Left out: how drivers are found (`plugins`), when they are called and how failures are handled (`claims`).
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 limit.
 
 A file counts with the blocks that it occupies, divided by its number of hard links. Counting runs in a thread, in
-short
-turns with pauses of the same length, so that a volume with a million files delays neither the event loop nor the
-interpreter. It stops as soon as the limit is exceeded. Links are not followed, and files deeper than the longest path
-are left out, as in `du` and the kubelet.
+short turns with pauses of the same length, so that a volume with a million files delays neither the event loop nor
+the interpreter. It stops as soon as the limit is exceeded. Links are not followed, and files deeper than the longest
+path are left out, as in `du` and the kubelet.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Environment variables of a container from its spec, and the variable references in its command line.
 
 Values come from the spec itself, from the pod (the downward API), and from config maps and secrets. Left out:
-variables
-that devices add (the runtime merges them on top) and `fileKeyRef`.
+variables that devices add (the runtime merges them on top) and `fileKeyRef`.
 """
 
 from __future__ import annotations

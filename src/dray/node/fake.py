@@ -1,8 +1,7 @@
 """Runtime `fake`: containers that exist only in the API, for simulating thousands of nodes and for tests.
 
-A container runs and ends as its pod's annotations say (`played`). The runtime executes nothing and writes
-nothing, so no
-state outlives the agent.
+A container runs and ends as its pod's annotations say (`played`). The runtime executes nothing and writes nothing, so
+no state outlives the agent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Actions of probes and lifecycle hooks: run a command in the container, or send an HTTP, TCP or gRPC request.
 
-Each action returns an outcome with a text in Kubernetes' wording, and never raises. Left out: how often actions
-run and
-what follows from an outcome (`probes`, `hooks`).
+Each action returns an outcome with a text in Kubernetes' wording, and never raises. Left out: how often actions run
+and what follows from an outcome (`probes`, `hooks`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Translation of host paths that pods and drivers name.
 
-A driver expects the directories of a kubelet and of CDI at their usual places. An agent has them in its own root,
-so that
-it runs without root rights and several agents can share a machine. All other paths are unchanged. Left out: mounting.
+A driver expects the directories of a kubelet and of CDI at their usual places. An agent has them in its own root, so
+that it runs without root rights and several agents can share a machine. All other paths are unchanged. Left out:
+mounting.
 """
 
 from __future__ import annotations

@@ -160,8 +160,7 @@ def refreshed(status: NodeStatus, told: Tree) -> NodeStatus:
     """Return the status updated with the facts in `told`, or `status` itself if only heartbeat times would change.
 
     The lease is the heartbeat. Writing an unchanged status would cause conflicts with other updates of the node.
-    Extended
-    resources that other components added to the node are kept.
+    Extended resources that other components added to the node are kept.
     """
     amounts = {name: _foreign(getattr(status, name)) | told[name] for name in _AMOUNTS if name in told}
     wanted = with_fields(status, told | amounts)

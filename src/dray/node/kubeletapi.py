@@ -1,8 +1,7 @@
 """The node's HTTP API in the kubelet's formats: health, pods, and resource usage.
 
-`/pods`, `/metrics/resource` and `/stats/summary` are for the API server, which passes them on to users who may
-`get nodes/proxy` and builds `metrics.k8s.io` from them. A runtime that executes nothing reports no container
-usage. Left
+`/pods`, `/metrics/resource` and `/stats/summary` are for the API server, which passes them on to users who may `get
+nodes/proxy` and builds `metrics.k8s.io` from them. A runtime that executes nothing reports no container usage. Left
 out: access control (`logserver`).
 """
 

@@ -1,8 +1,7 @@
 """Reading container logs: the last lines, lines since a time, and lines that are still to come.
 
-Log files have the format of container runtimes: time, stream, F for a whole line or P for a part of one, text.
-Left out:
-access control (`logserver`).
+Log files have the format of container runtimes: time, stream, F for a whole line or P for a part of one, text. Left
+out: access control (`logserver`).
 """
 
 from __future__ import annotations

@@ -132,8 +132,8 @@ class OciWrapper:
 
 
 def _name(directory: Path) -> str:
-    """Return a container name that is unique on the machine, whatever other agents run and whatever their pods
-    are called.
+    """Return a container name that is unique on the machine, whatever other agents run and whatever their pods are
+    called.
     """
     return "dray-" + hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:24]
 
@@ -238,9 +238,8 @@ def _allowed(edits: CdiEdits, devices: list[dict[str, Any]]) -> Iterator[dict[st
 def _take(step: rootfs.RootfsStep, root: Path, mounts: list[dict[str, Any]], readonly: bool) -> None:
     """Add one step of the root file system to the bundle.
 
-    Symlinks in the topmost directory are created in the bundle. Deeper ones cannot be created there, so their
-    targets are
-    mounted instead.
+    Symlinks in the topmost directory are created in the bundle. Deeper ones cannot be created there, so their targets
+    are mounted instead.
     """
     if step.kind == rootfs.TMPFS and step.target in rootfs.FRESH and readonly:
         (root / step.target[1:]).mkdir()

@@ -1,10 +1,9 @@
 """Finds the drivers on this node: their sockets appear in a directory, are registered, and disappear again.
 
 Each socket has its own task, so that a socket that hangs delays no other. Several instances of a driver may be
-registered
-during an update: the latest is called, and when it disappears, the one before it. A driver that is being replaced is
-unreachable for a moment; its slices are removed only after no instance was reachable for a while. Left out: calls to
-drivers.
+registered during an update: the latest is called, and when it disappears, the one before it. A driver that is being
+replaced is unreachable for a moment; its slices are removed only after no instance was reachable for a while. Left
+out: calls to drivers.
 """
 
 from __future__ import annotations
@@ -98,9 +97,8 @@ class Plugins:
     """The drivers that are registered with this node.
 
     `changed` is called with a driver's name when the driver becomes reachable, and `lost` when it is no longer.
-    `accompany` runs for every instance as long as it is registered. `remove_slices` runs after a driver was away
-    for long,
-    and is cancelled when the driver returns.
+    `accompany` runs for every instance as long as it is registered. `remove_slices` runs after a driver was away for
+    long, and is cancelled when the driver returns.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
-"""Addresses for pods on one machine: each pod gets its own loopback address, so that several pods can listen at
-one port.
+"""Addresses for pods on one machine: each pod gets its own loopback address, so that several pods can listen at one
+port.
 
 Every address of 127.0.0.0/8 belongs to the machine without any configuration. A pod must listen at its own address
-(`status.podIP` of the downward API); a pod that listens at all addresses still occupies the port for all pods.
-Left out:
-addresses of simulated pods (`dray.api.simulated`).
+(`status.podIP` of the downward API); a pod that listens at all addresses still occupies the port for all pods. Left
+out: addresses of simulated pods (`dray.api.simulated`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The devices of containers on this node, for monitoring agents: the kubelet's PodResources socket.
 
-The socket reports only devices of claims. The node does not assign processors, memory or devices of device
-plugins, so
-those lists are empty. Left out: access control, which is the socket's file mode.
+The socket reports only devices of claims. The node does not assign processors, memory or devices of device plugins,
+so those lists are empty. Left out: access control, which is the socket's file mode.
 """
 
 from __future__ import annotations

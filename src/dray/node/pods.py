@@ -1,8 +1,7 @@
 """All pods of this node: one worker for each, which is notified of changes of the pod, the runtime and the drivers.
 
-After a restart some pods may be known only to the runtime or the checkpoint: these are ended. Left out: the work
-of one
-worker.
+After a restart some pods may be known only to the runtime or the checkpoint: these are ended. Left out: the work of
+one worker.
 """
 
 from __future__ import annotations

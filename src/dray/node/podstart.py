@@ -2,8 +2,7 @@
 failures.
 
 Everything that the runtime cannot give a container is reported in an event and in the pod's conditions. Left out:
-when
-to start which container (`lifecycle`).
+when to start which container (`lifecycle`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Handles one pod on this node, from its assignment to its end.
 
 A worker compares the pod's spec with the state of its containers, performs the next step, and sleeps until something
-changes. It keeps no state that it could not find out again, so it may be killed at any point. A pod is finished,
-and may
-be deleted, only after its containers have ended and the claims that no other pod uses are unprepared. Left out: which
-pods exist (`pods`).
+changes. It keeps no state that it could not find out again, so it may be killed at any point. A pod is finished, and
+may be deleted, only after its containers have ended and the claims that no other pod uses are unprepared. Left out:
+which pods exist (`pods`).
 """
 
 from __future__ import annotations
@@ -315,8 +314,8 @@ class PodWorker:
     # The end
 
     async def _wind_down(self, pod: Pod, histories: Histories) -> float | None:
-        """End a pod: stop containers, unprepare claims, write the final status, and delete the pod if deletion
-        was requested.
+        """End a pod: stop containers, unprepare claims, write the final status, and delete the pod if deletion was
+        requested.
 
         Returns the seconds until the next check, or None.
         """

@@ -1,8 +1,7 @@
 """State machine of a claim on a node: wanted, prepared, left, unprepared. Pure: takes and returns checkpoint entries.
 
-Drivers are called only between two states that are on disk. Wherever the agent is killed, its successor knows
-which calls
-may have happened: for a claim that is PREPARING or UNPREPARING it is unknown whether the driver has finished.
+Drivers are called only between two states that are on disk. Wherever the agent is killed, its successor knows which
+calls may have happened: for a claim that is PREPARING or UNPREPARING it is unknown whether the driver has finished.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ def wanted(
     """Return the claim's entry after another pod wants to use the claim.
 
     `drivers` says for each driver whether its unprepare is skipped. A claim that is being unprepared is prepared
-    again by all
-    its drivers, since part of the claim may already be unprepared.
+    again by all its drivers, since part of the claim may already be unprepared.
     """
     namespace, name, uid = identity
     if claim is None:

@@ -1,10 +1,9 @@
-"""Probes of a pod's containers: when each probe runs, how many results in a row count, and the resulting
-container state.
+"""Probes of a pod's containers: when each probe runs, how many results in a row count, and the resulting container
+state.
 
 A container with a startup probe is neither probed for liveness nor ready before that probe has succeeded. Without a
 readiness probe a container is ready once it has started. Left out: the probe actions (`handlers`), and stopping
-failed
-containers (`podworker`).
+failed containers (`podworker`).
 """
 
 from __future__ import annotations

@@ -94,9 +94,8 @@ def is_token(target: str) -> bool:
 def environment(task: Task, home: str) -> dict[str, str]:
     """Return a container's environment: defaults, the pod's variables, those of its devices, and HOME last.
 
-    A HOME that is set is kept. HOME comes last because programs that read the output of `env` expect a whole line
-    for every
-    variable of a device.
+    A HOME that is set is kept. HOME comes last because programs that read the output of `env` expect a whole line for
+    every variable of a device.
     """
     env = {"PATH": DEFAULT_PATH, "HOSTNAME": task.hostname, **task.env}
     for entry in task.edits.env:

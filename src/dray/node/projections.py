@@ -1,8 +1,7 @@
 """The files of configMap, secret, downwardAPI and projected volumes, as their API objects define them.
 
 A service account token is used for four fifths of its lifetime, as in the kubelet, and then replaced. Left out:
-writing
-the files (`atomicfiles`).
+writing the files (`atomicfiles`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Writes a pod's status in the background, so that slow writes never delay its containers.
 
-Only the latest status is written. While the API server is unavailable, writing is retried with growing pauses.
-Left out:
-the contents of a status.
+Only the latest status is written. While the API server is unavailable, writing is retried with growing pauses. Left
+out: the contents of a status.
 """
 
 from __future__ import annotations

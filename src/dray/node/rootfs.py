@@ -1,10 +1,8 @@
 """Plan of the file system of a container without image: the host's, read-only, with fresh /tmp, /run and /dev. Pure.
 
-Every mount of a container needs an existing place. If the host has none, the nearest existing directory is
-rebuilt as a
-tmpfs from its own entries, so that a new entry can be added. Left out: carrying out the plan, which bwrap and
-runc do in
-different ways.
+Every mount of a container needs an existing place. If the host has none, the nearest existing directory is rebuilt as
+a tmpfs from its own entries, so that a new entry can be added. Left out: carrying out the plan, which bwrap and runc
+do in different ways.
 """
 
 from __future__ import annotations

@@ -182,9 +182,8 @@ class Runtime(Protocol):
     async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
         """Run a command in a running container with the rights of its own processes. Raises `ExecError`.
 
-        Without `stdin` the command's input is empty. The command ends when its session is closed, and with the
-        agent or the
-        container.
+        Without `stdin` the command's input is empty. The command ends when its session is closed, and with the agent
+        or the container.
         """
         ...
 

@@ -1,12 +1,10 @@
 """Commands inside a running container, started by its guardian: for `exec`, probes and hooks.
 
-The agent connects to the socket `exec` in the attempt's directory. It sends one JSON object and the descriptors
-that the
-command shall use (one terminal, or standard input, output and error), or those of a client to attach (`console`). The
-answer is a line `{"failed": …}` if the program could not be started, and `{"code": …}` at the end. When the agent
-closes
-the connection, or the container ends, the command is killed. `shim` loads this module on first use. Uses only the
-standard library.
+The agent connects to the socket `exec` in the attempt's directory. It sends one JSON object and the descriptors that
+the command shall use (one terminal, or standard input, output and error), or those of a client to attach (`console`).
+The answer is a line `{"failed": …}` if the program could not be started, and `{"code": …}` at the end. When the agent
+closes the connection, or the container ends, the command is killed. `shim` loads this module on first use. Uses only
+the standard library.
 """
 
 from __future__ import annotations

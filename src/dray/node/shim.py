@@ -1,15 +1,13 @@
 """The guardian of one container: starts it, writes its log, records how it ended, and outlives the agent.
 
 Runs as a separate program, `python -I -S shim.py DIRECTORY`, and uses only the standard library, because every
-container
-has a guardian. It closes its standard output when the container runs or has failed. The directory holds
-`task.json`. The
-guardian holds a lock on `lock` as long as it lives, writes `pid.json` before the container may begin and
-`exit.json` at
-the container's end. SIGTERM is passed on to the container; SIGUSR1 kills it. Processes that leave the container's
-process group become children of the guardian when their parents end (it is a subreaper), and are killed with the
-container. On a full disk only log lines are lost, because the space for `exit.json` is reserved at the start. If the
-directory is gone or has an `exit.json` at the start, the attempt was given up and nothing is started.
+container has a guardian. It closes its standard output when the container runs or has failed. The directory holds
+`task.json`. The guardian holds a lock on `lock` as long as it lives, writes `pid.json` before the container may begin
+and `exit.json` at the container's end. SIGTERM is passed on to the container; SIGUSR1 kills it. Processes that leave
+the container's process group become children of the guardian when their parents end (it is a subreaper), and are
+killed with the container. On a full disk only log lines are lost, because the space for `exit.json` is reserved at
+the start. If the directory is gone or has an `exit.json` at the start, the attempt was given up and nothing is
+started.
 """
 
 from __future__ import annotations
@@ -276,9 +274,8 @@ def prctl(option: int, value: int) -> None:
 def execute(argv: list[str], environment: dict[str, str]) -> None:
     """Replace this process with a program that is searched in PATH. Raises OSError if it cannot be run.
 
-    `os.execvpe` would load a module first, but at this point the visible files may be those of an image, and the
-    user may
-    not be allowed to read ours.
+    `os.execvpe` would load a module first, but at this point the visible files may be those of an image, and the user
+    may not be allowed to read ours.
     """
     problem = errno.ENOENT
     places = (

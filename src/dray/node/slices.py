@@ -1,5 +1,5 @@
-"""Deletes a node's ResourceSlices that no driver maintains any more: when the agent starts, and after a driver
-has gone.
+"""Deletes a node's ResourceSlices that no driver maintains any more: when the agent starts, and after a driver has
+gone.
 
 A driver that returns publishes its slices again, so deleting too many does no lasting harm. Left out: publishing.
 """

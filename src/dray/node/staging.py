@@ -3,12 +3,9 @@ layer.
 
 bwrap and runc take paths, and a container of the same pod may replace what a path leads to at any moment. So parts of
 volumes are opened in a private mount namespace, one component at a time (`beneath`), and bound by descriptor to
-places in
-the attempt's own directory. bwrap or runc then runs in that namespace and gets these places. An image is mounted
-there
-as well, below an empty layer of the attempt. Runs as a separate program, `python -I -S staging.py SPEC PROGRAM
-…`, with
-only the standard library.
+places in the attempt's own directory. bwrap or runc then runs in that namespace and gets these places. An image is
+mounted there as well, below an empty layer of the attempt. Runs as a separate program, `python -I -S staging.py SPEC
+PROGRAM …`, with only the standard library.
 """
 
 from __future__ import annotations
@@ -36,8 +33,7 @@ def staged(mounts: Iterable[BindMount], image: str, directory: Path) -> tuple[li
     """Return a prefix for bwrap's or runc's command line and the mounts that it shall make. The prefix may be empty.
 
     If mounts with a subPath or an image must be staged, the prefix runs this module first. An image appears at
-    `rootfs` in
-    the attempt's directory.
+    `rootfs` in the attempt's directory.
     """
     from dataclasses import replace
 

@@ -1,12 +1,10 @@
 """Containers as processes with one guardian each: the common part of the runtimes `process`, `bwrap` and `oci`.
 
-Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>-<token>`, and a guardian (`shim`)
-that holds
-a lock on a file in it. The state of an attempt is read only from this directory, so a restarted agent finds its
+Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>-<token>`, and a guardian (`shim`) that
+holds a lock on a file in it. The state of an attempt is read only from this directory, so a restarted agent finds its
 containers again. If the agent can take the lock, the attempt has no guardian any more and is given up. An attempt
-that
-never began is removed: a guardian that starts late finds its directory gone and starts nothing, and the token in the
-name keeps it from finding the next attempt. A `Wrapper` turns a command line into a container.
+that never began is removed: a guardian that starts late finds its directory gone and starts nothing, and the token in
+the name keeps it from finding the next attempt. A `Wrapper` turns a command line into a container.
 """
 
 from __future__ import annotations
@@ -87,8 +85,8 @@ class Wrapper(Protocol):
     def cannot(self, task: Task) -> list[str]: ...
 
     def refuses(self, task: Task) -> list[str]:
-        """Return a text for each part of a task that the wrapper cannot apply and without which the container
-        must not run.
+        """Return a text for each part of a task that the wrapper cannot apply and without which the container must
+        not run.
         """
         ...
 

@@ -1,8 +1,7 @@
 """CPU time and memory used by containers and the machine, as the kernel reports them in /proc.
 
-A container's processes are the descendants of its guardian. Memory is the sum of the resident memory of each
-process, so
-pages that processes share count several times. Left out: rates, which a caller can compute from two values.
+A container's processes are the descendants of its guardian. Memory is the sum of the resident memory of each process,
+so pages that processes share count several times. Left out: rates, which a caller can compute from two values.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Serves and calls the gRPC services of this package.
 
-Each .proto file has one service, so a module of messages identifies it. protoc would generate a stub and a
-servicer for
-each service; these functions do the same for all services, and under any name, since versions of a service differ
-only
-in their name.
+Each .proto file has one service, so a module of messages identifies it. protoc would generate a stub and a servicer
+for each service; these functions do the same for all services, and under any name, since versions of a service differ
+only in their name.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ async def start_server(server: grpc.aio.Server) -> None:
     """Start a server. If the caller is cancelled meanwhile, let the start finish and stop the server.
 
     gRPC breaks when its start is interrupted: the server keeps running and cannot be stopped. A server that still
-    runs when
-    its event loop is closed blocks the process for ever once the last channel is freed.
+    runs when its event loop is closed blocks the process for ever once the last channel is freed.
     """
     starting = asyncio.ensure_future(server.start())
     try:

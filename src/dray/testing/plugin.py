@@ -1,8 +1,7 @@
 """Pytest plugin with a fixture that gives every test its own cluster.
 
 A conftest.py must contain `pytest_plugins = ["dray.testing.plugin"]`. (An automatically loaded plugin would make
-pytest
-rewrite the assertions of all of dray.) The marker `dray` sets options of the cluster:
+pytest rewrite the assertions of all of dray.) The marker `dray` sets options of the cluster:
 `@pytest.mark.dray(nodes=2, devices=4)`. Modules are imported only when a test uses a cluster.
 """
 

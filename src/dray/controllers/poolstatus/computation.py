@@ -1,12 +1,10 @@
 """Counts the allocated, unavailable and available devices of a pool from slices and claims. Pure.
 
 Each published device counts exactly once, so the numbers of a pool always add up. A device that a claim holds is
-allocated. Any other device is unavailable if it is tainted, if its pool cannot be used, or if too little is left
-of the
-counters that it needs. The rest is available. Admin access holds no device, and neither does an allocation of a
-device
-that is no longer published. Left out: where taints come from (callers merge DeviceTaintRules), the state of a device
-(`dray.api.availability`), and what is left of partitions and shares (`summaries`).
+allocated. Any other device is unavailable if it is tainted, if its pool cannot be used, or if too little is left of
+the counters that it needs. The rest is available. Admin access holds no device, and neither does an allocation of a
+device that is no longer published. Left out: where taints come from (callers merge DeviceTaintRules), the state of a
+device (`dray.api.availability`), and what is left of partitions and shares (`summaries`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Answers each ResourcePoolStatusRequest once, and deletes expired requests.
 
-A request with an observation time is done. Other requests are answered from the informers' copies of slices,
-taint rules
-and claims, once all have synced. If a requested pool lacks slices, it is checked again with growing delays for a few
-seconds, since drivers publish slices one by one; then it is answered as it is. The status is written only if
-nobody else
-changed the request; failed writes are retried with growing delays. The controller has its own client and rate limit.
-Left out: counting (`computation`).
+A request with an observation time is done. Other requests are answered from the informers' copies of slices, taint
+rules and claims, once all have synced. If a requested pool lacks slices, it is checked again with growing delays for
+a few seconds, since drivers publish slices one by one; then it is answered as it is. The status is written only if
+nobody else changed the request; failed writes are retried with growing delays. The controller has its own client and
+rate limit. Left out: counting (`computation`).
 """
 
 from __future__ import annotations

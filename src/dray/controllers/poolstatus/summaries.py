@@ -1,10 +1,8 @@
 """Summarizes what is left of partitions and shares in a pool, by partition type and by capacity.
 
 Partitions are grouped by the attribute that the slice, or else the request, names. The number of allocatable
-partitions
-is computed for each type on its own: the unused partitions of this type that fit, one after the other, into the
-counters
-that are left. Pure. Left out: the number of devices (`computation`).
+partitions is computed for each type on its own: the unused partitions of this type that fit, one after the other,
+into the counters that are left. Pure. Left out: the number of devices (`computation`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Ownership of dependents: found by their controller, adopted by selector if they have none, released if it
-matches no more.
+"""Ownership of dependents: found by their controller, adopted by selector if they have none, released if it matches
+no more.
 
 As in Kubernetes, a controller looks at the objects that it controls and at the orphans of its namespace. An owner
-that is
-being deleted adopts nothing; before an adoption the server is asked whether it is, since the copy may lag behind.
-Left
-out: what is done with the dependents.
+that is being deleted adopts nothing; before an adoption the server is asked whether it is, since the copy may lag
+behind. Left out: what is done with the dependents.
 """
 
 from __future__ import annotations

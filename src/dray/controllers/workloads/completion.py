@@ -145,8 +145,8 @@ def _wanted(job: Job, count: Tally, active: Sequence[Pod]) -> int:
 
 
 def _misplaced(job: Job, active: Sequence[Pod]) -> list[Pod]:
-    """Return the pods without a valid index and the duplicates of an index. The last pod in `active` with an
-    index is kept.
+    """Return the pods without a valid index and the duplicates of an index. The last pod in `active` with an index is
+    kept.
     """
     seen: set[int] = set()
     found: list[Pod] = []

@@ -1,11 +1,9 @@
 """Counts the ended pods of a Job, each exactly once, even across restarts. Pure.
 
 A pod carries a finalizer until it is counted. Its uid is first written to the status (`uncountedTerminatedPods`),
-then
-the finalizer is removed, and once that is observed the uid is replaced by one more in the count. A crash between
-any two
-of these steps loses no pod and counts none twice. Indexed Jobs write completed indexes at once, because a set cannot
-count an index twice.
+then the finalizer is removed, and once that is observed the uid is replaced by one more in the count. A crash between
+any two of these steps loses no pod and counts none twice. Indexed Jobs write completed indexes at once, because a set
+cannot count an index twice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CronJobs: creates a Job at every time that a schedule names.
 
 Of the missed times only the latest is made up for, if the starting deadline and the concurrency policy allow.
-Finished
-Jobs are kept up to the history limits. Nothing is kept in memory, because the status holds the last scheduled time.
+Finished Jobs are kept up to the history limits. Nothing is kept in memory, because the status holds the last
+scheduled time.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class CronJobController:
         return wait
 
     def _noted(self, cron_job: CronJob, jobs: Sequence[Job]) -> CronJobStatus:
-        """Return the status with the active Jobs and the last success. Records an event for each Job that ended
-        or disappeared.
+        """Return the status with the active Jobs and the last success. Records an event for each Job that ended or
+        disappeared.
         """
         known = {job.metadata.uid: job for job in jobs}
         for reference in cron_job.status.active:

@@ -1,8 +1,7 @@
 """Decides which nodes should have a pod of a DaemonSet, and which pods to create and delete. Pure.
 
-A pod belongs to the node that it runs on, or, until it is scheduled, to the node that its affinity names. Left
-out: pods
-on deleted nodes, which garbage collection handles, except those that were never scheduled.
+A pod belongs to the node that it runs on, or, until it is scheduled, to the node that its affinity names. Left out:
+pods on deleted nodes, which garbage collection handles, except those that were never scheduled.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class DaemonSetController:
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
-        """Queue all DaemonSets if a node changed in a way that matters for placement; other changes come every
-        few seconds.
+        """Queue all DaemonSets if a node changed in a way that matters for placement; other changes come every few
+        seconds.
         """
         if any(old is None or new is None or _placement(old) != _placement(new) for old, new in deltas):
             for daemon_set in self._loop.owners.list():

@@ -2,10 +2,8 @@
 
 A new Job without a controller gets both, and its pods become members of the group. The Job's `spec.scheduling` is the
 template of the group; without it the group has the basic policy, which schedules pods one by one. A Job with a
-controller
-that names a template in an annotation gets a PodGroup from its controller's Workload. Jobs that had begun before
-the gate
-was enabled stay as they are. Left out: deleting both, which garbage collection does.
+controller that names a template in an annotation gets a PodGroup from its controller's Workload. Jobs that had begun
+before the gate was enabled stay as they are. Left out: deleting both, which garbage collection does.
 """
 
 from __future__ import annotations
@@ -95,8 +93,8 @@ class JobGroups:
         return made
 
     async def _delegated(self, job: Job, parent: OwnerReference, *, is_new: bool) -> str:
-        """Return the PodGroup name of a Job whose controller owns the Workload, or "". Creates the PodGroup if
-        the Job is new.
+        """Return the PodGroup name of a Job whose controller owns the Workload, or "". Creates the PodGroup if the
+        Job is new.
         """
         wanted = job.metadata.annotations.get(TEMPLATE_ANNOTATION)
         if wanted is None:

@@ -1,10 +1,8 @@
 """Common part of the workload controllers: owners, dependents that lead back to their owners, events, and the queue.
 
 An owner is reconciled when the owner changes, when an object that it controls changes, and when an orphan appears
-that
-its selector matches; but never before the informers show the controller's last writes for it (`writes`). Left
-out: the
-reconciliation.
+that its selector matches; but never before the informers show the controller's last writes for it (`writes`). Left
+out: the reconciliation.
 """
 
 from __future__ import annotations

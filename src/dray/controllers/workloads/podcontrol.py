@@ -1,10 +1,8 @@
 """Creates and deletes pods for their owners, in growing batches and with an event for each pod.
 
 Each batch is twice as large as the one before as long as all requests succeed, so an owner whose pods are refused
-costs
-one request and not a thousand. Each write is remembered until the informer shows it (`writes`), and waits for its
-turn
-in the event loop (`dray.background.turns`), so that other requests go first. Left out: the number of pods.
+costs one request and not a thousand. Each write is remembered until the informer shows it (`writes`), and waits for
+its turn in the event loop (`dray.background.turns`), so that other requests go first. Left out: the number of pods.
 """
 
 from __future__ import annotations

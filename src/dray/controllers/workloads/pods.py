@@ -70,9 +70,8 @@ def next_available(pods: Iterable[Pod], min_ready_seconds: int, now: float) -> f
 def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
     """Return the pods in the order of deletion: unscheduled, pending, unready, cheap, crowded and young pods first.
 
-    `related` are the active pods of the same application; a pod on a node with more of them is deleted earlier.
-    Ages are
-    compared by magnitude only, so that a scale-down does not always hit the newest node.
+    `related` are the active pods of the same application; a pod on a node with more of them is deleted earlier. Ages
+    are compared by magnitude only, so that a scale-down does not always hit the newest node.
     """
     crowd: dict[str, int] = {}
     for pod in related:

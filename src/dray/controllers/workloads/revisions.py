@@ -1,8 +1,7 @@
 """Assigns ReplicaSets to versions of a Deployment's template: hashes, names, revision numbers, annotations.
 
 The hash is dray's own (a digest of the template), so names differ from those that Kubernetes would give. Which
-template a
-ReplicaSet belongs to is always decided by comparing templates. Pure.
+template a ReplicaSet belongs to is always decided by comparing templates. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Computes the next size of each ReplicaSet of a Deployment: rolling update, recreation, proportional scaling.
 
-The rules are Kubernetes'. Each step either grows the new ReplicaSet as far as the surge allows, or shrinks old
-ones as
-far as availability allows, never both. The next step waits for the status of the last. Pure.
+The rules are Kubernetes'. Each step either grows the new ReplicaSet as far as the surge allows, or shrinks old ones
+as far as availability allows, never both. The next step waits for the status of the last. Pure.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Decides the next step of a StatefulSet: numbered pods, created in order, replaced from the highest number down.
 
 Pure: takes the set, its pods and revisions; returns the pods to create and delete now, and the status. With
-OrderedReady
-one step is taken at a time, and none while an earlier pod is unavailable; with Parallel all steps at once. Pods
-below the
-partition follow the current revision, the others the update revision.
+OrderedReady one step is taken at a time, and none while an earlier pod is unavailable; with Parallel all steps at
+once. Pods below the partition follow the current revision, the others the update revision.
 """
 
 from __future__ import annotations

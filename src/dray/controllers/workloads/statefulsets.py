@@ -1,8 +1,7 @@
 """StatefulSets: pods with fixed names, numbers and volumes of their own.
 
-Reads informers' copies, creates claims and pods, deletes pods, writes revisions and the status; `stateful`
-decides the
-next step. Left out: providing the volumes.
+Reads informers' copies, creates claims and pods, deletes pods, writes revisions and the status; `stateful` decides
+the next step. Left out: providing the volumes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Example drivers, short and simple, to copy from: GPUs of a node, GPUs that are partitioned on demand, network
-interfaces
-that claims share, CPUs of a node, and accelerators behind a network.
+interfaces that claims share, CPUs of a node, and accelerators behind a network.
 """
 
 from dray.driver.example.bandwidth import BandwidthDriver

@@ -1,8 +1,7 @@
 """Example driver with shared devices: network interfaces of which every claim gets a portion of bandwidth.
 
 The scheduler adds up the portions of all claims and never allocates more than the total. A real driver creates a
-virtual
-interface with that rate in `prepare` and removes it in `unprepare`.
+virtual interface with that rate in `prepare` and removes it in `unprepare`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Example driver whose devices are parts of their node: NUMA nodes, of which claims get CPUs.
 
-The scheduler counts the CPUs of claims together with the CPUs that pods request (gate
-DRANodeAllocatableResources), so
-the node is not overcommitted. A real driver reads the NUMA nodes from sysfs and pins containers to CPUs in `prepare`.
+The scheduler counts the CPUs of claims together with the CPUs that pods request (gate DRANodeAllocatableResources),
+so the node is not overcommitted. A real driver reads the NUMA nodes from sysfs and pins containers to CPUs in
+`prepare`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Example driver for devices behind a network, which any node can use and no node owns.
 
 One instance without a node publishes the pool. On each node another instance prepares claims. A real driver would
-attach
-the device in `prepare` and detach it in `unprepare`.
+attach the device in `prepare` and detach it in `unprepare`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Example driver whose GPUs are partitioned on demand: a whole GPU, or instances of five sizes.
 
-Every instance that a GPU could have is a device. Instances that cannot exist at once consume the same counters,
-so the
-scheduler never allocates both, and the hardware is partitioned only when a claim is prepared. Sizes and
-placements are
-those of a GPU with 7 compute and 8 memory slices of 10 GB. A real driver creates the instance in `prepare` and
-destroys
-it in `unprepare`.
+Every instance that a GPU could have is a device. Instances that cannot exist at once consume the same counters, so
+the scheduler never allocates both, and the hardware is partitioned only when a claim is prepared. Sizes and
+placements are those of a GPU with 7 compute and 8 memory slices of 10 GB. A real driver creates the instance in
+`prepare` and destroys it in `unprepare`.
 """
 
 from __future__ import annotations
@@ -34,8 +31,8 @@ _GIB = 10  # memory in a memory slice
 
 
 class PartitionProfile(NamedTuple):
-    """A size of instances: the number of compute and memory slices, and the memory slices at which an instance
-    may begin.
+    """A size of instances: the number of compute and memory slices, and the memory slices at which an instance may
+    begin.
     """
 
     name: str

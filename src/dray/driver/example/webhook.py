@@ -1,8 +1,7 @@
 """Validating webhook of the example driver: rejects wrong parameters when they are written, not when a pod starts.
 
-The webhook serves HTTPS with its own certificate authority, created at each start, and writes the configuration
-that an
-administrator applies; the driver itself may not change the API server's admission.
+The webhook serves HTTPS with its own certificate authority, created at each start, and writes the configuration that
+an administrator applies; the driver itself may not change the API server's admission.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The requirements for a DRA driver, one function each. Its docstring's first line is the requirement, shown in
 reports.
 
-Each check creates the claims that it needs and raises `CheckFailed` with the expected and the actual behaviour.
-The driver
-is registered when a check runs. The order matters, since later checks rely on the behaviour that earlier ones
-test. Left
-out: running the checks (`running`).
+Each check creates the claims that it needs and raises `CheckFailed` with the expected and the actual behaviour. The
+driver is registered when a check runs. The order matters, since later checks rely on the behaviour that earlier ones
+test. Left out: running the checks (`running`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pulling images for containers: pull policies, pull secrets and pauses after failures.
 
 Texts and pauses are those of Kubernetes. If no source of images is configured, the node uses no images, and
-containers
-run on the host's file system. Left out: the sources of images, and unpacking.
+containers run on the host's file system. Left out: the sources of images, and unpacking.
 """
 
 from __future__ import annotations
@@ -142,8 +141,7 @@ class Images:
         """Return the image from a directory of this machine or from its registry.
 
         With `never` the registry is not asked, and None is returned if no directory has the image. Raises
-        `ImageError` if the
-        image cannot be found.
+        `ImageError` if the image cannot be found.
         """
         local = await asyncio.to_thread(self._archives.find, name)
         if local is not None:

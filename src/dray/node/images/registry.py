@@ -1,8 +1,7 @@
 """Images from registries through the OCI distribution protocol: anonymous, with a token, or with a password.
 
 The digest of every manifest and blob is checked. Registries on this machine are contacted over plain HTTP, others
-over
-TLS; a mirror may replace a registry. Left out: pushing images, and resuming downloads.
+over TLS; a mirror may replace a registry. Left out: pushing images, and resuming downloads.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Unpacks the layers of an image into a directory, one over the other.
 
-Archives may be hostile. Every path is walked below the directory, and links are resolved inside it (`beneath`),
-so that
-no entry is written elsewhere; sizes, entries and digests are checked while reading. Device nodes are skipped, because
-/dev comes from the runtime. Left out: extended attributes.
+Archives may be hostile. Every path is walked below the directory, and links are resolved inside it (`beneath`), so
+that no entry is written elsewhere; sizes, entries and digests are checked while reading. Device nodes are skipped,
+because /dev comes from the runtime. Left out: extended attributes.
 """
 
 from __future__ import annotations
