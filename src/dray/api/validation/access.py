@@ -26,12 +26,14 @@ Binding = rbac.RoleBinding | rbac.ClusterRoleBinding
 
 
 def no_urls(rule: rbac.PolicyRule, path: Path) -> Errors:
+    """Yield an error if a rule of a namespaced role has nonResourceURLs."""
     if rule.nonResourceURLs:
         text = "namespaced rules cannot apply to non-resource URLs"
         yield invalid(path / "nonResourceURLs", rule.nonResourceURLs, text)
 
 
 def policy_rule(rule: rbac.PolicyRule, path: Path) -> Errors:
+    """Yield errors if a role's rule lacks API groups or resources, or combines resources with nonResourceURLs."""
     if rule.nonResourceURLs:
         if rule.apiGroups or rule.resources or rule.resourceNames:
             text = "rules cannot apply to both regular resources and non-resource URLs"
@@ -44,6 +46,7 @@ def policy_rule(rule: rbac.PolicyRule, path: Path) -> Errors:
 
 
 def permissions(rules: Sequence[rbac.PolicyRule], path: Path) -> Errors:
+    """Yield an error if the rules of a role grant more than MOST_PERMISSIONS permissions."""
     if (count := sum(map(_permissions, rules))) > MOST_PERMISSIONS:
         text = f"the rules come to {count} permissions (verbs times groups times resources times names)"
         yield forbidden(path, f"{text}, at most {MOST_PERMISSIONS} are allowed; split the role or use '*'")
@@ -66,11 +69,13 @@ def cluster_role_ref(reference: rbac.RoleRef, path: Path) -> Errors:
 
 
 def account_namespace(subject: rbac.Subject, path: Path) -> Errors:
+    """Yield an error if a subject is a service account without namespace."""
     if subject.kind == "ServiceAccount" and not subject.namespace:
         yield required(path / "namespace")
 
 
 def same_role(binding: Binding, old: Binding, context: Context) -> Errors:
+    """Yield an error if an update changes the roleRef of a binding."""
     yield from unchanged(binding.roleRef, old.roleRef, Path("roleRef"), as_go(binding.roleRef))
 
 
@@ -90,6 +95,7 @@ def conditions(webhooks: Sequence[Webhook], old: Sequence[Webhook] | None, path:
 
 
 def webhook_name(name: str, path: Path) -> Errors:
+    """Yield an error if the name is not a domain of at least three segments."""
     if faults := names.subdomain(name):
         yield invalid(path, name, ",".join(faults))
     elif name.count(".") < 2:
@@ -132,6 +138,7 @@ def resources(items: Sequence[str], path: Path) -> Errors:
 def webhook_client(
     config: admissionregistration.WebhookClientConfig | apiextensions.WebhookClientConfig, path: Path
 ) -> Errors:
+    """Yield errors unless exactly one of a valid url or a valid service is set."""
     if (config.url is None) == (config.service is None):
         yield required(path, "exactly one of url or service is required")
     elif config.url is not None:
@@ -193,6 +200,7 @@ AccessReview = (
 
 
 def access_review(review: AccessReview, _: Path | None) -> Errors:
+    """Yield errors in the spec of an access review: it needs exactly one kind of attributes, and a user or group."""
     spec = review.spec
     if spec.resourceAttributes is not None and spec.nonResourceAttributes is not None:
         text = "cannot be specified in combination with resourceAttributes"

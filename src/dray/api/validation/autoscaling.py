@@ -21,11 +21,13 @@ _TARGETS = ("AverageValue", "Utilization", "Value")
 
 
 def bounds(spec: autoscaling.HorizontalPodAutoscalerSpec, path: Path) -> Errors:
+    """Yield an error if maxReplicas is less than minReplicas."""
     if spec.minReplicas is not None and spec.maxReplicas < spec.minReplicas:
         yield invalid(path / "maxReplicas", spec.maxReplicas, "must be greater than or equal to `minReplicas`")
 
 
 def api_version(target: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
+    """Yield an error if the apiVersion of the scale target is malformed or lacks a group."""
     text, path = target.apiVersion, path / "apiVersion"
     if text.count("/") > 1:
         yield invalid(path, text, f"unexpected GroupVersion string: {text}")
@@ -34,6 +36,7 @@ def api_version(target: autoscaling.CrossVersionObjectReference, path: Path) -> 
 
 
 def metric_of_kind(metric: autoscaling.MetricSpec, path: Path) -> Errors:
+    """Yield errors unless a metric has a valid source of exactly its type."""
     if not metric.type:
         yield required(path / "type", "must specify a metric source type")
     if metric.type not in _METRICS:
@@ -54,6 +57,7 @@ def metric_of_kind(metric: autoscaling.MetricSpec, path: Path) -> Errors:
 
 
 def target_type(target: autoscaling.MetricTarget, path: Path) -> Errors:
+    """Yield errors if the type of a metric target is missing or unknown."""
     if not target.type:
         yield required(path / "type", "must specify a metric target type")
     if target.type not in _TARGETS:

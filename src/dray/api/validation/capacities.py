@@ -18,6 +18,7 @@ _BOTH = 'exactly one policy can be specified, cannot specify "validValues" and "
 
 
 def request_policy(capacity: resource.DeviceCapacity, path: Path) -> Errors:
+    """Yield errors in the request policy of a capacity; the capacity must have a policy."""
     policy = capacity.requestPolicy
     assert policy is not None  # only called for capacities that have one
     whole = Quantity.parse(capacity.value)

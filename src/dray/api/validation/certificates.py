@@ -37,6 +37,7 @@ def update_status(request: Request, old: Request, context: Context) -> Errors:
 
 
 def update_approval(request: Request, old: Request, context: Context) -> Errors:
+    """Yield errors in the conditions of a request, or if an update removes an outcome (Approved, Denied or Failed)."""
     yield from _conditions(request, STATUS / "conditions")
     for kind in _OUTCOMES:
         if len(_of_type(request, kind)) < len(_of_type(old, kind)):
@@ -63,6 +64,7 @@ def _conditions(request: Request, path: Path) -> Errors:
 
 
 def content(text: str, path: Path) -> Errors:
+    """Yield an error if the text is not a base64-encoded PEM certificate request with a valid signature."""
     data = base64.b64decode(text)
     if not _PEM.match(data):
         yield invalid(path, text or None, "PEM block type must be CERTIFICATE REQUEST")

@@ -38,6 +38,7 @@ def template_spec(
     path: Path,
     context: Context,
 ) -> Errors:
+    """Yield errors in the spec of a claim template; nothing if it is unchanged."""
     if spec != old:
         yield from claim_template_metadata(spec.metadata, path / "metadata")
         yield from claim_spec(spec.spec, None, path / "spec", context)
@@ -71,6 +72,7 @@ def claim_spec(
 
 
 def request_names(claim: resource.DeviceClaim) -> Requests:
+    """Return the names of a claim's requests, each with the names of its alternatives."""
     return {
         request.name: frozenset(alternative.name for alternative in request.firstAvailable)
         for request in claim.requests or ()

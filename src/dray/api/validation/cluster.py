@@ -30,6 +30,7 @@ _ORDER = (
 
 
 def limited_type(item: core.LimitRangeItem, path: Path) -> Errors:
+    """Yield errors if the type of a LimitRange item is invalid, or its fields do not fit the type."""
     faults = [*named(item.type, path / "type", names.qualified_name)]
     yield from faults
     if not faults and item.type not in _LIMITED and "/" not in item.type:
@@ -43,6 +44,7 @@ def limited_type(item: core.LimitRangeItem, path: Path) -> Errors:
 
 
 def amounts(item: core.LimitRangeItem, path: Path) -> Errors:
+    """Yield errors in the amounts of a LimitRange item: resource names, order, ratio and overcommitment."""
     fields = ("max", "min", *(("default", "defaultRequest") if item.type != "Pod" else ()), "maxLimitRequestRatio")
     given = {field: {name: Quantity.parse(text) for name, text in getattr(item, field).items()} for field in fields}
     check = resource_name if item.type in ("Container", "Pod") else any_resource_name
@@ -85,11 +87,13 @@ def _ratio(amounts: Mapping[str, Quantity], name: str, path: Path) -> Errors:
 
 
 def overhead(amounts: Mapping[str, str], path: Path) -> Errors:
+    """Yield errors in the resources of a RuntimeClass's overhead."""
     for name, amount in amounts.items():
         yield from resource(name, amount, path % name)
 
 
 def same_tolerations(tolerations: Sequence[core.Toleration], path: Path) -> Errors:
+    """Yield an error for each duplicate toleration."""
     seen: set[tuple[str, ...]] = set()
     for index, one in enumerate(tolerations):
         if (key := (one.key, one.operator, one.value, one.effect)) in seen:
@@ -101,6 +105,7 @@ def same_tolerations(tolerations: Sequence[core.Toleration], path: Path) -> Erro
 
 
 def api_service_name(service: apiregistration.APIService, _: Path | None) -> Errors:
+    """Yield an error if the name of an APIService is not VERSION.GROUP of its spec."""
     expected = f"{service.spec.version}.{service.spec.group}"
     if service.metadata.name and service.metadata.name != expected:
         text = f'must be `spec.version+"."+spec.group`: "{expected}"'
@@ -108,6 +113,7 @@ def api_service_name(service: apiregistration.APIService, _: Path | None) -> Err
 
 
 def ca_bundle(spec: apiregistration.APIServiceSpec, path: Path) -> Errors:
+    """Yield errors if an APIService has a caBundle but is local or skips TLS verification."""
     if spec.service is None and spec.caBundle:
         yield invalid(path / "caBundle", f"{len(spec.caBundle)} bytes", "local APIServices may not have a caBundle")
     if spec.insecureSkipTLSVerify and spec.caBundle:

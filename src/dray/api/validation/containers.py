@@ -86,6 +86,7 @@ def restarts(value: core.Container, path: Path) -> Errors:
 
 
 def ports(items: tuple[core.ContainerPort, ...], _: object, path: Path, parts: PodParts) -> Errors:
+    """Yield errors in container ports, including duplicate names and host ports that conflict with hostNetwork."""
     seen: set[str] = set()
     for index, port in enumerate(items):
         here = path / index
@@ -108,6 +109,7 @@ def ports(items: tuple[core.ContainerPort, ...], _: object, path: Path, parts: P
 
 
 def env_source(variable: core.EnvVar, path: Path) -> Errors:
+    """Yield errors unless an environment variable has exactly one source and no value."""
     source, here = variable.valueFrom, path / "valueFrom"
     chosen = [name for name in _ENV_SOURCES if getattr(source, name) is not None]
     if not chosen:
@@ -120,6 +122,7 @@ def env_source(variable: core.EnvVar, path: Path) -> Errors:
 
 
 def mounts(value: core.Container | core.EphemeralContainer, _: object, path: Path, parts: PodParts) -> Errors:
+    """Yield errors in the volume mounts of a container, for example unknown volumes or duplicate paths."""
     seen: set[str] = set()
     for index, mount in enumerate(value.volumeMounts):
         here = path / "volumeMounts" / index
@@ -142,6 +145,7 @@ def mounts(value: core.Container | core.EphemeralContainer, _: object, path: Pat
 
 
 def resources(value: core.ResourceRequirements, _: object, path: Path, parts: PodParts) -> Errors:
+    """Yield errors in the requests, limits and claims of a container."""
     for name, amount in value.limits.items():
         yield from resource(name, amount, path / "limits" % name)
     for name, amount in value.requests.items():
@@ -182,6 +186,7 @@ def resource_name(name: str, path: Path) -> Errors:
 
 
 def any_resource_name(name: str, path: Path) -> Errors:
+    """Yield errors if the name is neither a standard resource nor qualified by a domain."""
     faults = [*named(name, path, names.qualified_name)]
     yield from faults
     if not faults and "/" not in name and name not in STANDARD_RESOURCES and not name.startswith(STANDARD_PREFIXES):

@@ -37,6 +37,7 @@ ObjectErrors = Callable[[SchemaNode, Tree, Tree | None], Iterable[FieldError]]
 
 
 def accept_rules(node: SchemaNode) -> Iterable[FieldError]:
+    """Accept all rules of a schema; for clients and tools that cannot evaluate CEL."""
     return ()
 
 

@@ -33,6 +33,7 @@ _EVENT_TEXT_MAX = 1024
 
 
 def taints(node: core.Node, _: Path | None) -> Errors:
+    """Yield errors in node taints, including duplicates by key and effect."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(node.spec.taints):
         here = METADATA / "taints" / index  # the same path as in Kubernetes
@@ -43,6 +44,7 @@ def taints(node: core.Node, _: Path | None) -> Errors:
 
 
 def pod_ranges(ranges: tuple[str, ...], path: Path) -> Errors:
+    """Yield errors unless the podCIDRs of a node are valid networks, at most one per IP family."""
     for index, text in enumerate(ranges):
         if not is_network(text):
             yield invalid(path / index, text, BAD_CIDR)
@@ -54,6 +56,7 @@ def pod_ranges(ranges: tuple[str, ...], path: Path) -> Errors:
 
 
 def config_map(value: core.ConfigMap, _: Path | None) -> Errors:
+    """Yield errors in the keys and the total size of a ConfigMap."""
     size = 0
     for key, text in value.data.items():
         yield from named(key, Path("data") % key, names.config_key)
@@ -68,6 +71,7 @@ def config_map(value: core.ConfigMap, _: Path | None) -> Errors:
 
 
 def secret(value: core.Secret, _: Path | None) -> Errors:
+    """Yield errors in the keys and size of a Secret, or if keys required by its type are missing."""
     for key in value.data:
         yield from named(key, Path("data") % key, names.config_key)
     if sum(len(base64.b64decode(text)) for text in value.data.values()) > DATA_MAX:
@@ -83,6 +87,7 @@ def secret(value: core.Secret, _: Path | None) -> Errors:
 
 
 def immutable_data(value: core.ConfigMap | core.Secret, old: core.ConfigMap | core.Secret, _: Path | None) -> Errors:
+    """Yield errors if an update changes the data of an immutable ConfigMap or Secret, or makes it mutable."""
     if not old.immutable:
         return
     if not value.immutable:
@@ -96,6 +101,7 @@ def immutable_data(value: core.ConfigMap | core.Secret, old: core.ConfigMap | co
 
 
 def create_event(event: core.Event, context: Context) -> Errors:
+    """Yield an error if a new event is in another namespace than its object."""
     about, path = event.involvedObject.namespace, Path("involvedObject") / "namespace"
     if about != event.metadata.namespace and not (not about and event.metadata.namespace == "default"):
         yield invalid(path, about, "does not match event.namespace")
@@ -122,6 +128,7 @@ def create_new_event(event: core.Event, context: Context) -> Errors:
 
 
 def binding_target(target: core.ObjectReference, path: Path) -> Errors:
+    """Yield errors unless the target of a Binding is a named node."""
     if target.kind not in ("", "Node"):
         yield unsupported(path / "kind", target.kind, ("Node", "<empty>"))
     if not target.name:

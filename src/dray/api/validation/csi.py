@@ -16,6 +16,7 @@ _PARAMETERS_BYTES_MAX = 256 * 1024
 
 
 def topologies(terms: Sequence[core.TopologySelectorTerm], path: Path) -> Errors:
+    """Yield errors in the allowed topologies of a StorageClass, including duplicate terms."""
     seen: list[dict[str, set[str]]] = []
     for index, term in enumerate(terms):
         expressions = path / index / "matchLabelExpressions"
@@ -35,6 +36,7 @@ def topologies(terms: Sequence[core.TopologySelectorTerm], path: Path) -> Errors
 
 
 def parameters(given: Mapping[str, str], path: Path) -> Errors:
+    """Yield errors if a StorageClass has an empty parameter name, too many parameters, or too large ones."""
     if len(given) > _PARAMETERS_MAX:
         yield too_long(path, _PARAMETERS_MAX)
         return
@@ -45,6 +47,7 @@ def parameters(given: Mapping[str, str], path: Path) -> Errors:
 
 
 def topology_keys(driver: storage.CSINodeDriver, path: Path) -> Errors:
+    """Yield errors in the topology keys of a CSI driver, including duplicates."""
     keys: Sequence[str] = driver.topologyKeys or ()
     for position, key in enumerate(keys):
         if not key:
@@ -66,6 +69,7 @@ def same_drivers(
 
 
 def attachment_source(source: storage.VolumeAttachmentSource, path: Path) -> Errors:
+    """Yield errors unless exactly one of a volume name and a valid inline volume is set."""
     inline, volume = source.inlineVolumeSpec, source.persistentVolumeName
     if inline is None and volume is None:
         yield required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName")

@@ -46,6 +46,8 @@ _PARTS = {
 
 
 def create_definition(definition: Definition, context: Context) -> Errors:
+    """Yield errors in a new CustomResourceDefinition."""
+
     def name_check(text: str) -> Sequence[str]:
         found = list(names.subdomain(text))
         if text != f"{definition.spec.names.plural}.{definition.spec.group}":
@@ -89,6 +91,7 @@ def _approval(definition: Definition, old: Definition | None = None) -> Errors:
 
 
 def update_definition(definition: Definition, old: Definition, context: Context) -> Errors:
+    """Yield errors in an update of a CustomResourceDefinition, including changes of immutable fields."""
     if definition.spec != old.spec:  # an unchanged spec is not validated again, because it can take long
         yield from _spec(definition.spec, context)
     spec, before = definition.spec, old.spec

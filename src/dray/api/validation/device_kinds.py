@@ -22,6 +22,7 @@ def selectors(
     path: Path,
     context: Context,
 ) -> Errors:
+    """Yield errors in the selectors of a DeviceClass. Unchanged expressions are not compiled again."""
     yield from devices.selectors(items, path, context, items == old)
 
 
@@ -31,6 +32,8 @@ def configurations(
     path: Path,
     context: Context,
 ) -> Errors:
+    """Yield errors in the configurations of a DeviceClass. The size of unchanged ones is not checked again."""
+
     def config(item: resource.DeviceClassConfiguration, here: Path) -> Errors:
         yield from devices.opaque(item.opaque, here, items == old)
 

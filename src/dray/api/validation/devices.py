@@ -84,6 +84,7 @@ def selectors(items: Sequence[resource.DeviceSelector], path: Path, context: Con
 
 
 def expression(text: str, path: Path, context: Context) -> Errors:
+    """Yield an error if a CEL selector is too long or does not compile."""
     if len(text.encode()) > SELECTOR_MAX:
         yield too_long(path, SELECTOR_MAX)
         return
@@ -111,6 +112,9 @@ def opaque(config: resource.OpaqueDeviceConfiguration | None, path: Path, stored
 
 
 def raw_object(value: object, path: Path, limit: int, stored: bool = False) -> Errors:
+    """Yield an error if the value is missing, not a JSON object, or larger than `limit` bytes (unless already
+    `stored`).
+    """
     if value is None:
         yield required(path)
     elif not stored and len(msgspec.json.encode(value)) > limit:
@@ -172,6 +176,7 @@ def binding_conditions(ready: tuple[str, ...], failed: tuple[str, ...], path: Pa
 
 
 def skipped_operations(items: tuple[str, ...], path: Path) -> Errors:
+    """Yield an error if NodePrepareResources is skipped but NodeUnprepareResources is not."""
     if "NodePrepareResources" in items and not {"NodeUnprepareResources", "*"} & set(items):
         text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
         yield invalid(path, list(items), text)

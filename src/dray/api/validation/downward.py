@@ -33,6 +33,7 @@ RESOURCES = (
 
 
 def pod_field(reference: core.ObjectFieldSelector, path: Path, allowed: tuple[str, ...]) -> Errors:
+    """Yield an error if a reference to a pod field is missing, unknown, or not in `allowed`."""
     if not reference.fieldPath:
         yield required(path / "fieldPath")
     elif not _SUBSCRIPT.fullmatch(reference.fieldPath) and reference.fieldPath not in allowed:
@@ -44,6 +45,7 @@ def pod_field(reference: core.ObjectFieldSelector, path: Path, allowed: tuple[st
 
 
 def container_resource(reference: core.ResourceFieldSelector, path: Path, volume: bool) -> Errors:
+    """Yield errors in a reference to a container's resource; in a volume it must name the container."""
     if volume and not reference.containerName:
         yield required(path / "containerName")
     if not reference.resource:
@@ -61,6 +63,7 @@ def env_resource(reference: core.ResourceFieldSelector, path: Path) -> Errors:
 
 
 def file_source(item: core.DownwardAPIVolumeFile, path: Path) -> Errors:
+    """Yield errors unless a downward API file has exactly one valid source."""
     if item.fieldRef is not None:
         yield from pod_field(item.fieldRef, path / "fieldRef", VOLUME_FIELDS)
         if item.resourceFieldRef is not None:

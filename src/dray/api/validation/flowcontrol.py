@@ -19,22 +19,26 @@ _HASH_BITS = 60  # bits of the hash that selects queues (shuffle sharding)
 
 
 def exempt_schema(schema: flowcontrol.FlowSchema, _: Path | None) -> Errors:
+    """Yield an error if a FlowSchema other than `exempt` has matchingPrecedence 1."""
     if schema.spec.matchingPrecedence == 1 and schema.metadata.name != EXEMPT:
         text = f"only the schema named '{EXEMPT}' may have matchingPrecedence 1"
         yield invalid(SPEC / "matchingPrecedence", 1, text)
 
 
 def method(value: flowcontrol.FlowDistinguisherMethod, path: Path) -> Errors:
+    """Yield an error if the distinguisher method is unknown."""
     if value.type not in _METHODS:
         yield unsupported(path / "type", as_go(value), _METHODS)
 
 
 def verbs(values: Sequence[str], path: Path) -> Errors:
+    """Yield an error if a rule has unknown verbs."""
     if "*" not in values and not set(values) <= set(_VERBS):
         yield unsupported(path, values, _VERBS)
 
 
 def namespaces(rule: flowcontrol.ResourcePolicyRule, path: Path) -> Errors:
+    """Yield errors in the namespaces of a rule: at least one unless cluster-scoped, and `*` only alone."""
     given, here = rule.namespaces or (), path / "namespaces"
     if not given and not rule.clusterScope:
         yield required(here, "resource rules that are not cluster scoped must supply at least one namespace")
@@ -49,6 +53,7 @@ def namespaces(rule: flowcontrol.ResourcePolicyRule, path: Path) -> Errors:
 
 
 def urls(values: Sequence[str], path: Path) -> Errors:
+    """Yield errors in the non-resource URLs of a rule, unless `*` is present."""
     if "*" not in values:
         yield from each(values, path, _url)
 
@@ -68,11 +73,13 @@ def _url(url: str, path: Path) -> Errors:
 
 
 def exempt_level(level: flowcontrol.PriorityLevelConfiguration, _: Path | None) -> Errors:
+    """Yield an error unless the level `exempt`, and only this level, has type Exempt."""
     if (level.metadata.name == EXEMPT) != (level.spec.type == "Exempt"):
         yield invalid(SPEC / "type", level.spec.type, f"type must be 'Exempt' if and only if name is '{EXEMPT}'")
 
 
 def hand(queuing: flowcontrol.QueuingConfiguration, path: Path) -> Errors:
+    """Yield an error if the hand size exceeds the number of queues or the entropy of the hash."""
     queues, size, here = queuing.queues, queuing.handSize, path / "handSize"
     if size > queues:
         if size > 0:

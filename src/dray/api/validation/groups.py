@@ -23,6 +23,7 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critic
 
 
 def priority(class_: scheduling.PriorityClass, _: Path | None) -> Errors:
+    """Yield errors if the name or value of a PriorityClass is reserved for the system."""
     name, value = class_.metadata.name, class_.value
     if name.startswith("system-"):
         if _SYSTEM_CLASSES.get(name) != value or class_.globalDefault:
@@ -42,6 +43,7 @@ def priority(class_: scheduling.PriorityClass, _: Path | None) -> Errors:
 
 
 def create_workload(workload: scheduling.Workload, context: Context) -> Errors:
+    """Yield errors in a new Workload: too many claims of a group, or too deeply nested groups."""
     spec = workload.spec
     for index, template in enumerate(spec.podGroupTemplates or ()):
         path = SPEC / "podGroupTemplates" / index / "resourceClaims"
@@ -70,6 +72,7 @@ def _composites(
 
 
 def create_group(group: scheduling.PodGroup, context: Context) -> Errors:
+    """Yield errors in a new PodGroup: an incomplete workloadRef, or too many claims."""
     reference = group.spec.workloadRef
     if reference is not None and context.version != "v1alpha1":  # in v1alpha1, either name can be omitted
         for field in ("workloadName", "templateName"):
@@ -79,6 +82,7 @@ def create_group(group: scheduling.PodGroup, context: Context) -> Errors:
 
 
 def update_group_status(group: scheduling.PodGroup, old: scheduling.PodGroup, context: Context) -> Errors:
+    """Yield errors in the status of a PodGroup, including the names of its claims."""
     yield from checked("io.k8s.api.scheduling.v1beta1.PodGroupStatus", group.status, STATUS)
     statuses, path = group.status.resourceClaimStatuses, STATUS / "resourceClaimStatuses"
     known = {claim.name for claim in group.spec.resourceClaims}

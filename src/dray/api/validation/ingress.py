@@ -18,6 +18,7 @@ _ROOTED = ("Exact", "Prefix")
 
 
 def class_annotation(ingress: networking.Ingress, _: Path | None) -> Errors:
+    """Yield an error if the class annotation differs from ingressClassName."""
     said, class_ = ingress.metadata.annotations.get(_CLASS_ANNOTATION), ingress.spec.ingressClassName
     if said is not None and class_ is not None and said != class_:
         text = "must match `ingressClassName` when both are specified"
@@ -25,11 +26,13 @@ def class_annotation(ingress: networking.Ingress, _: Path | None) -> Errors:
 
 
 def any_backend(spec: networking.IngressSpec, path: Path) -> Errors:
+    """Yield an error if an Ingress has neither rules nor a default backend."""
     if not spec.rules and spec.defaultBackend is None:
         yield invalid(path, [], "either `defaultBackend` or `rules` must be specified")
 
 
 def url_path(item: networking.HTTPIngressPath, path: Path) -> Errors:
+    """Yield errors in the path of a rule, depending on its pathType."""
     text, here = item.path, path / "path"
     if item.pathType == "ImplementationSpecific":
         if text and not text.startswith("/"):
@@ -44,6 +47,7 @@ def url_path(item: networking.HTTPIngressPath, path: Path) -> Errors:
 
 
 def backend(value: networking.IngressBackend, path: Path) -> Errors:
+    """Yield errors unless a backend has exactly one of a valid service and a valid resource."""
     if value.service is not None and value.resource is not None:
         yield invalid(path, "", "cannot set both resource and service backends")
     elif value.resource is not None:
@@ -75,6 +79,7 @@ def _service_backend(service: networking.IngressServiceBackend, path: Path) -> E
 
 
 def domain_path(text: str, path: Path) -> Errors:
+    """Yield an error if the text does not have the form DOMAIN/PATH, as in `acme.io/foo`."""
     domain, _, rest = text.partition("/")
     if not domain or not rest:
         yield invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')

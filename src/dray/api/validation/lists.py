@@ -16,6 +16,7 @@ IMMUTABLE = "field is immutable"
 
 
 def each(items: Sequence[T] | None, path: Path, check: Callable[[T, Path], Iterable[FieldError]]) -> Errors:
+    """Yield the errors that `check` finds in each element."""
     for index, item in enumerate(items or ()):
         yield from check(item, path / index)
 
@@ -94,5 +95,6 @@ def at_least(value: int | None, minimum: int, path: Path) -> Errors:
 
 
 def unchanged(new: object, old: object, path: Path, shown: object = None) -> Errors:
+    """Yield an error, which shows `shown`, if an immutable field has changed."""
     if new != old:
         yield invalid(path, shown, IMMUTABLE)

@@ -156,6 +156,7 @@ def _finalizers(finalizers: tuple[str, ...], path: Path, any_finalizer: bool) ->
 
 
 def finalizer_name(finalizer: str, path: Path) -> Errors:
+    """Yield errors if a finalizer is not a qualified name, or neither standard nor with a domain."""
     yield from named(finalizer, path, names.qualified_name)
     yield from _owned(finalizer, path)
 

@@ -29,6 +29,7 @@ def _is_part(inner: str, outer: str) -> bool:
 
 
 def subset_ports(subset: core.EndpointSubset, path: Path) -> Errors:
+    """Yield errors in the ports of an Endpoints subset; if there are several, each needs a name."""
     for position, port in enumerate(subset.ports):
         here = path / "ports" / position
         yield from checked(f"{CORE}EndpointPort", port, here)
@@ -54,6 +55,7 @@ def endpoint_address(text: str, path: Path) -> Errors:
 
 
 def endpoints(slice_: discovery.EndpointSlice, _: Path | None) -> Errors:
+    """Yield errors in the endpoints of an EndpointSlice and in their addresses."""
     for index, endpoint in enumerate(slice_.endpoints or ()):
         path = Path("endpoints") / index
         for position, text in enumerate(endpoint.addresses or ()):
@@ -74,6 +76,7 @@ def _address(text: str, kind: str, path: Path) -> Errors:
 
 
 def slice_ports(ports: Sequence[discovery.EndpointPort], path: Path) -> Errors:
+    """Yield errors in the ports of an EndpointSlice, including duplicate names."""
     seen: set[str] = set()
     for index, port in enumerate(ports):
         name = port.name or ""
@@ -89,6 +92,7 @@ def slice_ports(ports: Sequence[discovery.EndpointPort], path: Path) -> Errors:
 
 
 def policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
+    """Yield errors in the port or port range of a NetworkPolicy."""
     if isinstance(port.port, int):
         yield from named(port.port, path / "port", names.port_number)
         if port.endPort is not None:
@@ -104,6 +108,7 @@ def policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
 
 
 def peer(value: networking.NetworkPolicyPeer, path: Path) -> Errors:
+    """Yield an error unless a NetworkPolicy peer has either an ipBlock or selectors."""
     selected = value.podSelector is not None or value.namespaceSelector is not None
     if value.ipBlock is not None and selected:
         yield forbidden(path, "may not specify both ipBlock and another peer")
@@ -112,6 +117,7 @@ def peer(value: networking.NetworkPolicyPeer, path: Path) -> Errors:
 
 
 def block(value: networking.IPBlock, path: Path) -> Errors:
+    """Yield errors if an ipBlock is not a network, or an exception is not a strict subset of it."""
     if not value.cidr:
         return  # a schema constraint reports this
     if not is_network(value.cidr):
@@ -128,6 +134,7 @@ def block(value: networking.IPBlock, path: Path) -> Errors:
 
 
 def service_ranges(spec: networking.ServiceCIDRSpec, path: Path) -> Errors:
+    """Yield errors unless a ServiceCIDR has one or two networks of different IP families."""
     here, given = path / "cidrs", spec.cidrs
     if not given:
         yield required(here, "at least one CIDR required")

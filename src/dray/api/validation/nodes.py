@@ -17,10 +17,12 @@ _FIELDS = ("metadata.name",)
 
 
 def node_selector(selector: core.NodeSelector, path: Path) -> list[FieldError]:
+    """Return the errors in a node selector."""
     return checked(f"{CORE}NodeSelector", selector, path)
 
 
 def expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
+    """Yield errors in a condition on node labels: operator, values and key."""
     operator, values = requirement.operator, requirement.values
     if operator in _SETS:
         if not values:
@@ -39,6 +41,7 @@ def expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
 
 
 def field(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
+    """Yield errors in a condition on node fields; only metadata.name is supported."""
     if requirement.operator in _SETS:
         if len(requirement.values) != 1:
             text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"

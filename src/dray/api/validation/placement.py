@@ -23,6 +23,7 @@ def label_selector(selector: meta.LabelSelector | None, path: Path) -> list[Fiel
 
 
 def operator(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
+    """Yield errors if the operator of a label selector is unknown, or its values do not fit."""
     if item.operator in _SETS:
         if not item.values:
             yield required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -60,6 +61,7 @@ def _conditions(term: core.PodAffinityTerm | core.TopologySpreadConstraint) -> i
 
 
 def toleration(item: core.Toleration, path: Path) -> Errors:
+    """Yield errors in a pod's toleration: operator, value and effect."""
     if not item.key and item.operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid(path / "operator", item.operator, text)

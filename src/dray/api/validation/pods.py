@@ -40,6 +40,7 @@ def create_pod(pod: core.Pod, context: Context) -> Errors:
 
 
 def pod_template(template: core.PodTemplateSpec, path: Path, more_volumes: tuple[core.Volume, ...] = ()) -> Errors:
+    """Yield errors in the metadata and spec of a pod template. `more_volumes` are volumes added to its pods later."""
     yield from template_metadata(template.metadata, path)
     yield from pod_spec(template.spec, path / "spec", more_volumes)
     if template.spec.ephemeralContainers:
@@ -55,12 +56,14 @@ def check_pod_template(template: core.PodTemplate, context: Context) -> Errors:
 
 
 def pod_spec(spec: core.PodSpec, path: Path, more_volumes: tuple[core.Volume, ...] = ()) -> list[FieldError]:
+    """Return the errors in a pod spec. `more_volumes` are volumes added to the pods later."""
     claims = {claim.name: claim for claim in spec.resourceClaims}
     volumes = {volume.name: volume for volume in (*spec.volumes, *more_volumes)}
     return checked(f"{CORE}PodSpec", spec, path, context=PodParts(claims, volumes, spec.hostNetwork))
 
 
 def containers(spec: core.PodSpec, _: object, path: Path, parts: PodParts) -> Errors:
+    """Yield errors in all containers of a pod, including duplicate names."""
     if not spec.containers:
         yield required(path / "containers")
     seen: set[str] = set()
@@ -120,6 +123,7 @@ def group(spec: core.PodSpec, path: Path) -> Errors:
 
 
 def resource_claims(spec: core.PodSpec, path: Path) -> Errors:
+    """Yield errors in the resourceClaims of a pod: names, duplicates and sources."""
     seen: set[str] = set()
     for index, claim in enumerate(spec.resourceClaims):
         here = path / "resourceClaims" / index
@@ -159,6 +163,7 @@ def _claim_source(claim: core.PodResourceClaim, spec: core.PodSpec, path: Path) 
 
 
 def update_pod(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
+    """Yield errors in an update of a pod, most of whose spec is immutable."""
     yield from _mirror_update(pod.metadata, old.metadata)
     yield from _deadline_update(pod.spec, old.spec)
     for field in ("containers", "initContainers"):
@@ -250,10 +255,12 @@ def _mirror_update(new: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
 
 
 def update_pod_size(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
+    """Yield errors in the spec of a pod after a resize."""
     yield from pod_spec(pod.spec, SPEC)
 
 
 def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
+    """Yield errors in an update of a pod's status."""
     yield from _mirror_update(pod.metadata, old.metadata)
     if pod.status.nominatedNodeName:
         yield from named(pod.status.nominatedNodeName, STATUS / "nominatedNodeName", names.subdomain)

@@ -209,6 +209,7 @@ def _annotation(annotation: AuditAnnotation, policy: str, path: Path, expression
 
 
 def param_ref(reference: ParamRef, path: Path) -> Errors:
+    """Yield errors unless a binding selects its parameters by exactly one of name and selector."""
     if reference.name:
         yield from named(reference.name, path / "name", names.path_segment)
         if reference.selector is not None:
@@ -221,6 +222,7 @@ def param_ref(reference: ParamRef, path: Path) -> Errors:
 
 
 def actions(values: Sequence[str], path: Path) -> Errors:
+    """Yield an error if a binding has both actions Deny and Warn."""
     if {"Deny", "Warn"} <= set(values):
         text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
         yield invalid(path, values, f"{text}response and headers serves no purpose)")

@@ -20,6 +20,7 @@ _HEADER_TEXT = (
 
 
 def one_handler(value: core.Probe | core.LifecycleHandler, path: Path) -> Errors:
+    """Yield errors unless exactly one handler is set."""
     chosen = [name for name in _HANDLERS if getattr(value, name, None) is not None]
     if not chosen:
         yield required(path, "must specify a handler type")
@@ -28,6 +29,7 @@ def one_handler(value: core.Probe | core.LifecycleHandler, path: Path) -> Errors
 
 
 def headers(items: Sequence[core.HTTPHeader], path: Path) -> Errors:
+    """Yield an error for each invalid name of an HTTP header."""
     for header in items:
         if not _HEADER.fullmatch(header.name):
             yield invalid(path, header.name, _HEADER_TEXT)
@@ -43,6 +45,7 @@ def lasting(probe: core.Probe, path: Path) -> Errors:
 
 
 def readiness(probe: core.Probe, path: Path) -> Errors:
+    """Yield an error if a readiness probe has a termination grace period."""
     grace = probe.terminationGracePeriodSeconds
     if grace is not None:
         yield invalid(path / "terminationGracePeriodSeconds", grace, "must not be set for readinessProbes")

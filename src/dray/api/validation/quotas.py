@@ -30,6 +30,7 @@ _INTEGER_QUOTAS = (
 
 
 def amounts(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
+    """Yield errors in the names and amounts of the resources that a quota limits."""
     for name, amount in spec.hard.items():
         here = path / "hard" % name
         yield from any_resource_name(name, here)
@@ -44,6 +45,7 @@ def amounts(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
 
 
 def scopes(spec: core.ResourceQuotaSpec, path: Path) -> Errors:
+    """Yield errors in the scopes of a quota: unknown, conflicting, or not applicable to a limited resource."""
     here, shown = path / "scopes", list(spec.scopes)
     for scope in spec.scopes:
         if scope not in _SCOPES:

@@ -11,6 +11,7 @@ PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 
 
 def escalation(context: core.SecurityContext, path: Path) -> Errors:
+    """Yield errors if privilege escalation is disabled for a privileged container or with CAP_SYS_ADMIN."""
     if context.allowPrivilegeEscalation is False:
         if context.privileged:
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"

@@ -35,6 +35,7 @@ _FIXED = "may not change once set"
 
 
 def ports(spec: ServiceSpec, path: Path) -> Errors:
+    """Yield errors in the ports of a Service, and in fields that do not fit its type."""
     if not spec.ports and not is_headless(spec) and spec.type != "ExternalName":
         yield required(path / "ports")
     if spec.type == "ExternalName":
@@ -45,6 +46,7 @@ def ports(spec: ServiceSpec, path: Path) -> Errors:
 
 
 def kept_values(now: ServiceSpec, before: ServiceSpec, path: Path) -> Errors:
+    """Yield errors if an update changes the primary cluster address or family, or the health check port."""
     if "ExternalName" not in (before.type, now.type) and not (is_headless(before) and is_headless(now)):
         yield from _kept(before.clusterIPs, now.clusterIPs, path / "clusterIPs", "primary clusterIP can not be unset")
         if is_headless(before) == is_headless(now):
@@ -122,6 +124,7 @@ def _external_name(spec: ServiceSpec) -> Errors:
 
 
 def traffic(spec: ServiceSpec, _: Path) -> Errors:
+    """Yield errors in the traffic policies, the health check port and the allocation of node ports."""
     if spec.internalTrafficPolicy is not None:
         yield from one_of(spec.internalTrafficPolicy, _TRAFFIC, SPEC / "internalTrafficPolicy")
     path = SPEC / "externalTrafficPolicy"

@@ -47,10 +47,12 @@ V = TypeVar("V")
 
 
 def create(slice_: resource.ResourceSlice, context: Context) -> Errors:
+    """Yield errors in a new ResourceSlice."""
     yield from _spec(slice_.spec, None)
 
 
 def update(slice_: resource.ResourceSlice, old: resource.ResourceSlice, context: Context) -> Errors:
+    """Yield errors in an update of a ResourceSlice. Unchanged devices are not validated again."""
     yield from _spec(slice_.spec, old.spec)
 
 

@@ -35,6 +35,7 @@ _SOURCES = tuple(name for name in core.PersistentVolumeSpec.__struct_fields__ if
 
 
 def capacity(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
+    """Yield errors unless the capacity of a volume has only a positive amount of storage."""
     here = path / "capacity"
     if not spec.capacity:
         yield required(here)
@@ -46,6 +47,9 @@ def capacity(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def same_volume(now: core.PersistentVolumeSpec, before: core.PersistentVolumeSpec, path: Path) -> Errors:
+    """Yield errors if an update changes the source, mode or node affinity of a volume, or removes its attributes
+    class.
+    """
     for name in _SOURCES:
         if getattr(now, name) != getattr(before, name):
             text = "spec.persistentvolumesource is immutable after creation"
@@ -79,6 +83,7 @@ def inline_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def attributes_class(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
+    """Yield errors if the volumeAttributesClassName of a volume is invalid, or the volume is not a CSI volume."""
     given, here = spec.volumeAttributesClassName or "", path / "volumeAttributesClassName"
     yield from required_name(given, here, names.subdomain, "an empty string is disallowed")
     if spec.csi is None:
@@ -86,6 +91,7 @@ def attributes_class(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
+    """Yield errors unless a PersistentVolume has exactly one valid source."""
     chosen = [name for name in _SOURCES if getattr(spec, name) is not None]
     if not chosen:
         yield required(path, "must specify a volume type")
@@ -106,6 +112,7 @@ def volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def access_modes(modes: Sequence[str], path: Path) -> Errors:
+    """Yield errors if access modes are unknown, or ReadWriteOncePod is combined with others."""
     for mode in modes:
         yield from one_of(mode, ACCESS_MODES, path)
     if "ReadWriteOncePod" in modes and len({*modes} & {*ACCESS_MODES}) > 1:
@@ -121,6 +128,7 @@ def _positive(amount: str, path: Path) -> Errors:
 
 
 def claimed(resources: core.VolumeResourceRequirements, path: Path) -> Errors:
+    """Yield an error unless a volume claim requests a positive amount of storage."""
     amount = resources.requests.get("storage")
     if amount is None:
         yield required(path % "storage")
@@ -129,6 +137,7 @@ def claimed(resources: core.VolumeResourceRequirements, path: Path) -> Errors:
 
 
 def data_sources(spec: core.PersistentVolumeClaimSpec, path: Path) -> Errors:
+    """Yield errors if dataSource and dataSourceRef of a volume claim contradict each other."""
     source, reference = spec.dataSource, spec.dataSourceRef
     assert reference is not None  # only called if the field is set
     if reference.namespace:
@@ -168,6 +177,7 @@ def same_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClai
 
 
 def quantities(amounts: Mapping[str, str], path: Path) -> Errors:
+    """Yield an error for each negative amount."""
     for name, amount in amounts.items():
         yield from _quantity(amount, path % name)
 
@@ -188,6 +198,7 @@ def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) 
 
 
 def data_source(source: core.TypedLocalObjectReference | core.TypedObjectReference, path: Path) -> Errors:
+    """Yield errors in the object from which a volume claim is populated."""
     for name in ("name", "kind"):
         if not getattr(source, name):
             yield required(path / name)

@@ -18,6 +18,7 @@ _PROJECTIONS = ("configMap", "secret", "downwardAPI", "serviceAccountToken", "cl
 
 
 def source(volume: core.Volume, path: Path) -> Errors:
+    """Yield errors unless a pod's volume has exactly one valid source."""
     chosen = [name for name in _SOURCES if getattr(volume, name) is not None]
     if not chosen:
         yield required(path, "must specify a volume type")
@@ -29,6 +30,7 @@ def source(volume: core.Volume, path: Path) -> Errors:
 
 
 def size_limit(amount: str, path: Path) -> Errors:
+    """Yield an error if the size limit of an emptyDir is negative."""
     if Quantity.parse(amount).sign < 0:
         yield forbidden(path, "SizeLimit field must be a valid resource quantity")
 
@@ -39,6 +41,7 @@ def downward_files(part: core.DownwardAPIVolumeSource | core.DownwardAPIProjecti
 
 
 def projections(volume: core.ProjectedVolumeSource, path: Path) -> Errors:
+    """Yield errors in the sources of a projected volume, including duplicate file paths."""
     seen: set[str] = set()
     for index, projection in enumerate(volume.sources or ()):
         here = path / "sources" / index

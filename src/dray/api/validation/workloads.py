@@ -92,12 +92,14 @@ def _unmatched(template: core.PodTemplateSpec, path: Path) -> FieldError:
 
 
 def progress(spec: apps.DeploymentSpec, path: Path) -> Errors:
+    """Yield an error if progressDeadlineSeconds of a Deployment is not greater than minReadySeconds."""
     deadline = spec.progressDeadlineSeconds
     if deadline is not None and deadline <= spec.minReadySeconds:
         yield invalid(path / "progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
 def some_progress(update: apps.RollingUpdateDeployment, path: Path) -> Errors:
+    """Yield errors in the rolling update of a Deployment: maxUnavailable and maxSurge must not both be 0."""
     if not _count(update.maxUnavailable) and not _count(update.maxSurge):
         yield invalid(path / "maxUnavailable", update.maxUnavailable, "may not be 0 when `maxSurge` is 0")
     yield from _at_most_all(update.maxUnavailable, path / "maxUnavailable")
@@ -114,6 +116,7 @@ def one_way(update: apps.RollingUpdateDaemonSet, path: Path) -> Errors:
 
 
 def some(value: int | str, path: Path) -> Errors:
+    """Yield an error if a count or percentage is 0 or above 100%."""
     yield from _at_most_all(value, path)
     if not _count(value):
         yield invalid(path, value, "cannot be 0")
@@ -141,11 +144,13 @@ def scaled(value: int | str | None, path: Path) -> Errors:
 
 
 def growing(count: int | None, before: int | None, path: Path) -> Errors:
+    """Yield an error if a counter is lower than before."""
     if (count or 0) < (before or 0):
         yield invalid(path, count or 0, "cannot be decremented")
 
 
 def budget_bounds(spec: policy.PodDisruptionBudgetSpec, path: Path) -> Errors:
+    """Yield errors if both bounds of a PodDisruptionBudget are set, or a bound is invalid."""
     if spec.minAvailable is not None and spec.maxUnavailable is not None:
         yield invalid(path, spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
@@ -157,6 +162,7 @@ def budget_bounds(spec: policy.PodDisruptionBudgetSpec, path: Path) -> Errors:
 
 
 def own_selector(spec: batch.JobSpec, path: Path) -> Errors:
+    """Yield errors if the selector of a Job is missing, invalid, or does not match its pods."""
     faults = list(label_selector(spec.selector, path / "selector"))
     if spec.selector is None:
         yield required(path / "selector")
@@ -166,6 +172,7 @@ def own_selector(spec: batch.JobSpec, path: Path) -> Errors:
 
 
 def same_job(job: batch.Job, old: batch.Job, _: Path | None) -> Errors:
+    """Yield errors if an update changes immutable fields of a Job."""
     spec, before, path = job.spec, old.spec, Path("spec")
     if spec.completionMode != "Indexed" or spec.completions != spec.parallelism:
         yield from unchanged(spec.completions, before.completions, path / "completions", spec.completions)
@@ -184,6 +191,7 @@ def _is_gang(spec: batch.JobSpec) -> bool:
 
 
 def job_template(spec: batch.JobSpec, path: Path) -> Errors:
+    """Yield errors in the pod template of a Job, including its restartPolicy."""
     yield from pod_template(spec.template, path / "template")
     here, restarts = path / "template" / "spec" / "restartPolicy", spec.template.spec.restartPolicy
     if restarts == "Always":
@@ -204,6 +212,7 @@ def gang_size(spec: batch.JobSpec, path: Path) -> Errors:
 
 
 def indexed_parallelism(spec: batch.JobSpec, path: Path) -> Errors:
+    """Yield errors if the parallelism of an indexed Job is too high."""
     path /= "parallelism"
     parallelism = spec.parallelism or 0
     if parallelism > _MOST_INDEXED:
@@ -217,12 +226,14 @@ def indexed_parallelism(spec: batch.JobSpec, path: Path) -> Errors:
 
 
 def cron_name(cron_job: batch.CronJob, _: Path | None) -> Errors:
+    """Yield an error if the name of a CronJob is too long for the names of its Jobs."""
     if len(cron_job.metadata.name) > _CRON_NAME_MAX:
         text = f"must be no more than {_CRON_NAME_MAX} characters"
         yield invalid(METADATA / "name", cron_job.metadata.name, text)
 
 
 def schedule(spec: batch.CronJobSpec, old: batch.CronJobSpec | None, path: Path, _: Context) -> Errors:
+    """Yield an error if the schedule of a CronJob is invalid or contains a time zone."""
     path /= "schedule"
     if not spec.schedule:
         yield required(path)
@@ -258,6 +269,7 @@ def time_zone(name: str, path: Path) -> Errors:
 
 
 def no_manual(spec: batch.JobSpec, path: Path) -> Errors:
+    """Yield an error if the Job template of a CronJob sets manualSelector."""
     if spec.manualSelector:
         yield unsupported(path / "manualSelector", True, ("nil", "false"))
 
@@ -266,6 +278,7 @@ def no_manual(spec: batch.JobSpec, path: Path) -> Errors:
 
 
 def failure_policy(spec: batch.JobSpec, path: Path) -> Errors:
+    """Yield errors in the pod failure policy of a Job."""
     assert spec.podFailurePolicy is not None  # only called if the field is set
     path /= "podFailurePolicy"
     rules = spec.podFailurePolicy.rules or ()
