@@ -9,6 +9,7 @@ BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Parse an IP address. Returns None if the text is not one."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -16,6 +17,7 @@ def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def is_network(text: str, strict: bool = False) -> bool:
+    """Return whether the text is a network in CIDR notation; with `strict`, without host bits."""
     try:
         ipaddress.ip_network(text, strict=strict)
     except ValueError:

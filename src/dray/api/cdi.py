@@ -126,6 +126,7 @@ def split_id(qualified: str) -> tuple[str, str, str]:
 
 
 def kind_problem(kind: str) -> str:
+    """Return the problem of a kind `vendor/class`; empty if it is valid."""
     vendor, _, class_ = kind.partition("/")
     for what, part in (("vendor", vendor), ("class", class_)):
         if not _KIND_PART.fullmatch(part):
@@ -137,6 +138,7 @@ def kind_problem(kind: str) -> str:
 
 
 def name_problem(name: str) -> str:
+    """Return the problem of a device name; empty if it is valid."""
     if _DEVICE_NAME.fullmatch(name):
         return ""
     return (

@@ -67,6 +67,7 @@ def age(timestamp: str | None, now: float) -> str:
 
 
 def labels(values: Mapping[str, str]) -> str:
+    """Return labels as `key=value` pairs sorted by key, or `<none>`."""
     return ",".join(f"{key}={values[key]}" for key in sorted(values)) or NONE
 
 

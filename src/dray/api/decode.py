@@ -1,9 +1,9 @@
 """Decoding of client input: validates the structure of JSON trees and converts them to typed objects.
 
 A tree that fits its struct is accepted quickly: one `msgspec.convert`, and a walk over the few fields that have a
-canonical form (quantities, times) or a range (integers). Only a tree that does not fit is walked completely along
-the schema. This walk removes nulls as Go does, finds all unknown fields with their paths, and words type errors
-as Kubernetes does. The caller decides whether unknown fields are rejected, warned about or ignored.
+canonical form (quantities, times) or a range (integers). Any other tree is walked completely along the schema: nulls
+are removed as Go does, all unknown fields are found, and type errors are worded as in Kubernetes. The caller decides
+whether unknown fields are rejected, warned about or ignored.
 """
 
 from __future__ import annotations
@@ -76,10 +76,9 @@ class _TypeMismatch(_WrongType):
 def duplicate_fields(body: bytes, tree: Any, most: int) -> list[str]:
     """Return one warning per field that occurs twice in a JSON body.
 
-    Decoding drops repeated keys, so re-encoding the tree yields fewer quotes than the body. If the counts are
-    equal, the body has no duplicates. Otherwise (also because of unusual spacing or escapes) the body is parsed
-    again by a slower parser. Raises TooLarge if more than `most` fields were dropped. Duplicate fields are moved
-    in the tree to the position of their second occurrence, because warnings are reported in this order
+    Decoding drops repeated keys, so if re-encoding the tree yields as many quotes as the body, no field is repeated.
+    Otherwise the body is parsed again by a slower parser. Raises TooLarge if more than `most` fields were dropped.
+    Duplicate fields are moved in the tree to their second position, the order in which warnings are reported
     (`together`).
     """
     again = msgspec.json.encode(tree)

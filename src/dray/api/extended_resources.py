@@ -47,6 +47,7 @@ class ExtendedResources:
         return self._put(class_.metadata.name, class_)
 
     def remove(self, name: str) -> bool:
+        """Remove a class. Returns whether the class of any resource may have changed."""
         return self._put(name, None)
 
     def _put(self, name: str, class_: DeviceClass | None) -> bool:

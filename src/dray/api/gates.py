@@ -246,6 +246,7 @@ class FeatureGates:
         return gates
 
     def enabled(self, name: str) -> bool:
+        """Return whether a gate is on, regardless of the gates that it requires."""
         gate = _BY_NAME[_CANONICAL[name]]
         return self.chosen.get(gate.name, gate.default)
 

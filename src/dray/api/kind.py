@@ -169,9 +169,11 @@ class Resource:
         return f"Resource({self.qualified})"
 
     def key(self, namespace: str, name: str) -> str:
+        """Return the storage key of an object."""
         return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"
 
     def api_version(self, version: str | None = None) -> str:
+        """Return `group/version`, or just the version for the core group; by default of the stored version."""
         version = version or self.stored
         return f"{self.group}/{version}" if self.group else version
 

@@ -36,6 +36,7 @@ class Sharing(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, gates: FeatureGates) -> Sharing:
+        """Return the ways of sharing that are enabled by feature gates."""
         return cls(gates.served("WorkloadPodGroupResourceClaimTemplate"), gates.served("DRAReservedForWorkloads"))
 
 
@@ -157,6 +158,7 @@ def is_group(reference: ResourceClaimConsumerReference) -> bool:
 
 
 def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
+    """Return whether the consumer with this UID has a reservation."""
     return uid in [reference.uid for reference in claim.status.reservedFor]
 
 

@@ -89,6 +89,7 @@ _derived: dict[str, dict[tuple[str, Callable[[str], Any]], Any]] = {}  # cached 
 
 
 def message(name: str) -> Message:
+    """Return a message by its full name, built-in or of a custom resource. Raises KeyError."""
     return table().get(name) or _custom[name.partition("/")[0]][name]
 
 
@@ -102,6 +103,7 @@ def derived(name: str, derive: Callable[[str], T]) -> T:
 
 
 def is_known(name: str) -> bool:
+    """Return whether a message with this full name exists."""
     return name in _custom or name in table()
 
 

@@ -29,6 +29,7 @@ class Backoff:
         self._next = initial
 
     def reset(self) -> None:
+        """Start over with the shortest delay."""
         self._next = self._initial
 
     def next_delay(self) -> float:

@@ -61,6 +61,7 @@ class Codec:
         return self.typed(_tree(body))
 
     def page(self, body: bytes) -> Page[Any]:
+        """Decode a list. Raises InternalError if it cannot be read."""
         if self._direct:
             try:
                 return _page(self._list.decode(body))

@@ -39,10 +39,12 @@ class Fixed:
 
     @classmethod
     def token(cls, token: str) -> Fixed:
+        """Return credentials with a bearer token."""
         return cls(f"Bearer {token}")
 
     @classmethod
     def basic(cls, username: str, password: str) -> Fixed:
+        """Return credentials for HTTP basic authentication."""
         return cls("Basic " + base64.b64encode(f"{username}:{password}".encode()).decode())
 
     async def header(self) -> str:

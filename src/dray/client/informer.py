@@ -58,6 +58,7 @@ IndexFunction = Callable[[T], Iterable[str]]
 
 
 def key_of(obj: Object) -> Key:
+    """Return the key of an object: namespace and name."""
     return obj.metadata.namespace, obj.metadata.name
 
 
@@ -168,6 +169,7 @@ class Informer(Generic[T]):
         return self._synced.is_set()
 
     async def synced(self) -> None:
+        """Wait until the first list has been delivered to the handlers."""
         await self._synced.wait()
 
     @property
@@ -190,6 +192,7 @@ class Informer(Generic[T]):
         return len(self._objects)
 
     def get(self, namespace: str, name: str) -> T | None:
+        """Return an object from the copy, or None."""
         return self._objects.get((namespace, name))
 
     def list(self, namespace: str = "") -> Objects[T]:

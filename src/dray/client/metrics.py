@@ -42,6 +42,7 @@ class CountFamily(Collector):
         REGISTRY.register(self)
 
     def of(self, *labels: str) -> Count:
+        """Return the counter for these label values; creates it on first use."""
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = Count()
@@ -73,6 +74,7 @@ class Durations:
         self._total += seconds
 
     def tell(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
+        """Add the histogram to a Prometheus metric family."""
         reached, buckets = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             reached += count
@@ -89,6 +91,7 @@ class DurationFamily:
         REGISTRY.register(self)
 
     def of(self, *labels: str) -> Durations:
+        """Return the histogram for these label values; creates it on first use."""
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = Durations(self._bounds)

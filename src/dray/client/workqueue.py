@@ -96,6 +96,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
+        """Return the number of consecutive failures of a key."""
         return self._failures.get(key, 0)
 
     async def get(self) -> K:

@@ -32,6 +32,7 @@ _CATCH_UP_SECONDS = 5.0  # maximum time a commit waits until the cache has it; t
 
 
 def undecoded(key: str, value: bytes, revision: int) -> object:
+    """Return the bytes unchanged; default of `decode`."""
     return value
 
 
@@ -95,6 +96,7 @@ class Cache:
         return cache
 
     async def close(self) -> None:
+        """Stop following the log, and end all subscriptions and waiting calls with Closed."""
         self._closed = True
         if self._detach is not None:
             self._detach()
@@ -138,6 +140,7 @@ class Cache:
         return self._history.floor
 
     def get(self, key: str) -> KeyVersion | None:
+        """Return the current version of a key, or None if it does not exist."""
         return self._latest.get(key)
 
     def list(self, prefix: str, *, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
@@ -154,6 +157,7 @@ class Cache:
         return self._list_at(revision, prefix, after, limit)
 
     def count(self, prefix: str) -> int:
+        """Return the number of keys under a prefix."""
         keys = self._range(prefix, "")
         return len(keys) - self._removed(prefix, "")
 

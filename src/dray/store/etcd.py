@@ -59,6 +59,8 @@ class Tail(Struct, eq=False):
 
 
 class EtcdLease(Struct):
+    """An etcd lease that keys can share until the time `until`."""
+
     id: int
     until: float
     keys: int = 0

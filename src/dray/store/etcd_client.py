@@ -68,6 +68,7 @@ class EtcdTls:
     key: Path | None = None
 
     def credentials(self) -> Any:
+        """Read the files. Returns gRPC credentials; raises StoreError."""
         try:
             ca, cert, key = (read_regular(path) if path else None for path in (self.ca, self.cert, self.key))
         except OSError as error:
@@ -102,6 +103,7 @@ class EtcdUser:
     password_file: Path
 
     def password(self) -> str:
+        """Read the password from its file. Raises StoreError."""
         try:
             return read_regular(self.password_file).decode().split("\n", 1)[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as error:
@@ -125,6 +127,8 @@ class EtcdRefused(Unavailable):
 
 
 class EtcdClient:
+    """Client of one etcd cluster; uses one endpoint at a time."""
+
     def __init__(
         self,
         endpoints: Sequence[str],

@@ -29,6 +29,8 @@ _DECODED_BYTES = 1 << 20
 
 
 class VersionHistory:
+    """Recent events, from the newest back to the revision `floor`."""
+
     def __init__(self, retention: Retention, clock: Callable[[], float], cold: tuple[str, ...] = ()) -> None:
         """`cold` are prefixes of keys that are rarely read: even their newest values are kept only as bytes."""
         self.floor = 0  # all events after this revision are kept
@@ -43,6 +45,7 @@ class VersionHistory:
         self._decoded_bytes = 0  # total size of the values in both lists
 
     def restart(self, revision: int) -> None:
+        """Drop all events and start again after a revision."""
         self.floor = revision
         self._events.clear()
         self._marks.clear()
@@ -50,6 +53,7 @@ class VersionHistory:
         self._bytes = self._decoded_bytes = 0
 
     def extend(self, events: Sequence[StoreEvent], decode: Decode) -> None:
+        """Add events, and drop old ones beyond the limits of number and size."""
         self._events += events
         if self._decoded_bytes > _DECODED_BYTES:
             self._let_go(self._settled + self._superseded, decode)

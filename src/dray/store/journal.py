@@ -91,6 +91,7 @@ class Journal:
             raise Unreadable(f"{self.path} is damaged: {error}; {remedy(self.path)}") from error
 
     def compacted(self) -> int:
+        """Return the revision of the last compaction."""
         return int(self._database.execute("SELECT revision FROM compacted").fetchone()[0])
 
     def undo_after(self, revision: int) -> None:

@@ -11,6 +11,8 @@ _MANY_DEAD = 1000  # removed keys that may remain before the list is rebuilt
 
 
 class SortedKeys:
+    """The sorted keys of one collection."""
+
     def __init__(self) -> None:
         self._sorted: list[str] = []
         self._added: list[str] = []

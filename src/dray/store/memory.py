@@ -20,6 +20,8 @@ _EXPIRY_PAUSE = 0.05  # seconds of delay, so that keys with similar deadlines ar
 
 
 class MemoryLog:
+    """Log in memory; implements LocalLog."""
+
     replay = REPLAYED
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:

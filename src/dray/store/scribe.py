@@ -141,11 +141,14 @@ def damage(database: sqlite3.Connection, witnessed: int) -> str:
 
 
 def message(content: Any) -> bytes:
+    """Return a message in the form sent over the socket: its length, then the marshalled content."""
     encoded = marshal.dumps(content)
     return LENGTH.pack(len(encoded)) + encoded
 
 
 class Writer:
+    """The open database file and its witness."""
+
     def __init__(self, path: str) -> None:
         self._path = path
         self.database = connect(path)

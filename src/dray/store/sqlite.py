@@ -322,9 +322,11 @@ class Scribe(asyncio.Protocol):
             raise
 
     def send(self, group: Group) -> None:
+        """Send a group of commits to the process."""
         self._transport.write(message(group))
 
     async def stop(self) -> None:
+        """Close the connection and wait until the process has ended."""
         self._is_stopped = True
         self._transport.close()
         await asyncio.to_thread(self._process.wait)

@@ -27,6 +27,8 @@ class VersionChange(Struct, gc=False):
 
 
 class State:
+    """Versions of all keys, changes since the last compaction, and deadlines."""
+
     def __init__(self) -> None:
         self.head = 0  # the last published revision
         self.staged = 0  # the last assigned revision
@@ -105,6 +107,7 @@ class State:
         return found
 
     def load(self, revision: int | None, after: str, limit: int | None) -> RangePage:
+        """Return a page of the keys greater than `after` at a revision (None: the newest). Raises Compacted."""
         if revision is None:
             revision = self.head
         if revision > self.head:
@@ -149,6 +152,7 @@ class State:
             yield min(end, self.floor + FORGOTTEN_AT_ONCE)
 
     def expire_at(self, key: str, revision: int, deadline: float) -> None:
+        """Set the deadline of a key; it applies only while the key's revision is unchanged."""
         heappush(self._deadlines, (deadline, key, revision))
 
     def next_deadline(self) -> float | None:

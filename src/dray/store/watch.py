@@ -41,6 +41,7 @@ class StoreEvent(Struct, gc=False, eq=False):
 
     @property
     def type(self) -> Literal["ADDED", "MODIFIED", "DELETED"]:
+        """ADDED, MODIFIED or DELETED."""
         if self.version.value is None:
             return "DELETED"
         return "ADDED" if self.previous is None else "MODIFIED"
@@ -107,6 +108,7 @@ class Fanout:
             del self._by_prefix[subscription.prefix]
 
     def publish(self, events: Sequence[StoreEvent]) -> None:
+        """Deliver events to all interested subscriptions; each gets its events in one batch."""
         if not self._by_prefix or not events:
             return
         if len(events) == 1:
@@ -136,6 +138,7 @@ class Fanout:
         return [subscription for end in ends for subscription in self._by_prefix.get(directory[:end], ())]
 
     def drop_all(self, reason: StoreError) -> None:
+        """End all subscriptions with a reason."""
         for subscriptions in list(self._by_prefix.values()):
             for subscription in list(subscriptions):
                 subscription.drop(reason)
@@ -188,6 +191,7 @@ class Watch:
                 yield events
 
     def close(self) -> None:
+        """End the watch from the consumer's side."""
         if self._subscription is not None:
             self._subscription.close()
         self.lose(Closed("the watch"))

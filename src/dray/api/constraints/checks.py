@@ -30,6 +30,7 @@ def union(values: Sequence[Any], names: Sequence[str], path: Path | None, out: O
 
 
 def is_set(value: Any) -> bool:
+    """Return whether a field has a value other than None or an empty list or map."""
     return value is not None and value != () and value != {}
 
 

@@ -33,6 +33,7 @@ def _named(check: names.Check) -> Format:
 
 
 def uuid(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield an error if the text is not a lowercase UUID."""
     if not _UUID.fullmatch(text):
         yield invalid(path, text, "must be a lowercase UUID in 8-4-4-4-12 format")
 
@@ -46,6 +47,7 @@ def pool(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def identifier(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield errors if the text is not a C identifier of at most IDENTIFIER_MAX bytes."""
     yield from at_most_bytes(text, IDENTIFIER_MAX, path)
     for complaint in names.c_identifier(text):
         yield invalid(path, text, complaint)
@@ -73,6 +75,7 @@ def fully_qualified(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def extended_resource(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield errors if the text is not the name of an extended resource, like `example.com/gpu`."""
     if "/" not in text:
         yield invalid(path, text, "a name must be a domain-prefixed path, such as 'example.com/my-prop'")
     elif "kubernetes.io/" in text:
@@ -95,11 +98,13 @@ def port(value: int | str, path: Path) -> Iterator[FieldError]:
 
 
 def trimmed(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield an error if the text has leading or trailing whitespace."""
     if text.strip() != text:
         yield invalid(path, text, "must not have leading or trailing whitespace")
 
 
 def lowered_subdomain(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield errors if the text, in lower case, is not a DNS subdomain."""
     for complaint in names.subdomain(text.lower()):
         yield invalid(path, text.lower(), complaint)
 
@@ -111,21 +116,25 @@ def host(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def provisioner(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield errors if the text, in lower case, is not a qualified name."""
     for complaint in names.qualified_name(text.lower()):
         yield invalid(path, text.lower(), complaint)
 
 
 def address(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield an error if the text is not an IP address."""
     if address_of(text) is None:
         yield invalid(path, text, BAD_IP)
 
 
 def not_address(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield an error if the text is an IP address."""
     if address_of(text) is not None:
         yield invalid(path, text, "must be a DNS name, not an IP address")
 
 
 def condition_reason(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield an error if the text is not a valid reason of a condition."""
     if not re.fullmatch(_REASON, text):
         complaint = (
             "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
@@ -136,6 +145,7 @@ def condition_reason(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def preemption_policy(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield an error if the text is missing or not a preemption policy."""
     if not text:
         yield required(path)
     elif text not in PREEMPTION_POLICIES:
@@ -143,6 +153,7 @@ def preemption_policy(text: str, path: Path) -> Iterator[FieldError]:
 
 
 def without_backsteps(text: str, path: Path) -> Iterator[FieldError]:
+    """Yield an error if a part of the path is `..`."""
     if ".." in text.split("/"):
         yield invalid(path, text, "must not contain '..'")
 

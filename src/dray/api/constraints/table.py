@@ -70,10 +70,12 @@ def wrong_type(path: str, wanted: str, actual: str) -> FieldError:
 
 
 def plain(number: float) -> str:
+    """Return a number as text, without a fraction if it is whole."""
     return str(int(number)) if float(number).is_integer() else str(number)
 
 
 def encoded(value: Any) -> bytes:
+    """Return a value as JSON with sorted keys, for comparisons."""
     return msgspec.json.encode(value, order="sorted")
 
 

@@ -52,6 +52,7 @@ def is_simple(path: str) -> bool:
 
 
 def simple(path: str) -> tuple[str, ...]:
+    """Return the field names of a simple path."""
     return tuple(path.removeprefix(".").split("."))
 
 

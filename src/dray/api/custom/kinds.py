@@ -91,10 +91,12 @@ class CustomKind:
 
     @cached_property
     def stored(self) -> str:
+        """The name of the storage version."""
         return next(spec.name for spec in self.definition.spec.versions if spec.storage)
 
     @property
     def served(self) -> tuple[str, ...]:
+        """The names of the served versions."""
         return tuple(spec.name for spec in self.definition.spec.versions if spec.served)
 
     @property
@@ -146,6 +148,7 @@ class CustomKind:
     # Subresources and fields of a version
 
     def subresources(self, version: str) -> tuple[str, ...]:
+        """Return the subresources of a version: status, scale, or both."""
         return tuple(_subresources(self.versions[version]))
 
     def scale(self, version: str, obj: CustomObject) -> tuple[int, int, str]:
@@ -197,6 +200,7 @@ def _number(tree: Tree, path: str) -> int:
 
 
 def schema_of(version: apiextensions.CustomResourceDefinitionVersion) -> Tree:
+    """Return the schema of a version; one that preserves all fields if it has none."""
     found = version.schema.openAPIV3Schema if version.schema is not None else None
     return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

@@ -40,6 +40,7 @@ _WHOLE = "<nil>"  # path that Kubernetes reports for violations of allOf, anyOf,
 
 
 def type_name(value: Any) -> str:
+    """Return the JSON type name of a value."""
     return "null" if value is None else _TYPES[type(value)]
 
 
@@ -134,6 +135,7 @@ def by_key(node: SchemaNode, old: Any) -> dict[bytes, Any]:
 
 
 def key_of(node: SchemaNode, item: Any) -> bytes:
+    """Return the key of an element of a list of type map, as JSON with sorted names."""
     parts = {name: item[name] for name in node.map_keys if name in item} if isinstance(item, dict) else item
     return msgspec.json.encode(parts, order="sorted")
 

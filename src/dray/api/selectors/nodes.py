@@ -27,6 +27,7 @@ def node_selector_matches(selector: core.NodeSelector, labels: Mapping[str, str]
 
 
 def term_matches(term: core.NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Return whether a node with these labels and this name matches one term."""
     if not term.matchExpressions and not term.matchFields:
         return False
     return _all_hold(term.matchExpressions, labels) and _all_hold(term.matchFields, {"metadata.name": name})

@@ -19,12 +19,14 @@ _OWN_METADATA = ("annotations", "finalizers", "labels", "ownerReferences", "dele
 
 
 def prepare_create(resource: Resource, tree: Tree) -> None:
+    """Remove the status of a new custom object if it has a status subresource, and set the generation to 1."""
     if "status" in resource.subresources:
         tree.pop("status", None)
     tree.setdefault("metadata", {})["generation"] = 1
 
 
 def prepare_update(resource: Resource, tree: Tree, old: Wire, subresource: str) -> None:
+    """Revert changes that an update must not make, and increment the generation if a counted field has changed."""
     before = members(cast(CustomObject, old))
     if subresource == "status":
         _keep_all_but_status(tree, before, old)
