@@ -41,9 +41,7 @@ def open_regular(path: str | Path, most: int = MOST_BYTES) -> BinaryIO:
 
 
 def read_regular(path: str | Path, most: int = MOST_BYTES) -> bytes:
-    """Return the bytes of a regular file. Raises OSError for other files or more than `most` bytes, also if the
-    file grows.
-    """
+    """Return the bytes of a regular file. Raises OSError for other files, or for more than `most` bytes."""
     data = bytearray()
     with open_regular(path, most) as stream:
         while chunk := stream.read(_CHUNK):  # `read(most)` would allocate the maximum

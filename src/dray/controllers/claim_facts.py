@@ -20,9 +20,7 @@ from dray.controllers.upkeep import ConsumerFacts
 
 
 class ClaimFacts:
-    """Finds facts about claims. While a feature gate is off, references of its kind are kept as long as the
-    namespace exists.
-    """
+    """Finds facts about claims. References of a kind whose gate is off are kept while their namespace exists."""
 
     def __init__(self, context: ControllerContext, consumers: ClaimConsumers, sharing: Sharing) -> None:
         self._client = context.client
@@ -79,9 +77,7 @@ class ClaimFacts:
         return pod is not None and not podclaims.will_never_run(pod)
 
     def is_judged(self, reference: ResourceClaimConsumerReference) -> bool:
-        """Whether this controller checks if the consumer is gone: not for pods, nor for kinds whose feature gate
-        is off.
-        """
+        """Whether this controller checks if the consumer is gone: not for pods, nor if the kind's gate is off."""
         if podclaims.is_pod(reference):
             return False
         return self._sharing.groups if podclaims.is_group(reference) else self._sharing.workloads
@@ -100,9 +96,7 @@ class ClaimFacts:
         return await self._references.is_gone(namespace, reference, suspicious=suspicious)
 
     async def _ends(self, namespace: str) -> bool:
-        """Whether a namespace is being deleted. Then all its consumers will be deleted, even of kinds that are not
-        served.
-        """
+        """Whether a namespace is being deleted, and with it all consumers in it, even of kinds that are not served."""
         try:
             found = await self._client.get(Namespace, namespace)
         except ApiError:
@@ -186,9 +180,7 @@ class ClaimFacts:
         return pod if pod is not None and pod.metadata.uid == uid else None
 
     async def _current_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
-        """Return the pod with this uid, or None. The server is asked before None is returned, since the copy may
-        lag behind.
-        """
+        """Return the pod with this uid, or None. The server is asked first, since the copy may lag behind."""
         pod = self._known_pod(namespace, name, uid)
         if pod is not None:
             return pod

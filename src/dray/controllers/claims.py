@@ -89,7 +89,7 @@ class ClaimController:
                 self._look_at_claims_of(pod)
 
     def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
-        """Whether a changed pod may need work: the pod is new, lost a recorded claim, or got a node but lacks
+        """Whether a changed pod may need work: it is new, lost a recorded claim, or has a node but lacks
         reservations.
         """
         if old is None:

@@ -182,9 +182,7 @@ class DisruptionController:
         return DISRUPTED_SECONDS if disturbed else None
 
     def _wanted(self, pod: Pod) -> tuple[str, int] | None:
-        """Return uid and replica count of a pod's topmost owner (a Deployment above its ReplicaSet), or None without
-        owner.
-        """
+        """Return uid and replica count of a pod's topmost owner, such as its Deployment, or None without owner."""
         reference = controller_of(pod.metadata)
         owner: Any = None
         while reference is not None and reference.kind in self._owners:

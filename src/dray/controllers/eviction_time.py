@@ -25,9 +25,7 @@ class Tainted(NamedTuple):
 
 
 class EvictionTime(NamedTuple):
-    """When the taint was added, when the pods must leave (seconds since 1970), why, and the uids of all rules
-    involved.
-    """
+    """When the taint was added, when the pods must leave (seconds since 1970), why, and the uids of the rules."""
 
     since: float
     due: float
@@ -56,9 +54,7 @@ def eviction_time_of(result: DeviceRequestAllocationResult, taints: Iterable[Tai
 
 
 def seconds_tolerated(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> float | None:
-    """Return for how many seconds a taint is tolerated; None means for ever. The strictest matching toleration
-    counts.
-    """
+    """Return for how many seconds a taint is tolerated; None means for ever. The strictest toleration counts."""
     matching = [t.tolerationSeconds for t in tolerations if tolerates_device(t, taint)]
     if None in matching:
         return None

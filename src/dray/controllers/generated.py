@@ -30,9 +30,7 @@ def claim_name(owner: Pod | PodGroup, entry: str) -> str:
 
 
 def prefix_of(owner: str, entry: str) -> str:
-    """Return the readable part of a claim's name; if too long, both parts are shortened in proportion to their
-    length.
-    """
+    """Return the readable part of a claim's name. If too long, both parts are shortened proportionally."""
     room = NAME_LIMIT - SUFFIX - 2
     if (length := len(owner) + len(entry)) > room:
         kept = max(1, room * len(entry) // length)

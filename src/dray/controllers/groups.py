@@ -87,9 +87,7 @@ class GroupController:
             await self._set_finalizers(group, [*group.metadata.finalizers, GROUP_FINALIZER])
 
     async def _unfinished(self, group: PodGroup) -> Sequence[Pod]:
-        """Return the first pods of the group that may still run. The server is asked before an empty result is
-        returned.
-        """
+        """Return the first pods of the group that may still run. If none is known, the server is asked."""
         name, namespace = group.metadata.name, group.metadata.namespace
         if pods := _first_unfinished(self._consumers.members(namespace, name)):
             return pods

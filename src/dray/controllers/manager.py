@@ -59,9 +59,7 @@ class ControllerManager:
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
-        """Run the controllers until cancelled. A controller that fails with anything but an API error ends all of
-        them.
-        """
+        """Run the controllers until cancelled. An exception other than an API error in one of them ends all."""
         try:
             await self._informers.start()
             async with asyncio.TaskGroup() as group:

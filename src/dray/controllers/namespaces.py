@@ -124,7 +124,7 @@ class NamespaceController:
         return left
 
     async def _delete(self, resources: Iterable[Resource], name: str) -> tuple[Remaining, list[Object]]:
-        """Delete the objects of resources. Returns the remaining objects, and separately those of kinds whose gate is
+        """Delete the objects of resources. Returns the remaining ones, and separately those of kinds whose gate is
         off.
         """
         errors, items, unserved = [], dict[str, tuple[Object, ...]](), list[Object]()

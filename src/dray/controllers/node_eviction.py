@@ -86,9 +86,7 @@ def eviction_due(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...],
 
 
 def _due(taint: Taint, tolerations: tuple[Toleration, ...], now: float) -> float | None:
-    """Return when a pod must leave because of one taint, or None. The shortest matching toleration counts, as in
-    Kubernetes.
-    """
+    """Return when a pod must leave because of one taint, or None. The shortest matching toleration counts."""
     covering = [toleration for toleration in tolerations if tolerates(toleration, taint)]
     if not covering:
         return now

@@ -116,9 +116,7 @@ class NodeGarbage:
                 await self._remove(pod, "PodGC: node is out of service")
 
     async def _remove(self, pod: Pod, message: str) -> None:
-        """Set the pod's phase to Failed, so that controllers and quotas see it end, and delete it without waiting
-        for its node.
-        """
+        """Set the pod's phase to Failed for controllers and quotas, and delete the pod without waiting for its node."""
         meta = pod.metadata
         try:
             if not is_finished(pod):

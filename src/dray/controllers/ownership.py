@@ -91,9 +91,7 @@ def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> Decision:
 
 
 def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: Sequence[Object]) -> Decision:
-    """Return the decision for an object that is not being deleted; `owners` is the state of each of its owner
-    references.
-    """
+    """Return the decision for an object that is not being deleted; `owners` is the state of each owner reference."""
     references = meta.ownerReferences
     if not references:
         return Keep()

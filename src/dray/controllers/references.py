@@ -22,9 +22,7 @@ BY_CONSUMER = "claims by consumer"
 
 
 def consumers_named(claim: ResourceClaim) -> list[str]:
-    """Return the uids in a claim's reservations, and NAMESPACE/NAME of groups; the function of the index
-    `BY_CONSUMER`.
-    """
+    """Return the uids in a claim's reservations, and NAMESPACE/NAME of groups; function of the index `BY_CONSUMER`."""
     references, namespace = claim.status.reservedFor, claim.metadata.namespace
     return [r.uid for r in references] + [f"{namespace}/{r.name}" for r in references if is_group(r)]
 
@@ -40,9 +38,7 @@ class References:
     async def is_gone(
         self, namespace: str, reference: ResourceClaimConsumerReference, *, suspicious: bool = False
     ) -> bool:
-        """Whether the referenced object no longer exists. With `suspicious`, the server is asked even if the cache is
-        fresh.
-        """
+        """Whether the referenced object no longer exists. With `suspicious`, the cache is not used."""
         now = self._clock.monotonic()
         if not suspicious and now - self._seen.get(reference.uid, -CHECK_SECONDS) < CHECK_SECONDS:
             return False

@@ -144,9 +144,7 @@ class TaintEviction:
     # -- eviction times
 
     def _time_of(self, claim: ResourceClaim) -> EvictionTime | None:
-        """Return when the pods of a claim must leave, or None. The result is cached, since thousands of pods may
-        share a claim.
-        """
+        """Return when the pods of a claim must leave, or None. Cached, since thousands of pods may share a claim."""
         version, epoch, when = self._times.get(claim.metadata.uid, ("", 0, None))
         if version == claim.metadata.resourceVersion and epoch == self._epoch:
             return when

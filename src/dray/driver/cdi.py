@@ -75,9 +75,7 @@ class Edits:
     additional_gids: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        """Raise `CdiError` for an invalid variable, so that the author sees the error here and not when a
-        container starts.
-        """
+        """Raise `CdiError` for an invalid variable, so that the author sees the error before a container starts."""
         for name, value in self.env.items():
             if not isinstance(name, str) or not name or "=" in name or "\0" in name:
                 raise CdiError(f"env: {name!r} is not the name of a variable: a non-empty text without '='")
@@ -108,9 +106,7 @@ class CdiDirectory:
         self._prefix = f"k8s.{driver}-{_CLASS_OF_OURS}_"
 
     def write(self, uid: str, devices: Mapping[str, Edits]) -> dict[str, str]:
-        """Write the CDI spec of a claim. Returns the fully qualified CDI id of each device that has edits, by
-        device name.
-        """
+        """Write the CDI spec of a claim. Returns the qualified CDI id of each device with edits, by device name."""
         named = {name: edits for name, edits in devices.items() if edits}
         if not named:
             self.remove(uid)

@@ -98,7 +98,5 @@ def _device(result: DeviceRequestAllocationResult, configs: list[DeviceAllocatio
 
 
 def _applies(requests: tuple[str, ...], request: str) -> bool:
-    """Whether a configuration for these requests applies to a request. No requests means all; a request covers its
-    alternatives.
-    """
+    """Whether a configuration for these requests (none: all) applies to a request or its alternatives."""
     return not requests or request in requests or request.partition("/")[0] in requests

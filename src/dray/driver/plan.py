@@ -51,9 +51,7 @@ class Owner:
 
 
 def slice_name(index: int, driver: str, node: str, pool: str) -> str:
-    """Return the name of a pool's slice. It begins with the position, since the scheduler reads slices in order of
-    their names.
-    """
+    """Return the name of a pool's slice. It begins with the position, as the scheduler reads slices by name."""
     digest = hashlib.sha256("\0".join((driver, node, pool)).encode()).hexdigest()[:8]
     where = node[:_NODE_CHARACTERS].rstrip("-.") or "network"
     return f"{index:05x}-{driver}-{where}-{digest}"
@@ -66,9 +64,7 @@ def plan(
     owner: Owner | None = None,
     accepted: Accepted | None = None,
 ) -> SlicePlan:
-    """Return the writes that turn the existing slices of a pool into the wanted `specs`, which are empty if the
-    pool is gone.
-    """
+    """Return the writes that turn the existing slices of a pool into the wanted `specs` (empty: pool is gone)."""
     names = [slice_name(i, spec["driver"], node, spec["pool"]["name"]) for i, spec in enumerate(specs)]
     there = {one.metadata.name: one for one in existing}
     generation = max((one.spec.pool.generation for one in existing), default=0)

@@ -58,9 +58,7 @@ class DriverPlugin:
             raise
 
     async def stop(self) -> None:
-        """Close the registration socket, so that the node agent sends no new calls, then finish running calls and
-        stop.
-        """
+        """Close the registration socket, so that no new calls come, then finish running calls and stop."""
         if self._health is not None:
             self._health.close()
         await self._registration.stop(0)

@@ -73,9 +73,7 @@ def device(
 
 
 def attribute(value: Attribute) -> Tree:
-    """Return an attribute value in the API's form, in which the field's name is the type. Raises TypeError for
-    other types.
-    """
+    """Return an attribute value in the API's form, whose field is the type's name. Raises TypeError for other types."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return {_type_name(value): _plain(value)}
     values = [*value]

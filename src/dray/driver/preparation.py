@@ -179,9 +179,7 @@ class Preparation:
         return {uid: await asyncio.shield(task) for uid, task in tasks.items()}
 
     async def _guarded(self, claim: ClaimReference, work: Callable[[ClaimReference], Awaitable[T]]) -> T | PrepareError:
-        """Run `work` for a claim while holding the claim's lock. Returns its result, or any failure as a
-        `PrepareError`.
-        """
+        """Run `work` while holding the claim's lock. Returns its result, or any failure as a `PrepareError`."""
         if not _UID.fullmatch(claim.uid):
             return PrepareError(f"{claim.uid!r} is not the uid of a claim")
         try:

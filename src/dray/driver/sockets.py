@@ -34,9 +34,7 @@ class Sockets:
 
     @classmethod
     def below(cls, kubelet_dir: Path, driver: str, instance: str = "") -> Sockets:
-        """Return the socket paths where the node agent looks. `instance` is a uid if instances of the driver may
-        overlap.
-        """
+        """Return the socket paths where the node agent looks. `instance` is a uid if instances may overlap."""
         kubelet_dir = kubelet_dir.absolute()
         return cls(
             kubelet_dir / "plugins_registry" / (f"{driver}-{instance}-reg.sock" if instance else f"{driver}-reg.sock"),

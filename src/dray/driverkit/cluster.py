@@ -68,9 +68,7 @@ class Traffic:
 
     @contextmanager
     def holding(self, path_end: str) -> Iterator[asyncio.Event]:
-        """Delay requests whose path ends in `path_end` until the end of the block. Yields an event that is set by the
-        first one.
-        """
+        """Delay requests whose path ends in `path_end` during the block. Yields an event that the first one sets."""
         self._held[path_end] = asyncio.Event()
         arrived = self._arrived[path_end] = asyncio.Event()
         try:

@@ -1,6 +1,4 @@
-"""The environment of checks: the cluster, the driver and its sockets, and claims allocated as a scheduler would do
-it.
-"""
+"""The environment of checks: cluster, driver, sockets, and claims that are allocated as a scheduler would."""
 
 from __future__ import annotations
 
@@ -146,9 +144,7 @@ class Setting:
         return [one for one in page.items if (one.spec.nodeName or self.cluster.node) == self.cluster.node]
 
     async def devices(self, count: int = 1) -> list[tuple[str, str]]:
-        """Return pool and name of up to `count` devices that one claim can have together. Raises `Skipped` if
-        there are none.
-        """
+        """Return pool and name of up to `count` devices for one claim. Raises `Skipped` if there are none."""
         free: list[tuple[str, str]] = []
 
         async def found() -> bool:

@@ -76,9 +76,7 @@ class AgentSettings:
 
 
 class Agent:
-    """The agent of one node. `run` works until it is cancelled; `started` is set once drivers may register and
-    pods may run.
-    """
+    """The agent of one node. `run` works until cancelled; `started` is set once drivers may register and pods run."""
 
     def __init__(
         self, client: Client, settings: AgentSettings, *, clock: Clock | None = None, runtime: Runtime | None = None

@@ -26,9 +26,7 @@ class FileContent(NamedTuple):
 
 
 def write_files(directory: Path, files: Mapping[str, FileContent], group: int | None = None) -> bool:
-    """Make the volume hold exactly these files; `group` becomes their group if given. Returns False if nothing
-    changed.
-    """
+    """Make the volume hold exactly these files, with `group` if given. Returns False if nothing changed."""
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     base = open_directory(str(directory))
     try:

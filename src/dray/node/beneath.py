@@ -20,9 +20,7 @@ class PathEscape(OSError):
 
 
 def open_directory(path: str) -> int:
-    """Open a directory and return its descriptor, for use as the base of a walk. Raises OSError if the path is a
-    link.
-    """
+    """Open a directory and return its descriptor, the base of a walk. Raises OSError if the path is a link."""
     return os.open(path, _HERE | os.O_DIRECTORY)
 
 

@@ -247,9 +247,7 @@ class Specs:
 
 
 def _content(file: Path) -> bytes:
-    """Return the content of a regular file. Raises `CdiError` for other files, because a FIFO could block the agent
-    for ever.
-    """
+    """Return the content of a regular file. Raises `CdiError` for other files, since a FIFO could block for ever."""
     try:
         return read_regular(file, _MOST_BYTES)
     except FileNotFoundError:

@@ -98,9 +98,7 @@ class ClaimsOnNode:
         return all(use.entry in ready or not use.needed for use in podclaims.uses_of(pod))
 
     def granted(self, pod: Pod, container: AnyContainer) -> list[Granted]:
-        """Return the prepared devices of a container: first by its claim references in order, then for extended
-        resources.
-        """
+        """Return the prepared devices of a container: by its claim references in order, then for extended resources."""
         found = []
         for entry, request, resource in _references(pod, container):
             for claim in self._checkpoint.claims.values():
@@ -134,9 +132,7 @@ class ClaimsOnNode:
         return _unknown_requests(pod, wanted)
 
     def _begin(self, pod: Pod, wanted: Sequence[_Wanted]) -> None:
-        """Write the claims to the checkpoint before drivers are called. A pod that fails the checks leaves no
-        entry behind.
-        """
+        """Write the claims to the checkpoint before drivers are called. A pod that fails the checks leaves no entry."""
         for want in wanted:
             self._check_incarnation(want.identity)
             for driver in want.drivers:
@@ -230,9 +226,7 @@ class ClaimsOnNode:
     # Unpreparing
 
     async def unprepare(self, pod: str) -> None:
-        """Release the claims of a pod (given by uid) and unprepare those that no other pod uses; `ClaimsError` if
-        a call fails.
-        """
+        """Release a pod's claims and unprepare those that no other pod uses. Raises `ClaimsError` if a call fails."""
         held = [claim.uid for claim in self._checkpoint.claims.values() if pod in claim.pods]
         if not held:
             return
@@ -272,8 +266,8 @@ class ClaimsOnNode:
         self._checkpoint.remove(*gone)
 
     async def _vanished(self, identity: ClaimId) -> bool:
-        """Whether a claim that its driver does not know is also gone from the API server, so that nothing is left
-        to unprepare.
+        """Whether a claim that its driver does not know is also gone from the API server: nothing is left to
+        unprepare.
         """
         try:
             claim = await self._client.get(ResourceClaim, identity.name, identity.namespace)
@@ -293,9 +287,7 @@ class ClaimsOnNode:
 
     @asynccontextmanager
     async def _holding(self, uids: Iterable[str]) -> AsyncIterator[None]:
-        """Lock claims by uid for the duration of a `with` block. Always locks in sorted order, so that no deadlock
-        can occur.
-        """
+        """Lock claims by uid during a `with` block, always in sorted order, so that no deadlock can occur."""
         async with AsyncExitStack() as stack:
             for uid in sorted(set(uids)):
                 lock = self._locks.get(uid)
@@ -310,9 +302,7 @@ class ClaimsOnNode:
         self._in_use.show(drivers, self._plugins.is_reachable)
 
     def show_nothing(self) -> None:
-        """Remove this agent's claims from the metrics when the agent ends; another agent in this process may take
-        them over.
-        """
+        """Remove this agent's claims from the metrics at its end; another agent in the process may take them over."""
         self._in_use.show([], self._plugins.is_reachable)
 
     def stranded(self, driver: str) -> dict[str, list[str]]:
@@ -326,9 +316,7 @@ class ClaimsOnNode:
 
 
 def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, str]]:
-    """Yield for each use of a device by a container: the pod's claim entry, the request (or ""), the extended
-    resource (or "").
-    """
+    """Yield for each use of devices: the pod's claim entry, the request (or ""), the extended resource (or "")."""
     for claim in container.resources.claims:
         yield claim.name, claim.request, ""
     special = pod.status.extendedResourceClaimStatus

@@ -105,9 +105,7 @@ class Console:
                 self._poller.off(descriptor)
 
     def finish(self, code: int) -> None:
-        """Send each client the container's exit code and detach the client, after up to 5 s for it to take waiting
-        output.
-        """
+        """Send each client the exit code and detach the client, after up to 5 s for it to take waiting output."""
         deadline = time.monotonic() + _FAREWELL_SECONDS
         for client in [*self._clients]:
             while client in self._clients and client.is_behind and time.monotonic() < deadline:

@@ -35,9 +35,7 @@ class ContainerHealth:
         self._starting: dict[Key, asyncio.Task[None]] = {}  # tasks of postStart hooks that still run
 
     def began(self, pod: Pod, container: AnyContainer, key: Key) -> None:
-        """Note that the agent started this container just now, and run the container's postStart hook in the
-        background.
-        """
+        """Note that the agent started this container just now, and run its postStart hook in the background."""
         self._own.add(key)
         if (
             self._node.runtime.executes

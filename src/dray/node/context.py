@@ -52,9 +52,7 @@ class NodeContext:
 
     @cached_property
     def service_env(self) -> dict[str, str]:
-        """Environment variables with the API server's address for clients in containers; empty if the address is
-        unknown.
-        """
+        """Environment variables with the API server's address for clients in containers; empty if unknown."""
         host, _, port = self.api_server.rpartition(":")
         if not host:
             return {}

@@ -106,9 +106,7 @@ class DriverConnection:
         await self._channel.close()
 
     async def follow_connection(self, told: Callable[[bool], None]) -> None:
-        """Call `told` with True or False whenever the connection is made or lost. Reconnects and runs until
-        cancelled.
-        """
+        """Call `told` with True or False when the connection is made or lost. Reconnects; runs until cancelled."""
         state = self._channel.get_state(try_to_connect=True)
         while True:
             self.connected = state is grpc.ChannelConnectivity.READY
@@ -126,9 +124,7 @@ class DriverConnection:
         return {claim.uid: self._outcome(answer, claim.uid) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimId]) -> dict[str, str]:
-        """Unprepare claims. Returns by claim uid the error as text, "" on success. Raises `DriverError` if the
-        call fails.
-        """
+        """Unprepare claims. Returns by claim uid the error, "" on success. Raises `DriverError` if the call fails."""
         request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodeUnprepareResources", request)
         return {

@@ -110,9 +110,7 @@ def _sizes(root: str) -> Iterator[int]:
 
 
 def _open(root: str, path: str) -> int:
-    """Open a directory below the root and return its descriptor. Opens one component at a time, so that no link is
-    followed.
-    """
+    """Open a directory below the root one component at a time, following no links. Returns its descriptor."""
     here = os.open(root, _DIRECTORY)
     for name in filter(None, path.split("/")):
         try:

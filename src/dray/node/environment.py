@@ -38,9 +38,7 @@ class ConfigProblem(Exception):
 
 @dataclass
 class Sources:
-    """Cache of the config maps and secrets that a pod uses. Each is read once, so a restarted container needs no
-    API server.
-    """
+    """Cache of a pod's config maps and secrets, each read once, so a restarted container needs no API server."""
 
     client: Client
     namespace: str
@@ -185,9 +183,7 @@ def _chosen(
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Return the text with each `$(NAME)` replaced by the variable's value; `$$` becomes `$`, unknown names stay
-    unchanged.
-    """
+    """Return the text with each `$(NAME)` replaced by the variable's value. `$$` becomes `$`; unknown names stay."""
 
     def replacement(match: re.Match[str]) -> str:
         if match[0] == "$$":

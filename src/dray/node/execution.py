@@ -39,17 +39,13 @@ async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin:
 
 
 async def attach(directory: Path, *, stdin: bool) -> AttachedSession:
-    """Attach to the input and output of a running container. Returns the session; a terminal stays with the guardian
-    process.
-    """
+    """Attach to the input and output of a running container. Returns the session."""
     ends = _Pipes(stdin)
     return AttachedSession(await _ask(directory, {"attach": True, "tty": False, "stdin": stdin}, ends), ends)
 
 
 async def _ask(directory: Path, words: Mapping[str, object], ends: _Ends) -> socket.socket:
-    """Connect to the guardian and send a request with the other ends of our pipes or terminal. Returns the
-    connection.
-    """
+    """Connect to the guardian and send a request with the command's ends of the streams. Returns the connection."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setblocking(False)
     try:

@@ -46,18 +46,14 @@ class DeviceHealthCache:
         self._timer: Timer | None = None
 
     def of(self, driver: str, pool: str, device: str) -> HealthCondition | None:
-        """Return the health of a device: Unknown if the report is missing or expired, None if the driver reports
-        no health.
-        """
+        """Return the health of a device: Unknown without a current report, None if the driver reports no health."""
         if driver not in self._speaking:
             return None
         entry = self._entries.get((driver, pool, device))
         return HealthCondition(UNKNOWN) if entry is None else entry.condition
 
     async def follow(self, driver: DriverConnection) -> None:
-        """Receive a driver's health reports until cancelled, or until the driver says that it does not implement
-        them.
-        """
+        """Receive a driver's health reports until cancelled, or until the driver answers that it has none."""
         while driver.health_service:
             try:
                 async for devices in driver.watch_health():
@@ -105,9 +101,7 @@ def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str
 
 
 def unhealthy(grants: Iterable[Granted], health: DeviceHealthCache) -> dict[str, str]:
-    """Return a container's devices that their drivers report as unhealthy (DRIVER/POOL/DEVICE), with the driver's
-    message.
-    """
+    """Return a container's unhealthy devices (DRIVER/POOL/DEVICE), each with the driver's message."""
     found = {}
     for grant in grants:
         condition = health.of(grant.driver, grant.device.pool, grant.device.device)

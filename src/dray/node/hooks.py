@@ -34,9 +34,7 @@ class Hooks:
         return outcome.ok
 
     async def stop(self, pod: Pod | None, container: AnyContainer | None, key: Key, address: str, grace: float) -> None:
-        """Run the container's preStop hook, then stop the container. The hook's time is subtracted from the grace
-        period.
-        """
+        """Run the container's preStop hook, then stop the container. The hook's time is part of the grace period."""
         hook = None
         if container is not None and container.lifecycle is not None and key not in self._ran and grace > 0:
             hook = container.lifecycle.preStop

@@ -206,9 +206,7 @@ def _finish(pod: Pod, histories: Histories, decision: PodSteps, *, failed: bool)
 
 
 def next_to_stop(pod: Pod, histories: Histories) -> list[str]:
-    """Return the containers to stop next when a pod ends: first all but sidecars, then sidecars one by one, the
-    last first.
-    """
+    """Return the containers to stop next when a pod ends: all but sidecars, then the last running sidecar."""
     running = [name for name in histories if (attempt := last(histories, name)) is not None and attempt.running]
     sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
     others = [name for name in running if name not in sidecars]

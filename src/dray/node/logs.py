@@ -146,9 +146,7 @@ class _Growing:
         return b""
 
     def _until_end(self) -> bytes:
-        """Return more of the data that existed at the beginning. New output is left out, as it may come faster
-        than it is read.
-        """
+        """Return more of the data that existed at the beginning; new output may come faster than it is read."""
         if self.descriptor is None:
             return b""
         left = self._left - os.lseek(self.descriptor, 0, os.SEEK_CUR)

@@ -96,9 +96,7 @@ class LogServer:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Pass requests of API servers to the handler and answer others with 403; without TLS, reject only those of
-        web pages.
-        """
+        """Pass an API server's request to the handler, answer others with 403; without TLS, reject only web pages."""
         try:
             if not self._guarded:
                 check_local((name.lower(), value) for name, value in request.headers.items())

@@ -132,9 +132,7 @@ class OciWrapper:
 
 
 def _name(directory: Path) -> str:
-    """Return a container name that is unique on the machine, whatever other agents run and whatever their pods are
-    called.
-    """
+    """Return a container name that is unique on the machine, for any number of agents and any pod names."""
     return "dray-" + hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:24]
 
 

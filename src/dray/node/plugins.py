@@ -156,8 +156,8 @@ class Plugins:
                 self._sockets[path] = identity, group.create_task(self._attend(path), name=f"plugin {path}")
 
     async def _attend(self, path: str) -> None:
-        """Handle a socket until cancelled. An unexpected error is logged and retried, so that it does not end
-        other sockets.
+        """Handle a socket until cancelled. Unexpected errors are logged and retried, so other sockets are not
+        affected.
         """
         while True:
             try:
@@ -227,9 +227,7 @@ class Plugins:
             await backoff.pause()
 
     async def _introduce(self, stub: Any, path: str) -> DriverConnection:
-        """Ask a socket for its driver. Returns the connection, or raises `RegistrationError` if the driver is
-        refused.
-        """
+        """Ask a socket for its driver and return the connection. Raises `RegistrationError` for an invalid driver."""
         info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=_PATIENCE_SECONDS)
         if problem := _problem(info):
             await self._notify(stub, problem)

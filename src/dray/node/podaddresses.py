@@ -19,9 +19,7 @@ _FEWEST = 65536  # with fewer addresses, two of some hundred pods would probably
 
 
 def loopback_range(text: str) -> ipaddress.IPv4Network:
-    """Parse a range of addresses for pods. Raises ValueError if it is not in 127.0.0.0/8, too small, or holds
-    127.0.0.1.
-    """
+    """Parse an address range for pods. Raises ValueError unless it is a large part of 127.0.0.0/8 without 127.0.0.1."""
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError as error:

@@ -22,9 +22,7 @@ STARTUP, READINESS, LIVENESS = "Startup", "Readiness", "Liveness"
 
 
 class Streak:
-    """Count of equal probe results in a row. `good` changes only when the probe's success or failure threshold is
-    reached. Pure.
-    """
+    """Count of equal probe results in a row. `good` changes only when a threshold of the probe is reached. Pure."""
 
     def __init__(self, probe: Probe, good: bool) -> None:
         self._needed = {True: max(1, probe.successThreshold or 1), False: max(1, probe.failureThreshold or 3)}

@@ -61,9 +61,7 @@ class ProcessWrapper:
 
 
 def identity(task: Task) -> dict[str, Any]:
-    """Return the user and groups of a process, if the agent runs as root, and whether the process may gain
-    privileges.
-    """
+    """Return user and groups of a process, if the agent runs as root, and whether it may gain privileges."""
     security = task.security
     who: dict[str, Any] = {"no_new_privileges": security.no_new_privileges}
     if os.geteuid() == 0 and (security.user is not None or security.group is not None or security.groups):

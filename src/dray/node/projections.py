@@ -106,9 +106,7 @@ class Projections:
         return files
 
     async def _of(self, pod: Pod, source: Any, volume: str, mode: int) -> Files:
-        """Return the files of one source of a volume or a projection. The two differ only in the field for a
-        secret's name.
-        """
+        """Return the files of one source of a volume or projection, which differ only in a secret's name field."""
         if source.configMap is not None:
             name = source.configMap.name
             data = await self._sources.data("configmap", name)

@@ -91,9 +91,7 @@ def _copies(directory: str, without: Iterable[str] = ()) -> Iterable[RootfsStep]
 
 
 def _last_existing(target: str) -> str:
-    """Return the directory that must be rebuilt for a mount: its nearest existing ancestor, or "/" if the target
-    exists.
-    """
+    """Return the directory to rebuild for a mount: its nearest existing ancestor, or "/" if the target exists."""
     if os.path.lexists(target):
         return "/"
     path = os.path.dirname(target)

@@ -41,9 +41,7 @@ class BindMount:
 
 @dataclass(frozen=True)
 class TerminationMessage:
-    """The file for a container's termination message, and whether the end of its log replaces an empty message on
-    failure.
-    """
+    """File for a container's termination message, and whether its log's end replaces an empty message on failure."""
 
     path: str = ""
     from_log: bool = False

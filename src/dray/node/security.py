@@ -135,9 +135,7 @@ def security_of(pod: Pod, container: AnyContainer) -> ContainerSecurity:
 
 
 def check_non_root(security: ContainerSecurity, user: int, pod: Pod, container: str) -> None:
-    """Raise `ConfigProblem` if a container with runAsNonRoot would run as root. `user` is the user that it would
-    run as.
-    """
+    """Raise `ConfigProblem` if a container with runAsNonRoot would run as root; `user` would be its user."""
     if security.non_root and user == 0:
         meta = pod.metadata
         where = f'(pod: "{meta.name}_{meta.namespace}({meta.uid})", container: {container})'

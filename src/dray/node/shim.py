@@ -170,9 +170,7 @@ class ContainerProcess:
         self.ends = Ends(task)
 
     def start(self, directory: str) -> str:
-        """Fork the container's process, which begins only after its pid is on disk. Returns why it failed to
-        start, or "".
-        """
+        """Fork the container's process, which begins only after its pid is on disk. Returns the error, or ""."""
         go_read, go_write = os.pipe()
         failed_read, failed_write = os.pipe()
         self.pid = os.fork()
@@ -295,9 +293,7 @@ def execute(argv: list[str], environment: dict[str, str]) -> None:
 
 
 def not_executed(program: str, why: str) -> str:
-    """Return the message that a program cannot be executed, in the wording of container runtimes; `why` is the
-    system's.
-    """
+    """Return the message that a program cannot be executed, worded as by container runtimes, from the system's `why`."""
     words = why[:1].lower() + why[1:]
     if why == os.strerror(errno.ENOENT):
         words = f"stat {program}: {words}" if "/" in program else "executable file not found in $PATH"
@@ -370,9 +366,7 @@ class ContainerWatch:
                 self.on(descriptor, self._copy)
 
     def _lets_wait(self) -> bool:
-        """Whether output is not read now because an attached client is behind. Once the container ends, output is
-        always read.
-        """
+        """Whether output is not read now because an attached client is behind. False after the container's end."""
         ends = self._status is not None or self._workload.killed
         return not ends and self._console is not None and self._console.is_behind
 
@@ -441,9 +435,7 @@ class ContainerWatch:
 
 
 def listen(directory: str) -> Any:
-    """Create the socket for commands in the directory and return it. Binds via a descriptor, since socket paths must
-    be short.
-    """
+    """Create the socket for commands in the directory. Binds via a descriptor, since socket paths must be short."""
     import _socket
 
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -27,9 +27,7 @@ class Slices:
         self._clock = clock
 
     async def remove(self, driver: str = "") -> None:
-        """Delete the node's slices of one driver, or of all drivers if `driver` is empty. Retries until that
-        succeeds.
-        """
+        """Delete the node's slices of one driver, or of all if `driver` is empty. Retries until that succeeds."""
         fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver else "")
         backoff = Backoff(self._clock, initial=0.2, limit=_RETRY_LIMIT_SECONDS)
         while True:

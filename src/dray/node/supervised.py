@@ -85,9 +85,7 @@ class Wrapper(Protocol):
     def cannot(self, task: Task) -> list[str]: ...
 
     def refuses(self, task: Task) -> list[str]:
-        """Return a text for each part of a task that the wrapper cannot apply and without which the container must
-        not run.
-        """
+        """Return a text for each part of a task that cannot be applied and without which the container must not run."""
         ...
 
     def launch(self, task: Task, directory: Path) -> Launch:

@@ -82,9 +82,7 @@ class RunningCluster:
             self._call(self._put(tree, namespace))
 
     def get(self, plural: str, name: str, namespace: str = "default") -> Tree:
-        """Return one object as a JSON tree. `plural` is the resource's plural name. Raises
-        `dray.api.errors.NotFound`.
-        """
+        """Return one object as a JSON tree. `plural` is the resource's plural name. Raises `NotFound`."""
         import msgspec
 
         from dray.client.interface import type_of

@@ -161,9 +161,7 @@ class PoolStatusController:
         return complete_status(found, now), any(pool.is_incomplete for pool in found.pools)
 
     def _slices_of(self, driver: str) -> list[ResourceSlice]:
-        """Return a driver's slices with the taints of DeviceTaintRules, and without partition types if their gate
-        is off.
-        """
+        """Return a driver's slices with the taints of DeviceTaintRules; without partition types if their gate is off."""
         rules = self._rules.list() if self._rules is not None else []
         slices = [with_rules(one, rules) for one in self._slices.by_index(_BY_DRIVER, driver)]
         return slices if self._partition_types else [_without_types(one) for one in slices]
@@ -194,9 +192,7 @@ def _without_types(slice_: ResourceSlice) -> ResourceSlice:
 
 
 def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | None:
-    """Return for how many more seconds an answered request is kept, or None for ever. Counted from its latest
-    condition.
-    """
+    """Return for how long an answered request is still kept, or None for ever. Counted from its latest condition."""
     ttl, status = request.spec.ttlSecondsAfterComplete, request.status
     if ttl is None or status is None:
         return None

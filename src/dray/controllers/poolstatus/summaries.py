@@ -73,9 +73,7 @@ def _partitions(
 
 
 def _by_type(slices: Sequence[ResourceSlice], default: str | None) -> dict[tuple[str, str], list[Device]]:
-    """Return the pool's partitions by attribute name and value of their type. Raises `_Unsummarized` if one lacks
-    a type.
-    """
+    """Return the pool's partitions by attribute and value of their type. Raises `_Unsummarized` for a missing type."""
     if any(one.spec.partitionTypeAttribute for one in slices):
         default = None
     groups: dict[tuple[str, str], list[Device]] = {}
@@ -101,9 +99,7 @@ def _type(device: Device, attribute: str, driver: str) -> str:
 
 
 def _cost(device: Device) -> tuple[Quantity, ...]:
-    """Return the sorted amounts of counters that a partition consumes. Counter names differ between partitions of
-    one type.
-    """
+    """Return the sorted amounts of counters that a partition consumes, without the names, which may differ."""
     amounts = (Quantity.parse(c.value) for drawn in device.consumesCounters for c in drawn.counters.values())
     return tuple(sorted(amounts))
 

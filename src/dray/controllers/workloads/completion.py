@@ -68,9 +68,7 @@ def _failure(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEn
 
 
 def _restarted_too_often(job: Job, active: Sequence[Pod], limit: int) -> bool:
-    """Whether restarts in running pods reach the backoff limit. Pods with restartPolicy OnFailure restart instead
-    of failing.
-    """
+    """Whether restarts of containers reach the backoff limit; counted only with restartPolicy OnFailure."""
     if job.spec.template.spec.restartPolicy != "OnFailure":
         return False
     statuses = (s for pod in active for s in (*pod.status.initContainerStatuses, *pod.status.containerStatuses))
@@ -79,9 +77,7 @@ def _restarted_too_often(job: Job, active: Sequence[Pod], limit: int) -> bool:
 
 
 def until_deadline(job: Job, now: float) -> float | None:
-    """Return the seconds until activeDeadlineSeconds, or None without a deadline, before the start, or while
-    suspended.
-    """
+    """Return the seconds until activeDeadlineSeconds, or None without deadline or start, or while suspended."""
     seconds, started = job.spec.activeDeadlineSeconds, job.status.startTime
     if seconds is None or started is None or job.spec.suspend:
         return None
@@ -145,9 +141,7 @@ def _wanted(job: Job, count: Tally, active: Sequence[Pod]) -> int:
 
 
 def _misplaced(job: Job, active: Sequence[Pod]) -> list[Pod]:
-    """Return the pods without a valid index and the duplicates of an index. The last pod in `active` with an index is
-    kept.
-    """
+    """Return the pods without a valid index and duplicates of an index, of which the last in `active` is kept."""
     seen: set[int] = set()
     found: list[Pod] = []
     for pod in reversed(active):

@@ -96,9 +96,7 @@ def _gone(uids: Sequence[str], tracked: dict[str, Pod]) -> int:
 
 
 def _valid(job: Job, found: set[int | None] | frozenset[int]) -> set[int]:
-    """Return the indexes that are below the Job's completions; the Job may have shrunk, and pods may come from
-    elsewhere.
-    """
+    """Return the indexes below the Job's completions; the Job may have shrunk, and pods may be foreign."""
     return {index for index in found if index is not None and index < (job.spec.completions or 0)}
 
 

@@ -126,9 +126,7 @@ class CronJobController:
         return wait
 
     def _noted(self, cron_job: CronJob, jobs: Sequence[Job]) -> CronJobStatus:
-        """Return the status with the active Jobs and the last success. Records an event for each Job that ended or
-        disappeared.
-        """
+        """Return the status with the active Jobs and the last success. Records events for ended and missing Jobs."""
         known = {job.metadata.uid: job for job in jobs}
         for reference in cron_job.status.active:
             job = known.get(reference.uid)

@@ -154,9 +154,7 @@ def _placement(seen: DaemonView) -> DaemonPlan:
 
 
 def _surplus(seen: DaemonView, running: Sequence[Pod]) -> Sequence[Pod]:
-    """Return all running pods of a node but the first. During a surge, one old and one new pod stay until the new
-    is available.
-    """
+    """Return a node's running pods but the first. In a surge, an old and a new pod stay until the new is available."""
     if len(running) < 2 or not _surge(seen.daemon_set, 1):
         return running[1:]
     new = [pod for pod in running if seen.is_current(pod)]
@@ -177,9 +175,7 @@ def _update(seen: DaemonView) -> DaemonPlan:
 
 
 def _replace_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], bearable: int) -> DaemonPlan:
-    """Return old pods to delete: unavailable ones at once, available ones as far as maxUnavailable (`bearable`)
-    allows.
-    """
+    """Return old pods to delete: unavailable ones at once, available ones as far as `bearable` allows."""
     broken: list[Pod] = []
     working: list[Pod] = []
     missing = 0
@@ -193,9 +189,7 @@ def _replace_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], bearable
 
 
 def _surge_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], surge: int) -> DaemonPlan:
-    """Return nodes that get a new pod beside the old one: at once if the old is unavailable, else as the surge
-    allows.
-    """
+    """Return nodes that get a new pod beside the old: at once if the old is unavailable, else as maxSurge allows."""
     urgent: list[str] = []
     others: list[str] = []
     surging = 0

@@ -63,9 +63,7 @@ class DaemonSetController:
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
-        """Queue all DaemonSets if a node changed in a way that matters for placement; other changes come every few
-        seconds.
-        """
+        """Queue all DaemonSets if a node's labels or spec changed; other changes come every few seconds."""
         if any(old is None or new is None or _placement(old) != _placement(new) for old, new in deltas):
             for daemon_set in self._loop.owners.list():
                 self._loop.queue.add(key_of(daemon_set))
@@ -94,9 +92,7 @@ class DaemonSetController:
         return min((wait for wait in (pause, ready) if wait is not None), default=None)
 
     async def _carry_out(self, seen: DaemonView, plan: DaemonPlan) -> tuple[ApiError | None, float | None]:
-        """Create and delete pods. Returns the first error (or None) and the seconds until the next ended pod may
-        be replaced.
-        """
+        """Create and delete pods. Returns the first error, and the seconds until an ended pod may be replaced."""
         going = {pod.metadata.uid for pod in plan.delete}
         ended = [pod for pod in plan.ended if pod.metadata.uid not in going]
         due, pause = self._due(seen.daemon_set, ended, seen.now)

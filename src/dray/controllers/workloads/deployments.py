@@ -209,9 +209,7 @@ class DeploymentController:
         self._loop.recorder.record(deployment, "ScalingReplicaSet", text)
 
     async def _patch(self, deployment: Deployment, replica_set: ReplicaSet, patch: Tree) -> ReplicaSet:
-        """Patch a ReplicaSet by name and uid and return the result. The ReplicaSet's status may have changed
-        meanwhile.
-        """
+        """Patch a ReplicaSet by name and uid and return the result. Its status may have changed meanwhile."""
         meta = replica_set.metadata
         patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid}
         patched = await self._client.patch(ReplicaSet, meta.name, patch, meta.namespace)

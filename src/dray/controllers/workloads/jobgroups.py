@@ -93,9 +93,7 @@ class JobGroups:
         return made
 
     async def _delegated(self, job: Job, parent: OwnerReference, *, is_new: bool) -> str:
-        """Return the PodGroup name of a Job whose controller owns the Workload, or "". Creates the PodGroup if the
-        Job is new.
-        """
+        """Return the PodGroup name of a Job whose controller owns the Workload, or "". A new Job's group is created."""
         wanted = job.metadata.annotations.get(TEMPLATE_ANNOTATION)
         if wanted is None:
             return ""
@@ -158,9 +156,7 @@ def workload_tree(job: Job) -> Tree:
 
 
 def group_tree(job: Job, workload: Workload, delegated: str = "") -> Tree:
-    """Return the PodGroup of a Job, made from its own Workload's only template or from the template named
-    `delegated`.
-    """
+    """Return the PodGroup of a Job, from its own Workload's only template or the template named `delegated`."""
     templates = workload.spec.podGroupTemplates or ()
     template = next(one for one in templates if delegated in ("", one.name))
     owners = [controller_reference(job)]
@@ -189,9 +185,7 @@ def _group_spec(job: Job, workload: Workload, template: PodGroupTemplate, *, is_
 
 
 def _template(job: Job) -> Tree:
-    """Return the group template for a Job's pods, with their priority class, since a group and its pods must not
-    differ.
-    """
+    """Return the group template for a Job's pods with their priority class, as group and pods must not differ."""
     suffix = "-pgt-0"
     named = job.metadata.name[: _TEMPLATE_LIMIT - len(suffix)].rstrip("-.").replace(".", "-")
     said = tree_of(job.spec.scheduling) if job.spec.scheduling is not None else {}
@@ -202,9 +196,7 @@ def _template(job: Job) -> Tree:
 
 
 def _policy(job: Job) -> Tree:
-    """Return the scheduling policy of a Job's pods: one by one, or a gang of at least minCount (default:
-    parallelism).
-    """
+    """Return the scheduling policy of a Job's pods: one by one, or a gang of minCount (default: parallelism)."""
     said = job.spec.scheduling.schedulingPolicy if job.spec.scheduling is not None else None
     if said is None or said.gang is None:
         return {"basic": {}}

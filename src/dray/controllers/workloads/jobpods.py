@@ -53,9 +53,7 @@ def has_failed(job: Job, pod: Pod) -> bool:
 
 
 def ended_at(pod: Pod) -> float:
-    """Return when the pod's last container ended, or if unknown, when the pod became unready or was deleted; 0 if
-    unknown.
-    """
+    """Return when the pod's last container ended, else when the pod became unready or was deleted; 0 if unknown."""
     ends = [
         status.state.terminated.finishedAt
         for status in pod.status.containerStatuses

@@ -159,9 +159,7 @@ class JobController:
         return _Managed(outcome.done, again, outcome.error)
 
     async def _end(self, job: Job, active: Sequence[Pod], end: JobEnd) -> _Managed:
-        """Delete the pods that still run at the Job's end. In a failed Job these pods count as failed. Returns the
-        first error.
-        """
+        """Delete the pods that still run at the Job's end; if the Job failed, they count as failed. Returns an error."""
         if end.success:
             return _Managed(error=await self._discard(job, active))
         return _Managed(error=(await self._control.delete(job, active)).error)

@@ -66,9 +66,7 @@ class PodControl:
         return await in_batches(wanted, lambda wish: self._create(owner, make(wish)))
 
     async def delete(self, owner: Object, pods: Sequence[Pod]) -> PodWrites:
-        """Delete the first `BURST` pods until a deletion is refused. Returns the number of deleted pods and the first
-        error.
-        """
+        """Delete the first `BURST` pods until a deletion is refused. Returns the number deleted and the first error."""
         return await in_batches(pods, lambda pod: self._delete(owner, pod))
 
     async def _create(self, owner: Object, tree: Tree) -> ApiError | None:

@@ -100,9 +100,7 @@ def creation_time(obj: Object) -> float:
 
 
 def pod_tree(owner: Object, template: PodTemplateSpec) -> Tree:
-    """Return the pod that a template describes, controlled by the owner and with a generated name based on the
-    owner's.
-    """
+    """Return the pod that a template describes, controlled by the owner and with a name generated from its name."""
     meta = template.metadata
     metadata: Tree = {
         "generateName": f"{owner.metadata.name}-",

@@ -29,9 +29,7 @@ def missing(owner: Owner, active: Sequence[Pod]) -> int:
 
 
 def status_of(owner: Owner, pods: Sequence[Pod], error: ApiError | None, now: float) -> Status:
-    """Return the status of the owner. `pods` are all pods that the owner controls; `error` is why the last write of a
-    pod failed.
-    """
+    """Return the status of the owner of `pods`; `error` is why the last write of a pod failed, or None."""
     active = [pod for pod in pods if is_active(pod)]
     wanted = owner.spec.template.metadata.labels.items()
     failure = _failure(missing(owner, active), error, now) if error else None

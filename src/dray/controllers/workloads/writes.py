@@ -61,9 +61,7 @@ class OwnWrites:
         self._expect(owner, shown)
 
     async def shown(self, key: Key) -> None:
-        """Wait until the copies show everything written for the owner with this key. Raises Timeout if that takes
-        too long.
-        """
+        """Wait until the copies show everything written for the owner with this key. Raises Timeout."""
         if not self._outstanding(key):
             return
         woken = asyncio.Event()

@@ -31,9 +31,7 @@ _GIB = 10  # memory in a memory slice
 
 
 class PartitionProfile(NamedTuple):
-    """A size of instances: the number of compute and memory slices, and the memory slices at which an instance may
-    begin.
-    """
+    """A size of instances: number of compute and memory slices, and the memory slices where one may begin."""
 
     name: str
     compute: int
