@@ -29,13 +29,16 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class MeasuredCluster:
     """API servers that share a store, with the processes whose processor time counts."""
 
-    def __init__(self, servers: list[Server], processes: list[int]) -> None:
+    def __init__(self, servers: list[Server], processes: list[tuple[str, int]]) -> None:
         self.servers = servers
         self._processes = processes
 
-    def processor_seconds(self) -> float:
-        """Processor time of all processes of the cluster and of their children, since they started."""
-        return sum(map(_processor_seconds, self._processes))
+    def processor_seconds(self) -> dict[str, float]:
+        """Processor time of each part of the cluster, with its children, since it started."""
+        used: dict[str, float] = {}
+        for part, process in self._processes:
+            used[part] = used.get(part, 0.0) + _processor_seconds(process)
+        return used
 
 
 def _processor_seconds(pid: int) -> float:
@@ -46,23 +49,27 @@ def _processor_seconds(pid: int) -> float:
 
 @contextmanager
 def cluster(place: Path, store: str) -> Iterator[MeasuredCluster]:
-    """A cluster on `memory`, `sqlite`, `etcd`, or `etcd-2`: two API servers, scheduler and controllers apart."""
+    """A cluster on `memory`, `sqlite` or `etcd`.
+
+    `sqlite-apart` and `etcd-2` (with two API servers) have scheduler and controller manager in processes of their own.
+    """
     with ExitStack() as stack:
-        processes = []
-        url = store
-        if store.startswith("etcd"):
+        processes: list[tuple[str, int]] = []
+        url, _, layout = store.partition("-")
+        if url == "etcd":
             process, url = stack.enter_context(_etcd(place / "etcd"))
-            processes.append(process.pid)
-        if store != "etcd-2":
+            processes.append(("etcd", process.pid))
+        if not layout:
             servers = [stack.enter_context(_server(place / "one", "up", "--store", url))]
         else:
             servers = [stack.enter_context(_server(place / "one", "apiserver", "--store", url))]
             keys = ("--keys-from", str(place / "one"))
-            servers.append(stack.enter_context(_server(place / "two", "apiserver", "--store", url, *keys)))
-            for part, directory in (("scheduler", "one"), ("controller-manager", "two")):
-                options = ("--kubeconfig", str(place / directory / "kubeconfig"), "--port", "-1")
-                processes.append(stack.enter_context(_running(part, *options)).pid)
-        processes += [server.pid for server in servers]
+            if layout == "2":
+                servers.append(stack.enter_context(_server(place / "two", "apiserver", "--store", url, *keys)))
+            for part, server in (("scheduler", servers[0]), ("controller-manager", servers[-1])):
+                options = ("--kubeconfig", str(server.directory / "kubeconfig"), "--port", "-1")
+                processes.append((part, stack.enter_context(_running(part, *options)).pid))
+        processes += [("API servers" if layout else "dray up", server.pid) for server in servers]
         yield MeasuredCluster(servers, processes)
 
 

@@ -69,6 +69,7 @@ def main() -> None:
 
 class Server:
     def __init__(self, process: subprocess.Popen[str], keys: Path, seconds: float) -> None:
+        self.directory = keys
         config = yaml.safe_load((keys / "kubeconfig").read_text())
         self.port = int(config["clusters"][0]["cluster"]["server"].rpartition(":")[2])
         self.token = config["users"][0]["user"]["token"]
