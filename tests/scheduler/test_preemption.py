@@ -16,7 +16,7 @@ from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup, PriorityClass
 from dray.api.wire import Tree
-from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
+from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write
 from tests.e2e.objects import claim, on_node, pod, request, template
 from tests.saying import refused
@@ -288,6 +288,34 @@ async def test_a_restarted_scheduler_goes_on_with_a_preemption() -> None:
         await let_go(c, f"s{node}1")
         assert await placed(c, "large") == f"node-{node}"
         assert await alive(c, f"s{other}0", f"s{other}1")
+
+
+async def test_a_restarted_scheduler_keeps_devices_that_are_released_later() -> None:
+    """The first victim is gone, but its claim still has the device when the scheduler starts again."""
+    async with crowded() as c:
+        await two(c)
+        await c.create(Pod, *(of("low", f"s{n}", templates=["one"]) for n in range(2)))
+        await run_slowly(c, "s0", "s1")
+        await c.create(ResourceClaim, claim("free"))
+        await c.create(Pod, of("high", "large", templates=["pair"]))
+        await nominated(c, "large")
+        await leaves(c, "s0")
+        await leaves(c, "s1")
+        await c.stop(SCHEDULER, CONTROLLERS)
+        await let_go(c, "s0")
+        await c.create(Pod, of("mid", "thief", claims=["free"]))
+        await c.start(SCHEDULER)
+        await c.waits("thief")
+        await c.start(CONTROLLERS)
+
+        async def released() -> bool:
+            return sum(one.status.allocation is not None for one in await c.claims()) == 1
+
+        await c.eventually(released)
+        await unplaced(c, "thief")
+        await let_go(c, "s1")
+        assert await placed(c, "large") == "node-0"
+        await unplaced(c, "thief")
 
 
 @pytest.mark.parametrize("fails", ["condition", "deletion", "nomination"])

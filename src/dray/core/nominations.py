@@ -45,6 +45,11 @@ class Nomination(msgspec.Struct, frozen=True):
     until: float = 0.0  # when its victims are not waited for any more
 
     @property
+    def is_open(self) -> bool:
+        """Whether the devices may be unknown, as those of a nomination that was read from a pod after a restart."""
+        return not self.taken and not self.victims
+
+    @property
     def holder(self) -> str:
         """The name under which the ledger keeps the devices; no claim has it as its uid."""
         return f"nominated {self.pod.metadata.uid}"
@@ -76,8 +81,8 @@ class Nominations:
         return [one for one in self._known.values() if one.node == node]
 
     def holding(self, devices: set[DeviceId]) -> list[Nomination]:
-        """The nominations that wait for one of these devices."""
-        return [one for one in self._known.values() if not devices.isdisjoint(one.taken.touched)]
+        """The nominations that wait, or may wait, for one of these devices."""
+        return [one for one in self._known.values() if one.is_open or not devices.isdisjoint(one.taken.touched)]
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod was preempted: by this scheduler, perhaps a moment ago, or as its condition says."""
