@@ -169,6 +169,24 @@ async def test_a_generated_claim_that_somebody_else_reserves_meanwhile_is_not_de
         assert (await client.get(ResourceClaim, name, "ns")).metadata.deletionTimestamp is None
 
 
+async def test_a_claim_of_a_pod_that_ends_before_it_is_recorded_is_deleted(client: Client, start: Start) -> None:
+    await client.create(ResourceClaimTemplate, objects.template(), namespace="ns")
+
+    async def end() -> None:
+        await client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, "ns", subresource="status")
+        await quiet()
+
+    late = Interference(client, lambda write: "resourceClaimStatuses" in write.changes, end)
+    async with start(ClaimController, own=late.client):
+        await create_pod(client, resourceClaims=[{"name": "r", "resourceClaimTemplateName": "t"}])
+        await late.over()
+
+        async def is_gone() -> bool:
+            return not (await client.list(ResourceClaim, "ns")).items
+
+        await eventually(is_gone)
+
+
 # Quota
 
 

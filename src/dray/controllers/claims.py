@@ -85,7 +85,7 @@ class ClaimController:
             assert pod is not None
             if new is not None and new.spec.resourceClaims and self._pod_matters(old, new):
                 self._add("pod", new)
-            if old is not None and not podclaims.will_never_run(old) and (new is None or podclaims.will_never_run(new)):
+            if old is not None and _has_ended(old, new):
                 self._look_at_claims_of(pod)
 
     def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
@@ -320,6 +320,13 @@ class ClaimController:
             await self._client.delete(
                 ResourceClaim, name, namespace, uid=claim.metadata.uid, resource_version=claim.metadata.resourceVersion
             )
+
+
+def _has_ended(old: Pod, new: Pod | None) -> bool:
+    """Whether a pod has just ended, or had ended before its claims were recorded."""
+    if not podclaims.will_never_run(old):
+        return new is None or podclaims.will_never_run(new)
+    return new is not None and old.status.resourceClaimStatuses != new.status.resourceClaimStatuses
 
 
 def _with_claims(owner: Pod | PodGroup, made: dict[str, str]) -> PodStatus | PodGroupStatus:
