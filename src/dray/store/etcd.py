@@ -77,6 +77,7 @@ class EtcdLog:
         self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
         self._leases: dict[int, EtcdLease] = {}
         self._tails: list[Tail] = []
+        self._made: dict[str, Op] = {}  # operations whose `make` spares a tail the decoding, until the tail sees them
         self._wanted = 0
         self._nudging: asyncio.Task[None] | None = None
         self._closed = False
@@ -114,6 +115,17 @@ class EtcdLog:
         if self._closed:
             raise Closed("the log")
         check_keys(ops)
+        if self._tails:
+            self._made.update((op.key, op) for op in ops if op.make is not None)
+        try:
+            return await self._carry_out(ops)
+        except BaseException:
+            for op in ops:
+                if self._made.get(op.key) is op:
+                    del self._made[op.key]
+            raise
+
+    async def _carry_out(self, ops: Sequence[Op]) -> int:
         try:
             outcome = await self._transact(ops)
         except EtcdRefused as error:
@@ -197,6 +209,7 @@ class EtcdLog:
     async def tail(self, after: int) -> AsyncIterator[Batch]:
         tail = Tail(after)
         self._tails.append(tail)
+        self._made.clear()
         try:
             while not self._closed:
                 async with aclosing(self._watch(tail.seen)) as watch:
@@ -244,6 +257,10 @@ class EtcdLog:
         if not answer.events:  # a progress notification, which etcd sends only to watches that are up to date
             return Batch(max(end_of(answer.header.revision), after))
         new = [version for version in changes(self._prefix, answer.events) if version.revision > after]
+        for version in new if self._made else ():
+            op = self._made.pop(version.key, None)
+            if op is not None and op.value == version.value:
+                version.make = op.make
         # Do not use the header's revision: it can be ahead of the events while the watch catches up.
         return Batch(max(end_of(answer.events[-1].kv.mod_revision), after), new)
 

@@ -30,7 +30,7 @@ class Op(Struct, frozen=True):
 
     `expected` is the revision of the key's last change; 0 means that the key must not exist, None means any
     state. The key is deleted `ttl` seconds after the commit, or a little later, unless it is written again
-    (without `ttl`: never). In a local backend, readers get `make(key, value, revision)` instead of the cache's
+    (without `ttl`: never). Readers in this process get `make(key, value, revision)` instead of the cache's
     `decode`; it is called at most once. The writer uses `make` to avoid decoding what it has just encoded.
     """
 

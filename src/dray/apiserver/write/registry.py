@@ -10,9 +10,12 @@ replacing a part of their object (`subresources`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -92,6 +95,7 @@ class Registry:
         self._validators = Validators(gates)
         self._memo = Memo()
         self._unfolding = OneByOne()
+        self._contended: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by object
 
     # Creation
 
@@ -183,26 +187,50 @@ class Registry:
 
     async def update(self, request: Request) -> Answer:
         body, resource = request.body, request.resource
-        conditional = isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion"))
-        unconditional = strategy.allows_unconditional_update(resource, request.version or resource.stored)
-        original = b"" if conditional else encode(body)
-        for attempt in range(1 if conditional else _ATTEMPTS):
-            if attempt:
-                body = msgspec.json.decode(original)
-            current = await self._current(request)
-            if current is None and request.resource.is_created_by_update and not request.subresource:
-                return await self.create(msgspec.structs.replace(request, body=body))
-            request.is_large = _is_large(request, current)
-            tree, warnings = await self._run(request, self._finish.read, request, body, current)
-            if current is None:  # known only now, since a body that cannot be read is refused first
-                raise not_found(resource, request.name)
-            if not conditional and not unconditional:
-                missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise Invalid(resource, request.name, [missing], kind=resource.plural)
+        if isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion")):
             try:
-                return await self._replace(request, current, tree, warnings)
+                return await self._update(request, body)
             except RevisionConflict:
-                continue
+                raise conflict(resource, request.name, MODIFIED) from None
+        original, unused = encode(body), [body]
+
+        def attempt() -> Awaitable[Answer]:
+            tree = unused.pop() if unused else msgspec.json.decode(original)
+            return self._update(request, tree, is_forced=True)
+
+        return await self._insist(request, attempt)
+
+    async def _update(self, request: Request, body: Any, *, is_forced: bool = False) -> Answer:
+        """Make one attempt. Raises the store's Conflict when somebody else was faster."""
+        resource = request.resource
+        current = await self._current(request)
+        if current is None and resource.is_created_by_update and not request.subresource:
+            return await self.create(msgspec.structs.replace(request, body=body))
+        request.is_large = _is_large(request, current)
+        tree, warnings = await self._run(request, self._finish.read, request, body, current)
+        if current is None:  # known only now, since a body that cannot be read is refused first
+            raise not_found(resource, request.name)
+        if is_forced and not strategy.allows_unconditional_update(resource, request.version or resource.stored):
+            missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise Invalid(resource, request.name, [missing], kind=resource.plural)
+        return await self._replace(request, current, tree, warnings)
+
+    async def _insist(self, request: Request, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Attempt a change again while somebody else is faster.
+
+        From the second attempt on, those who change one object take turns. On a store that other processes write, too,
+        only one of many that are on their way at once can succeed.
+        """
+        with suppress(RevisionConflict):
+            return await attempt()
+        key = f"{request.resource.plural}/{request.namespace}/{request.name}"
+        lock = self._contended.get(key)
+        if lock is None:
+            lock = self._contended[key] = asyncio.Lock()
+        async with lock:
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(RevisionConflict):
+                    return await attempt()
         raise conflict(request.resource, request.name, MODIFIED)
 
     async def patch(self, request: Request) -> Answer:
@@ -218,22 +246,22 @@ class Registry:
     async def _patch(self, request: Request) -> Answer:
         """Raises TakesLong, before anything is done, for a patch that is to be applied beside the event loop."""
         original = b""
-        for _ in range(_ATTEMPTS):
+
+        async def attempt() -> Answer:
+            nonlocal original
             current = await self._current(request)
             if current is None:
                 raise not_found(request.resource, request.name)
             request.is_large = _is_large(request, current)
-            try:
-                if isinstance(request.body, Wire):
-                    return await self._patch_typed(request, current, request.body)
-                if (obj := self._finish.with_metadata(request, current)) is not None:
-                    return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
-                original = original or encode(request.body)
-                tree, warnings = await self._unfolded(request, current, original)
-                return await self._replace(request, current, tree, warnings)
-            except RevisionConflict:
-                continue
-        raise conflict(request.resource, request.name, MODIFIED)
+            if isinstance(request.body, Wire):
+                return await self._patch_typed(request, current, request.body)
+            if (obj := self._finish.with_metadata(request, current)) is not None:
+                return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
+            original = original or encode(request.body)
+            tree, warnings = await self._unfolded(request, current, original)
+            return await self._replace(request, current, tree, warnings)
+
+        return await self._insist(request, attempt)
 
     async def _patch_typed(self, request: Request, current: KeyVersion, body: Any) -> Answer:
         """Write the status of an object as one of the cluster's own parts read it and wants it to be."""
@@ -251,24 +279,23 @@ class Registry:
 
     async def _apply(self, request: Request) -> Answer:
         original = encode(request.body)
-        for _ in range(_ATTEMPTS):
+
+        async def attempt() -> Answer:
             current = await self._current(request)
             request.is_large = _is_large(request, current)
             applied = await self._run(request, _applied, request, current, original)
             tree, warnings = await self._run(request, self._finish.read, request, applied.tree, current)
-            try:
-                if current is not None:
-                    return await self._replace(request, current, tree, warnings, applied.managed)
-                if request.subresource:
-                    raise not_found(request.resource, request.name)
-                metadata = identity.metadata_of(tree)
-                identity.place(request, metadata)
-                identity.begin(metadata)
-                metadata["managedFields"] = applied.managed
-                return await self._create(request, tree, warnings)
-            except RevisionConflict:
-                continue
-        raise conflict(request.resource, request.name, MODIFIED)
+            if current is not None:
+                return await self._replace(request, current, tree, warnings, applied.managed)
+            if request.subresource:
+                raise not_found(request.resource, request.name)
+            metadata = identity.metadata_of(tree)
+            identity.place(request, metadata)
+            identity.begin(metadata)
+            metadata["managedFields"] = applied.managed
+            return await self._create(request, tree, warnings)
+
+        return await self._insist(request, attempt)
 
     async def _replace(
         self, request: Request, current: KeyVersion, tree: Tree, warnings: list[str], entries: Entries | None = None
