@@ -9,7 +9,10 @@ ARGS ?=
 SIZE ?= 10000x200
 SECONDS ?= 120
 
-.PHONY: setup up test codes attack flood chaos lint format bench clean lock rpc site types mutants release image
+ON_ETCD := $(addprefix tests/,store/test_log.py store/test_cache.py scheduler controllers $(addprefix apiserver/,read write admission wire/test_http.py \
+  wire/test_versions.py test_bootstrap.py test_core.py test_lifecycles.py test_steps.py))
+
+.PHONY: setup up test test-etcd faults codes attack flood chaos lint format bench clean lock rpc site types mutants release image
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -32,6 +35,12 @@ up: setup ## a cluster in the foreground; DIR=… and ARGS="--nodes 3 --devices 
 test: $(VENV)/installed-dev ## every test, on both cores
 	tools/provide-programs
 	tools/run-tests $(ARGS)
+
+test-etcd: $(VENV)/installed-dev ## the tests of API, scheduler, controllers and stores again, with each server's objects in a real etcd
+	tools/run-tests --store etcd $(ON_ETCD) $(ARGS)
+
+faults: $(VENV)/installed-dev ## ten minutes of kills, pauses and cut connections in a cluster on three etcd members; ARGS="--seconds 60" is shorter
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.faults.run $(ARGS)
 
 codes: $(VENV)/installed-dev ## every test but those of words, with each text replaced by its code: no program reads a sentence
 	tools/provide-programs

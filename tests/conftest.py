@@ -40,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="replace the words of every text of dray.api.reasons.wording by its code, and leave out tests of words",
     )
+    parser.addoption(
+        "--store",
+        choices=("memory", "etcd"),
+        default="memory",
+        help="what servers within the process of a test store in, unless the test says so; leaves out tests of other stores",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,8 +63,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("wording")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    if config.getoption("--store") == "etcd":
+        left_out = [item for item in items if _needs_another_store(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     if hasattr(config, "workerinput"):
         items[:] = longest_first(items)
+
+
+def _needs_another_store(item: pytest.Item) -> bool:
+    """Whether a test is about a store in memory or in SQLite."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return item.get_closest_marker("local_store") is not None or parameters.get("backend", "etcd") != "etcd"
 
 
 @pytest.hookimpl(optionalhook=True)  # there is no such hook without workers
@@ -71,6 +87,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduli
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents in this process take a driver that is away for gone after a moment, not after half a minute."""
     monkeypatch.setattr("dray.node.plugins.AWAY_SECONDS", 0.5)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--store etcd`, one etcd for all tests of this process."""
+    if request.config.getoption("--store") == "memory":
+        yield
+        return
+    from tests.stores import etcd_instead_of_memory  # here, since most processes of tests need neither server nor gRPC
+
+    place = request.getfixturevalue("tmp_path_factory").mktemp("etcd")
+    with pytest.MonkeyPatch.context() as patch, etcd_instead_of_memory(place, patch):
+        yield
 
 
 @pytest.fixture(autouse=True)

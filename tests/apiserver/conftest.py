@@ -10,15 +10,18 @@ import pytest
 from dray.apiserver.core import ApiServer
 from dray.apiserver.read.storage import Storage, decode
 from dray.apiserver.security.certificates import Keys
-from dray.store import Cache, MemoryLog
+from dray.store import Cache
 from tests.apiserver.asking import Asker, HttpAsker, serving
+from tests.stores import empty_log
 
 
 @pytest.fixture
 async def cache() -> AsyncIterator[Cache]:
-    cache = await Cache.open(MemoryLog(), decode)
+    log = await empty_log()
+    cache = await Cache.open(log, decode)
     yield cache
     await cache.close()
+    await log.close()
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ async def test_readers_share_one_object(ask: Asker) -> None:
 async def test_a_store_that_is_closed_makes_the_server_unavailable(ask: Asker, cache: Cache) -> None:
     await cache.close()
     with pytest.raises(ServiceUnavailable, match="shutting down"):
-        await ask("get", CLAIMS, "a", resource_version="99")
+        await ask("get", CLAIMS, "a", resource_version=str(cache.revision + 99))
 
 
 async def test_a_caller_may_keep_its_tree(ask: Asker) -> None:

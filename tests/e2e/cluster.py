@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from dray.api.errors import NotFound
 from dray.api.gates import FeatureGates
-from dray.api.types.core import Event, Pod
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.core import Event, Node, Pod
+from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.api.users import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.apiserver.assembly import Running, ServerSettings
 from dray.client import Client, InProcess, Object, SharedInformers
@@ -119,6 +119,13 @@ class Cluster:
         assert not self.audit.findings, "\n".join(self.audit.findings)
 
     # -- waiting and looking
+
+    async def is_published(self) -> bool:
+        """Whether all nodes are there, with their devices."""
+        nodes, slices = (await self.client.list(Node)).items, (await self.client.list(ResourceSlice)).items
+        return len(nodes) >= self.nodes and (
+            not self.devices or len({one.spec.nodeName for one in slices}) >= self.nodes
+        )
 
     async def eventually(self, look: Callable[[], Awaitable[T]], seconds: float = SECONDS) -> T:
         """Wait until looking gives something that counts as true while the cluster is well, and return it."""
@@ -224,6 +231,8 @@ async def cluster(
         await made.audit.start()
         for name in sorted(parts, key=(NODES, CONTROLLERS, SCHEDULER).index):
             await made.start(name)
+            if name == NODES:
+                await made.eventually(made.is_published)
         yield made
         made.check()
     finally:

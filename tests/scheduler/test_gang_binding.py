@@ -160,9 +160,9 @@ async def test_what_changes_before_the_first_pod_is_bound_releases_the_plan(what
                     larger = {"spec": {"schedulingPolicy": {"gang": {"minCount": SIZE + 1}}}}
                     await c.client.patch(PodGroup, "g", larger, "default")
                 case _:
+                    await c.delete(PodGroup, "g")
                     strip = {"metadata": {"finalizers": None}}
                     await c.client.patch(PodGroup, "g", strip, "default")
-                    await c.delete(PodGroup, "g")
 
         allocations = 0
 

@@ -116,6 +116,7 @@ async def test_a_state_that_is_forgotten_is_expired() -> None:
     await cache.close()
 
 
+@pytest.mark.local_store  # revisions begin with 0
 async def test_a_revision_that_is_not_there_yet_times_out(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_FRESH_SECONDS", 0.01)
     with pytest.raises(Timeout, match="Too large resource version: 999, current: 0"):

@@ -12,6 +12,8 @@ from dray.apiserver.read import measured
 from dray.apiserver.read.measured import Measured, read_look
 from tests.apiserver.asking import PODS, Asker, pod
 
+pytestmark = pytest.mark.local_store  # time stands still, which an etcd cannot bear
+
 NODES = BY_NAME["", "nodes"]
 NODE_METRICS, POD_METRICS = BY_NAME["metrics.k8s.io", "nodes"], BY_NAME["metrics.k8s.io", "pods"]
 TEXT = """# TYPE node_cpu_usage_seconds_total gauge

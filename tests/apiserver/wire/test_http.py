@@ -45,6 +45,7 @@ async def test_objects_are_created_read_changed_and_deleted(http: HttpAsker) -> 
     assert (await http("GET", f"{CLAIMS}/a"))[0] == 404
 
 
+@pytest.mark.local_store  # looks at the commits of a store in memory
 async def test_commits_of_requests_say_that_a_client_waits_for_them(
     http: HttpAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

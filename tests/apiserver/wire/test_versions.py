@@ -82,6 +82,7 @@ async def test_what_was_written_in_an_old_version_is_there_when_that_version_is_
     """Read, listed, watched, patched and applied in v1, with managed fields that name the old version."""
     async with serving(keys, secure=False, runtime_config={"api/all": True}) as old:
         path = f"{DRA}/v1beta1/namespaces/default/resourceclaims"
+        before = str(old.running.api.storage.cache.revision)
         assert (await old("POST", f"{path}?fieldManager=m", old_claim("c")))[0] == 201
         today = Running(old.running._log, old.running.api.storage.cache, ServerSettings(authenticate=False))
         sock = listen("127.0.0.1", 0)
@@ -95,7 +96,7 @@ async def test_what_was_written_in_an_old_version_is_there_when_that_version_is_
             assert exactly is not None
             assert (exactly.deviceClassName, exactly.count) == ("gpu", 2)
             assert [one.metadata.name for one in (await client.list(ResourceClaim)).items] == ["c"]
-            async with aclosing(client.watch(ResourceClaim, resource_version="1")) as watch:
+            async with aclosing(client.watch(ResourceClaim, resource_version=before)) as watch:
                 assert (await anext(watch))[-1].object == found
             patched = await client.patch(ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "default")
             assert patched.metadata.labels == {"a": "b"}

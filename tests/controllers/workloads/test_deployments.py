@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import Pod
 from dray.client import Client, ManualClock
@@ -297,6 +299,7 @@ async def _failure(client: Client) -> tuple[str, str] | None:
     return (await conditions(client)).get("ReplicaFailure")
 
 
+@pytest.mark.local_store  # a write that was given up may be carried out later elsewhere
 async def test_restarts_in_the_middle_of_a_rollout_make_no_extra_pods(
     client: Client, start: Start, kubelets: Kubelets
 ) -> None:
