@@ -67,9 +67,8 @@ def binding_deadline(claim: ResourceClaim, timeout: float) -> float | None:
     allocation = claim.status.allocation
     if allocation is None or not allocation.allocationTimestamp:
         return None
-    return (
-        parse_timestamp(allocation.allocationTimestamp) + 1 + timeout
-    )  # the stored timestamp is rounded down to a second
+    # The stored timestamp is rounded down to a second.
+    return parse_timestamp(allocation.allocationTimestamp) + 1 + timeout
 
 
 def is_lost(claim: ResourceClaim, now: float, timeout: float) -> bool:

@@ -1,6 +1,6 @@
 """Matching of PodDisruptionBudgets for evictions and preemption, and detection of preempted pods.
 
-The disruption controller computes how many disruptions a budget allows; the API server subtracts evictions from it.
+The disruption controller computes the number of disruptions that a budget allows; the API server subtracts evictions.
 """
 
 from __future__ import annotations

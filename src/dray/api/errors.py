@@ -31,7 +31,9 @@ class FieldError(msgspec.Struct, frozen=True):
         return {"reason": self.reason, "message": self.detail, "field": self.field}
 
 
-_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # by Go, so that JSON can stand in HTML
+_ESCAPED = {
+    ord(char): f"\\u{ord(char):04x}" for char in "<>&"
+}  # characters that Go escapes, so that JSON can be embedded in HTML
 
 
 def shown(value: Any) -> str:

@@ -154,48 +154,48 @@ _remembered = remembered(1024)
 
 @_remembered
 def label(text: str) -> Complaints:
-    """Validate a DNS label: names of containers, requests and devices."""
+    """Return the errors if the text is not a DNS label: names of containers, requests and devices."""
     return _LABEL.check(text, LABEL_MAX)
 
 
 def subdomain(text: str) -> Complaints:
-    """Validate a DNS subdomain: the names of most objects."""
+    """Return the errors if the text is not a DNS subdomain: the names of most objects."""
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
 def wildcard_subdomain(text: str) -> Complaints:
-    """All subdomains of a DNS subdomain: `*.example.com`."""
+    """Return the errors if the text is not a DNS subdomain after `*.`, like `*.example.com`."""
     return _WILDCARD_SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
 def long_name(text: str) -> Complaints:
-    """Validate a DNS subdomain with the messages of the schema format `k8s-long-name`."""
+    """Return the errors if the text is not a DNS subdomain, with the messages of the schema format `k8s-long-name`."""
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX, _BYTES)
 
 
 @_remembered
 def short_name(text: str) -> Complaints:
-    """Validate a DNS label with the messages of the schema format `k8s-short-name`."""
+    """Return the errors if the text is not a DNS label, with the messages of the schema format `k8s-short-name`."""
     return _LABEL.check(text, LABEL_MAX, _BYTES)
 
 
 subdomain_reference = _remembered(subdomain)
-"""Validate a DNS subdomain in a reference; cached, because the same nodes and pools recur."""
+"""Like `subdomain`, but cached: for references to nodes and pools, which recur."""
 
 
 @_remembered
 def caseless_subdomain(text: str) -> Complaints:
-    """Validate a DNS subdomain in upper or lower case: references to drivers."""
+    """Return the errors if the text is not a DNS subdomain in upper or lower case: references to drivers."""
     return _CASELESS_SUBDOMAIN.check(text, SUBDOMAIN_MAX, _BYTES)
 
 
 def label_1035(text: str) -> Complaints:
-    """Validate a DNS label that starts with a letter: names of Services."""
+    """Return the errors if the text is not a DNS label that starts with a letter: names of Services."""
     return _LABEL_1035.check(text, LABEL_MAX)
 
 
 def c_identifier(text: str) -> Complaints:
-    """Validate a C identifier: names of attributes and capacities."""
+    """Return the errors if the text is not a C identifier: names of attributes and capacities."""
     return [] if _C_IDENTIFIER.match(text) else [_C_IDENTIFIER.complaint]
 
 
@@ -205,7 +205,9 @@ def label_value(text: str) -> Complaints:
 
 @_remembered
 def qualified_name(text: str) -> Complaints:
-    """Validate a name with an optional domain and slash: label keys, finalizers and conditions."""
+    """Return the errors if the text is not a name with an optional domain and slash: label keys, finalizers,
+    conditions.
+    """
     parts = text.split("/")
     if len(parts) > 2:
         hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -219,7 +221,7 @@ def qualified_name(text: str) -> Complaints:
 
 
 def config_key(text: str) -> Complaints:
-    """Validate a key of a ConfigMap or Secret, which becomes a file name."""
+    """Return the errors if the text is not a key of a ConfigMap or Secret, which becomes a file name."""
     found = _CONFIG_KEY.check(text, SUBDOMAIN_MAX)
     if text in (".", ".."):
         found.append(f"must not be '{text}'")
@@ -229,7 +231,7 @@ def config_key(text: str) -> Complaints:
 
 
 def env_name(text: str) -> Complaints:
-    """Validate the name of an environment variable."""
+    """Return the errors if the text is not the name of an environment variable."""
     if not text:
         return [f"environment variable name {_EMPTY}"]
     if _ENV_NAME.fullmatch(text):
@@ -255,14 +257,14 @@ def port_number(number: int) -> Complaints:
 
 
 def path_segment(text: str) -> Complaints:
-    """Validate a name that only needs to fit into a URL path: roles and bindings."""
+    """Return the errors if the text does not fit into a URL path: names of roles and bindings."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in text]
 
 
 def prefixed(check: Check, text: str) -> Complaints:
-    """Validate the beginning of a name: like `check`, but the text may end in a dash."""
+    """Return the errors of `check` for the beginning of a name, which may end in a dash."""
     masked = f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text
     return check(masked)
 

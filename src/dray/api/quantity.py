@@ -283,9 +283,8 @@ def _parse_short(
             return None
         value = int(digits)
         canonical = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
-    keep = (
-        text if canonical or text == "0" else None
-    )  # Kubernetes prints seemingly canonical text unchanged, like `1.234`
+    # Kubernetes prints seemingly canonical text unchanged, like `1.234`.
+    keep = text if canonical or text == "0" else None
     return Quantity(-value if negative else value, scale, format, _text=keep)
 
 

@@ -120,9 +120,8 @@ def resource_of(name: str) -> Resource | None:
     if name.startswith("count/"):
         plural, _, group = name.removeprefix("count/").partition(".")
         found = BY_NAME.get((group, plural))
-        return (
-            found if found is not None and "list" in found.verbs else None
-        )  # objects that are not stored do not count
+        # Objects that are not stored do not count.
+        return found if found is not None and "list" in found.verbs else None
     if name.endswith(DEVICES_SUFFIX):
         return BY_TYPE[ResourceClaim]
     if name.startswith("services."):

@@ -13,7 +13,7 @@ from dray.api.wire import Wire
 
 _INITIALS = {"api": "API", "cel": "CEL", "ip": "IP", "uid": "UID", "url": "URL", "x": "X"}
 
-_COUNTED = ("RollingUpdateDaemonSet", "RollingUpdateDeployment")  # in which a count that is left out is 0
+_COUNTED = ("RollingUpdateDaemonSet", "RollingUpdateDeployment")  # structs in which an absent count is 0
 
 
 def as_go(value: Any) -> Any:
@@ -24,7 +24,7 @@ def as_go(value: Any) -> Any:
     if not isinstance(value, Wire):
         return [as_go(item) for item in value] if isinstance(value, tuple) else value
     module = type(value).__module__.rpartition(".")[2]
-    if module == "meta":  # which has no internal types
+    if module == "meta":  # the meta group has no internal types
         return as_written(value)
     fields = schema.message(_message_of(module, type(value).__name__)).fields
     tree: dict[str, Any] = {}

@@ -225,7 +225,7 @@ class _Parser:
             stop = self._syntax_error(f"mismatched input '{token.text}' expecting {_OPERAND_EXPECTED}")
             if token.kind not in _AFTER_OPERANDS:
                 raise stop
-            self._problems.append(stop.problem)  # go on behind the operator, as the reference does
+            self._problems.append(stop.problem)  # continue after the operator, as Kubernetes does
             return Literal(token.offset, None)
         self._next()
         offset = sign.offset if sign else token.offset

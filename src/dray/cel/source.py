@@ -43,7 +43,7 @@ class Source:
 
     def _display(self, problem: CelIssue) -> str:
         line, column = self.location(problem.offset)
-        if self._lines == [""] and problem.offset == 0:  # without a line, there is no column one
+        if self._lines == [""] and problem.offset == 0:  # an empty text has no column 1
             return f"ERROR: <input>:1:0: {problem.message}"
         text = f"ERROR: <input>:{line}:{column + 1}: {problem.message}"
         if line < 1:

@@ -37,9 +37,8 @@ async def discover(client: Http, chosen: FeatureGates) -> ClusterGates:
     try:
         gates = FeatureGates.of({**found, **chosen.chosen})
     except GateError:
-        gates = FeatureGates(
-            {**found, **chosen.chosen}
-        )  # a gate selected by the operator requires a gate that the cluster lacks
+        # A gate selected by the operator requires a gate that the cluster lacks.
+        gates = FeatureGates({**found, **chosen.chosen})
     defaults = FeatureGates()
     differences = tuple(
         f"{gate.name}={str(found[gate.name]).lower()}"

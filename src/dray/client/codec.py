@@ -40,9 +40,8 @@ class Codec:
     """Encoder and decoder for one resource in one version that the server serves."""
 
     def __init__(self, resource: Resource, version: str) -> None:
-        if (
-            resource.custom is not None and resource.converts
-        ):  # only a webhook can convert it, so use the server's version
+        # Only a webhook can convert objects of this resource, so use the server's version.
+        if resource.custom is not None and resource.converts:
             resource = resource.custom.seen_in(resource, version)
         self.resource = resource
         self.version = version

@@ -201,7 +201,7 @@ class Http(Client):
         return codec.page(await self._send(_request(codec, call)))
 
     async def _whole(self, codec: Codec, call: ListCall) -> Page[Any]:
-        """Read a whole list in pages; in one request if the state of the first page has expired meanwhile."""
+        """Read a whole list in pages. If the state of the first page expires, reads the list again in one request."""
         first = page = await self._part(codec, replace(call, limit=self.config.page_size))
         items = [*page.items]
         try:

@@ -105,16 +105,16 @@ class DurationFamily:
 
 
 class ObjectFigures:
-    """Figures about objects, which a component serves apart since there can be very many.
+    """Metrics of objects, served at a separate endpoint because they can be very many.
 
-    `look` copies the objects on the event loop. Its collector is read in a thread.
+    `look` copies the objects on the event loop; the collector that it returns is read in a thread.
     """
 
     look: Callable[[], Collector] | None = None
 
     @contextmanager
     def shown(self, look: Callable[[], Collector]) -> Iterator[None]:
-        """Serve these figures for a while."""
+        """Serve the metrics of `look` for the duration of the context."""
         self.look = look
         try:
             yield

@@ -31,7 +31,7 @@ class SharedInformers:
         return cast("Informer[T]", self._informers[type_])
 
     def followed(self, type_: type[T]) -> list[T]:
-        """All objects of a type; none if nobody has asked for its informer."""
+        """Return all objects of a type; an empty list if no caller has requested its informer."""
         informer = self._informers.get(type_)
         return informer.list() if informer is not None else []
 

@@ -178,9 +178,8 @@ class EtcdLog:
         return lease.id
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
-        at = (
-            max(complete_at(revision), 1) if revision is not None else 0
-        )  # in etcd, 1 is the empty state and 0 means now
+        # In etcd, 1 is the empty state and 0 means now.
+        at = max(complete_at(revision), 1) if revision is not None else 0
         start = self._key(after) + b"\0" if after else self._prefix + b"\1"
         request = pb.RangeRequest(key=start, range_end=self._end, limit=limit or 0, revision=at)
         try:

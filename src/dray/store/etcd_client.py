@@ -53,10 +53,8 @@ LEASE_GRANT = ("/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantResponse)
 LEASE_TTL = ("/etcdserverpb.Lease/LeaseTimeToLive", pb.LeaseTimeToLiveResponse)
 _AUTHENTICATE = ("/etcdserverpb.Auth/Authenticate", pb.AuthenticateResponse)
 _WATCH = "/etcdserverpb.Watch/Watch"
-_TOKEN_MISSING = (
-    "user name is empty",
-    "revision of auth store is old",
-)  # these errors have no status code of their own
+# These errors have no status code of their own.
+_TOKEN_MISSING = ("user name is empty", "revision of auth store is old")
 
 
 @dataclass(frozen=True)

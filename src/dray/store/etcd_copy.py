@@ -25,7 +25,7 @@ _AT_ONCE = 8
 
 
 async def read(log: EtcdLog) -> Recovered:
-    """Return all keys at the newest revision. Servers can continue to write meanwhile."""
+    """Return all keys at the newest revision. Servers can continue to write during this call."""
     versions: list[KeyVersion] = []
     page = await log.load(limit=_PAGE)
     versions += page.versions

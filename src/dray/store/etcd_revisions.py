@@ -103,9 +103,8 @@ def changes(prefix: bytes, events: Iterable[pb.Event]) -> Iterator[KeyVersion]:
     for transaction, together in groupby(events, lambda event: event.kv.mod_revision):
         named = [(event.kv.key[len(prefix) :], event) for event in together]
         deleted = [name.decode() for name, event in named if event.type == pb.Event.DELETE]
-        positions = {
-            name: first_position(len(deleted)) + at for at, name in enumerate(deleted)
-        }  # used if the transaction has no record of deletions
+        # Used if the transaction has no record of deletions.
+        positions = {name: first_position(len(deleted)) + at for at, name in enumerate(deleted)}
         for name, event in named:
             if name == DELETIONS:
                 positions = msgspec.json.decode(event.kv.value, type=dict[str, int])

@@ -28,9 +28,9 @@ REPLAYED = 1000
 class Op(Struct, frozen=True):
     """One write operation of a commit. `value` None deletes the key.
 
-    `expected` is the revision of the key's last change; 0 means that the key must not exist, None means any
-    state. The key is deleted `ttl` seconds after the commit, or a little later, unless it is written again
-    (without `ttl`: never). Readers in this process get `make(key, value, revision)` instead of the cache's
+    `expected` is the revision of the key's last change; 0 means that the key must not exist, None means any state.
+    With `ttl`, the key is deleted that many seconds after the commit or a little later; a later write of the key
+    replaces or removes this deadline. Readers in this process get `make(key, value, revision)` instead of the cache's
     `decode`; it is called at most once. The writer uses `make` to avoid decoding what it has just encoded.
     """
 

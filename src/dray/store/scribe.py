@@ -188,9 +188,8 @@ class Writer:
     def probe(self) -> None:
         """Write a page without changing content, to check whether writing is possible. Raises sqlite3.Error."""
         version = self.database.execute("PRAGMA user_version").fetchone()[0]
-        self.database.execute(
-            f"PRAGMA user_version = {version}"
-        )  # SQLite skips writing an equal row, but not the header
+        # SQLite skips writing an equal row, but not the header.
+        self.database.execute(f"PRAGMA user_version = {version}")
         self._unsaved += _PAGE_BYTES
 
     def save(self) -> None:

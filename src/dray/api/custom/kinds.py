@@ -66,9 +66,8 @@ class CustomKind:
         self.versions: dict[str, CustomKindVersion] = {}
         self._seen: dict[str, Resource] = {}
         self._is_forgotten = False
-        self.client_types: dict[
-            Resource, type[CustomObject]
-        ] = {}  # classes that clients pass to request objects of a resource
+        # Classes that clients pass to request objects of a resource.
+        self.client_types: dict[Resource, type[CustomObject]] = {}
         number = next(_numbers)  # every instance registers its own schemas, because the old ones may still be in use
         if before is not None and before.describes(definition):
             self.versions = before.versions

@@ -36,7 +36,7 @@ class ValidationRule(msgspec.Struct, frozen=True):
     given_reason: str | None = None
 
     def as_go(self) -> msgspec.Raw:
-        """Returns the rule as Kubernetes prints it in the text of an error."""
+        """Return the rule as Kubernetes prints it in error messages."""
         tree = {
             "Rule": self.rule,
             "Message": self.message,

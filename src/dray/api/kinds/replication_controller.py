@@ -14,7 +14,7 @@ from dray.api.wire import Tree
 def _defaults(tree: Tree) -> None:
     """Add the defaults of the pod template, and default the selector and labels to the template's labels."""
     spec = tree["spec"]
-    if spec.get("template") is None:  # which validation tells
+    if spec.get("template") is None:  # validation reports this
         return
     template_defaults(spec)
     if labels := (spec["template"].get("metadata") or {}).get("labels"):

@@ -1,4 +1,4 @@
-"""Workload: the groups of pods that belong together, as templates of PodGroups."""
+"""Workload: groups of pods that belong together, as templates of PodGroups."""
 
 from __future__ import annotations
 
