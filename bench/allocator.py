@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from bench._plain_search import TooSlow, plain_search
-from dray.allocator import Allocated, Index, Outcome, allocate
+from dray.allocator import Allocated, AllocationOutcome, Index, allocate
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 
@@ -280,7 +280,7 @@ def _last_root(requests: int, roots: int) -> ResourceSlice:
 
 def _compare(what: str, claims: list[ResourceClaim], slice_: ResourceSlice) -> None:
     question: Question = (node(0), claims, CLASSES, [slice_])
-    outcome: list[Outcome] = []
+    outcome: list[AllocationOutcome] = []
     ours = _time(seconds(lambda: outcome.append(allocate(*question))))
     _row(f"{what}: {type(outcome[0]).__name__}", ours, plain(question))
 

@@ -36,7 +36,7 @@ from dray.node.drivers import ClaimId
 from dray.node.handlers import Handlers
 from dray.node.images.unpack import Unpacking
 from dray.node.plugins import Plugins
-from dray.node.runtime import Key, Task
+from dray.node.runtime import ContainerKey, Task
 from dray.node.runtimes import open_runtime
 from dray.rpc import dra_v1_pb2, registration_pb2
 from dray.rpc.services import add_service
@@ -148,7 +148,7 @@ async def _pods(root: Path, runtime: str) -> None:
 async def _probes(root: Path) -> None:
     """What a probe costs in processor time, and what that makes of a node with many pods."""
     runtime = open_runtime("process", root)
-    key = Key("bench", "main", 0)
+    key = ContainerKey("bench", "main", 0)
     await runtime.start(Task(key, ("sleep", "600")))
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     handlers = Handlers(runtime, SystemClock())

@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 import yaml
 
-from dray.node.runtime import Key, Task
+from dray.node.runtime import ContainerKey, Task
 from dray.node.runtimes import open_runtime
 from dray.testing import Cluster
 
@@ -48,7 +48,7 @@ def main() -> None:
 async def _guardian() -> None:
     """Commands in a container without an API server."""
     with tempfile.TemporaryDirectory(prefix="db-") as directory:
-        runtime, key = open_runtime("process", Path(directory)), Key("pod", "c", 0)
+        runtime, key = open_runtime("process", Path(directory)), ContainerKey("pod", "c", 0)
         await runtime.start(Task(key, ("sleep", "1000")))
 
         async def once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dray.allocator import Allocated, Budget, Failed, Index, Outcome, Turn, Unallocatable, allocate
+from dray.allocator import Allocated, AllocationOutcome, Budget, Failed, Index, Turn, Unallocatable, allocate
 from dray.allocator.content import DeviceList
 from dray.api.allocations import DeviceId
 from dray.api.reasons.devices import InputCode, InputProblem
@@ -47,7 +47,7 @@ def filled(instance: Instance) -> Index:
     return index
 
 
-def same(one: Outcome, other: Outcome) -> bool:
+def same(one: AllocationOutcome, other: AllocationOutcome) -> bool:
     if isinstance(one, Unallocatable) and isinstance(other, Unallocatable):
         return one.explain() == other.explain()
     return one == other

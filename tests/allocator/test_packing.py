@@ -12,7 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench._plain_search import Answer, TooSlow, plain_search
-from dray.allocator import Allocated, Failed, Features, Index, Outcome, Unallocatable, allocate, steps_in, verify
+from dray.allocator import (
+    Allocated,
+    AllocationOutcome,
+    Failed,
+    Features,
+    Index,
+    Unallocatable,
+    allocate,
+    steps_in,
+    verify,
+)
 from dray.api.allocations import Share
 from dray.api.reasons.devices import InputCode, LackingAmount, PoolState, StepCode
 from dray.api.types.resource import ResourceSlice
@@ -40,7 +50,7 @@ consuming = st.randoms(use_true_random=False).map(random_consuming)
 quietly = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def ask(case: Consuming) -> Outcome:
+def ask(case: Consuming) -> AllocationOutcome:
     return allocate(*case.instance, shares=case.shares)
 
 
@@ -51,7 +61,7 @@ def first_answer(case: Consuming) -> Answer | None:
         return None
 
 
-def anonymous(outcome: Outcome) -> Any:
+def anonymous(outcome: AllocationOutcome) -> Any:
     """An outcome without the identities of shares."""
     if isinstance(outcome, Unallocatable):
         return outcome.explain()

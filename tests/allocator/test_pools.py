@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dray.allocator import Allocated, Failed, Features, Outcome, Unallocatable, allocate
+from dray.allocator import Allocated, AllocationOutcome, Failed, Features, Unallocatable, allocate
 from dray.allocator.content import content_of
 from dray.allocator.layout import Layout, NodeView
 from dray.allocator.pools import reaches, view
@@ -22,7 +22,7 @@ def states(*slices: ResourceSlice) -> list[PoolState]:
     return [pool.state for pool in seen(*slices).layout.pools]
 
 
-def ask(*slices: ResourceSlice, count: int | None = 1) -> Outcome:
+def ask(*slices: ResourceSlice, count: int | None = 1) -> AllocationOutcome:
     return allocate(node("n"), [claim("a", request("r", count))], [ANY], slices)
 
 

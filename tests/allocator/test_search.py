@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench._plain_search import Answer, TooSlow, plain_search
-from dray.allocator import Allocated, Failed, Features, GaveUp, Outcome, Unallocatable, allocate, verify
+from dray.allocator import Allocated, AllocationOutcome, Failed, Features, GaveUp, Unallocatable, allocate, verify
 from dray.api.allocations import DeviceId
 from dray.api.reasons.wording import input_problem
 from dray.api.types.resource import ResourceSlice
@@ -33,7 +33,7 @@ from tests.allocator.building import (
 instances = st.randoms(use_true_random=False).map(random_instance)
 
 
-def as_answer(outcome: Outcome) -> Answer:
+def as_answer(outcome: AllocationOutcome) -> Answer:
     match outcome:
         case Allocated(results=results):
             return Answer(
@@ -101,11 +101,13 @@ def test_every_allocation_is_sound(instance: Instance) -> None:
         assert verify(outcome.results, *instance) == []
 
 
-def serve(devices: list[dict[str, object]], *claims: object, taken: tuple[tuple[str, str, str], ...] = ()) -> Outcome:
+def serve(
+    devices: list[dict[str, object]], *claims: object, taken: tuple[tuple[str, str, str], ...] = ()
+) -> AllocationOutcome:
     return allocate(node(), list(claims), [ANY], [slice_("s", devices)], taken)  # type: ignore[arg-type] # brevity
 
 
-def names(outcome: Outcome) -> list[list[str]]:
+def names(outcome: AllocationOutcome) -> list[list[str]]:
     assert isinstance(outcome, Allocated), outcome
     return [[found["device"] for found in result["devices"]["results"]] for result in outcome.results]
 

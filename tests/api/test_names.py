@@ -26,13 +26,13 @@ from dray.api import names
         (names.path_segment, ["a:b", "ä"], [".", "..", "a/b", "a%b"]),
     ],
 )
-def test_names(check: names.Check, good: list[str], bad: list[str]) -> None:
+def test_names(check: names.NameCheck, good: list[str], bad: list[str]) -> None:
     assert [text for text in good if check(text)] == []
     assert [text for text in bad if not check(text)] == []
 
 
 @pytest.mark.parametrize("check", [names.subdomain, names.env_name])
-def test_a_text_of_a_megabyte_is_judged_at_once(check: names.Check) -> None:
+def test_a_text_of_a_megabyte_is_judged_at_once(check: names.NameCheck) -> None:
     text = "a." * 500_000 + "\n"
     began = time.thread_time()
     assert check(text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Use
+from dray.cel.admission import BUDGET, Compiler, Evaluation, ExpressionUse, OutOfBudget
 from dray.cel.errors import Interrupted
 from dray.cel.library.times import parse_timestamp
 from dray.cel.values import AuthorizerCheck, CelAuthorizer, CelDecision, ResourceCheck
@@ -42,12 +42,12 @@ class Asking:
         self.read.append(name)
         return self.values[name]
 
-    def error(self, text: str, use: Use = "validation") -> str:
+    def error(self, text: str, use: ExpressionUse = "validation") -> str:
         """Why the expression does not compile; empty if it does."""
         error = self.compiler.compile(use, text).error
         return error.detail if error is not None else ""
 
-    def __call__(self, text: str, use: Use = "validation") -> Any:
+    def __call__(self, text: str, use: ExpressionUse = "validation") -> Any:
         expression = self.compiler.compile(use, text)
         assert expression.error is None, expression.error
         result = self.evaluation.evaluate(expression)
@@ -93,7 +93,7 @@ def test_expressions_see_the_request(text: str) -> None:
         ("validation", "object.", "Syntax error"),
     ],
 )
-def test_what_is_wrong_with_an_expression(use: Use, text: str, error: str) -> None:
+def test_what_is_wrong_with_an_expression(use: ExpressionUse, text: str, error: str) -> None:
     assert error in Asking().error(text, use)
 
 

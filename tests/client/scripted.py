@@ -10,7 +10,7 @@ from typing import Any
 from dray.api.errors import not_found
 from dray.api.types.core import ConfigMap
 from dray.api.types.meta import ObjectMeta
-from dray.client import Batch, Page, WatchEvent, resource_of
+from dray.client import EventBatch, Page, WatchEvent, resource_of
 
 
 def config_map(name: str, version: int, *, uid: str = "", namespace: str = "ns", **data: str) -> ConfigMap:
@@ -31,10 +31,10 @@ class ScriptedClient:
 
     def __init__(self) -> None:
         self.lists: deque[Page[Any] | Exception] = deque()
-        self.watches: deque[list[Batch[Any] | Exception]] = deque()
+        self.watches: deque[list[EventBatch[Any] | Exception]] = deque()
         self.served: bool | Exception = True
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.live: asyncio.Queue[Batch[Any] | Exception | None] = asyncio.Queue()
+        self.live: asyncio.Queue[EventBatch[Any] | Exception | None] = asyncio.Queue()
 
     async def list(self, type_: type[Any], namespace: str = "", **options: Any) -> Page[Any]:
         self.calls.append(("list", {"namespace": namespace, **options}))
@@ -43,7 +43,9 @@ class ScriptedClient:
             raise answer
         return answer
 
-    async def watch(self, type_: type[Any], namespace: str = "", **options: Any) -> AsyncGenerator[Batch[Any], None]:
+    async def watch(
+        self, type_: type[Any], namespace: str = "", **options: Any
+    ) -> AsyncGenerator[EventBatch[Any], None]:
         self.calls.append(("watch", {"namespace": namespace, **options}))
         if self.watches:
             for step in self.watches.popleft():

@@ -12,9 +12,9 @@ import pytest
 from dray.api.errors import ApiError, Expired, Forbidden, NotFound, ServiceUnavailable
 from dray.api.types.core import ConfigMap, Pod
 from dray.client import (
-    Batch,
     Delta,
     Deltas,
+    EventBatch,
     Informer,
     InformerSelection,
     ManualClock,
@@ -112,7 +112,7 @@ async def test_a_batch_is_let_go_while_the_next_is_waited_for(clock: ManualClock
     class Telling(ScriptedClient):
         async def watch(
             self, type_: type[Any], namespace: str = "", **options: Any
-        ) -> AsyncGenerator[Batch[Any], None]:
+        ) -> AsyncGenerator[EventBatch[Any], None]:
             yield told.pop()
             await asyncio.Event().wait()
 
@@ -387,7 +387,7 @@ class RandomServer:
             raise ServiceUnavailable("busy")
         return Page(tuple(self.objects.values()), str(self.version))
 
-    async def watch(self, *_: object, resource_version: str, **options: object) -> AsyncIterator[Batch[ConfigMap]]:
+    async def watch(self, *_: object, resource_version: str, **options: object) -> AsyncIterator[EventBatch[ConfigMap]]:
         at = int(resource_version)
         while self.random.random() > 0.1:
             if at < self.oldest:

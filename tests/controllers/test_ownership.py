@@ -10,9 +10,9 @@ from dray.controllers.ownership import (
     FOREGROUND,
     ORPHAN,
     AwaitDependents,
-    Decision,
     Delete,
     Keep,
+    OwnershipDecision,
     OwnerStanding,
     Release,
     RemoveFinalizer,
@@ -61,7 +61,9 @@ BLOCKING, LOOSE = dependent(), dependent(None)
         ((ORPHAN,), [LOOSE], Release((LOOSE,))),
     ],
 )
-def test_an_owner_that_is_deleted(finalizers: tuple[str, ...], dependents: list[ConfigMap], expected: Decision) -> None:
+def test_an_owner_that_is_deleted(
+    finalizers: tuple[str, ...], dependents: list[ConfigMap], expected: OwnershipDecision
+) -> None:
     assert decide_deleting(marked(*finalizers), dependents) == expected
 
 
@@ -81,7 +83,9 @@ def test_an_owner_that_is_deleted(finalizers: tuple[str, ...], dependents: list[
         ([WAITING], [dependent(True, FOREGROUND, deleting=True)], Unblock((ref("0", False),))),
     ],
 )
-def test_an_object_with_owners(owners: list[OwnerStanding], dependents: list[ConfigMap], expected: Decision) -> None:
+def test_an_object_with_owners(
+    owners: list[OwnerStanding], dependents: list[ConfigMap], expected: OwnershipDecision
+) -> None:
     meta = ObjectMeta(uid="me", ownerReferences=tuple(ref(str(n), True) for n in range(len(owners))))
     assert decide_owned(meta, owners, dependents) == expected
 

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.allocator import Features, Fits, Index, Outcome, Turn
+from dray.allocator import AllocationOutcome, Features, Fits, Index, Turn
 from dray.allocator.identity import GATE_OF
 from dray.api import claim_access
 from dray.api.allocations import Share
@@ -253,7 +253,7 @@ class ForgetfulIndex(Index):
         pool = msgspec.structs.replace(slice_.spec.pool, resourceSliceCount=1)
         super().upsert_slice(_changed(slice_, pool=pool) if self.forgotten == "completeness" else slice_)
 
-    def allocate(self, node: str, claims: Sequence[ResourceClaim], *limits: Any) -> Outcome:
+    def allocate(self, node: str, claims: Sequence[ResourceClaim], *limits: Any) -> AllocationOutcome:
         return super().allocate(node, [self._asked(claim) for claim in claims], *limits)
 
     def fits(self, claims: Sequence[ResourceClaim], *limits: Any) -> Fits:

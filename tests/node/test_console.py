@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.runtime import ContainerStartError, ExecError, ExecSession, Key, Runtime, Task
+from dray.node.runtime import ContainerKey, ContainerStartError, ExecError, ExecSession, Runtime, Task
 from dray.node.security import ContainerSecurity
 from tests.node.test_execution import everything
 from tests.node.test_runtimes import EXECUTING, end, finished, opened, shell, written
 from tests.waiting import eventually, linger, within
 
-KEY = Key("pod-1", "main", 0)
+KEY = ContainerKey("pod-1", "main", 0)
 
 
 @pytest.fixture(params=EXECUTING)
@@ -172,7 +172,7 @@ async def test_a_container_sees_the_processes_of_its_target(
 ) -> None:
     await runtime.start(shell("echo here; exec sleep 4321", security=security))
     await eventually(lambda: written(runtime, KEY) == ["here"])
-    other = Key("pod-1", "debugger", 0)
+    other = ContainerKey("pod-1", "debugger", 0)
     look = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null; sleep 600"
     await runtime.start(Task(other, ("/bin/sh", "-c", look), target="main", tty=tty, security=security))
     await eventually(lambda: "sleep 4321" in [line.strip() for line in written(runtime, other)])
@@ -187,4 +187,4 @@ async def test_a_container_sees_the_processes_of_its_target(
 
 async def test_a_target_that_does_not_run_is_named(runtime: Runtime) -> None:
     with pytest.raises(ContainerStartError, match="target container main is not running"):
-        await runtime.start(Task(Key("pod-1", "debugger", 0), ("true",), target="main"))
+        await runtime.start(Task(ContainerKey("pod-1", "debugger", 0), ("true",), target="main"))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.runtime import BindMount, ExecError, ExecSession, Key, Runtime
+from dray.node.runtime import BindMount, ContainerKey, ExecError, ExecSession, Runtime
 from tests.node.test_runtimes import EXECUTING, end, finished, opened, running_with, shell
 from tests.waiting import eventually, within
 
-KEY = Key("pod-1", "main", 0)
+KEY = ContainerKey("pod-1", "main", 0)
 
 
 @pytest.fixture(params=EXECUTING)

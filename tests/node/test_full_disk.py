@@ -13,14 +13,14 @@ import pytest
 
 from dray.client import Client
 from dray.node.logs import LogOptions, read_log
-from dray.node.runtime import Key, Runtime
+from dray.node.runtime import ContainerKey, Runtime
 from tests.node.cluster import Cluster
 from tests.node.conftest import running_agent
 from tests.node.driver import Driver
 from tests.node.test_runtimes import EXECUTING, end, finished, opened, running_with, shell, written
 from tests.waiting import eventually, within
 
-KEY = Key("pod-1", "main", 0)
+KEY = ContainerKey("pod-1", "main", 0)
 
 
 @pytest.fixture

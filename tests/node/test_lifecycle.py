@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.types.core import Pod
 from dray.node.lifecycle import PodSteps, RestartDelays, decide, next_to_stop, quick_ends
-from dray.node.runtime import ContainerAttempt, Key
+from dray.node.runtime import ContainerAttempt, ContainerKey
 from tests import objects
 
 NOW = 10_000.0
@@ -31,14 +31,14 @@ def pod_of(*containers: str, init: tuple[str, ...] = (), sidecars: tuple[str, ..
 
 
 def runs(name: str, attempt: int = 0) -> ContainerAttempt:
-    return ContainerAttempt(Key("u", name, attempt), NOW - 50)
+    return ContainerAttempt(ContainerKey("u", name, attempt), NOW - 50)
 
 
 def ended(
     name: str, code: int = 0, *, ago: float = 1.0, ran: float = 1.0, quick: int = 0, attempt: int = 0
 ) -> ContainerAttempt:
     return ContainerAttempt(
-        Key("u", name, attempt), NOW - ago - ran, quick, NOW - ago, code, "Error" if code else "Completed"
+        ContainerKey("u", name, attempt), NOW - ago - ran, quick, NOW - ago, code, "Error" if code else "Completed"
     )
 
 
@@ -167,7 +167,7 @@ def test_an_ephemeral_container_is_started_whatever_the_others_do() -> None:
 
 
 def test_an_ephemeral_container_is_started_once() -> None:
-    over = {"debug": [ContainerAttempt(Key("u", "debug", 0), NOW - 2, 0, NOW - 1, 1)]}
+    over = {"debug": [ContainerAttempt(ContainerKey("u", "debug", 0), NOW - 2, 0, NOW - 1, 1)]}
     assert "debug" not in decide(ephemeral(), over, NOW, DELAYS).start
     known = {"name": "debug", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "containerID": "x://1"}
     assert "debug" not in decide(ephemeral(known), {}, NOW, DELAYS).start
@@ -175,8 +175,8 @@ def test_an_ephemeral_container_is_started_once() -> None:
 
 def test_an_ephemeral_container_that_runs_ends_with_its_pod() -> None:
     histories = {
-        "main": [ContainerAttempt(Key("u", "main", 0), NOW - 2, 0, NOW - 1, 0)],
-        "debug": [ContainerAttempt(Key("u", "debug", 0), NOW - 2)],
+        "main": [ContainerAttempt(ContainerKey("u", "main", 0), NOW - 2, 0, NOW - 1, 0)],
+        "debug": [ContainerAttempt(ContainerKey("u", "debug", 0), NOW - 2)],
     }
     tree: dict[str, Any] = msgspec.to_builtins(ephemeral())
     tree["spec"] |= {"restartPolicy": "Never", "initContainers": []}

@@ -6,7 +6,7 @@ import pytest
 
 from dray.node.fake import FakeRuntime
 from dray.node.played import EXIT_CODE, SECONDS, BadAnnotation, exit_code, run_seconds
-from dray.node.runtime import ContainerStartError, Key, Task
+from dray.node.runtime import ContainerKey, ContainerStartError, Task
 
 
 def test_without_annotations_a_container_runs_until_it_is_stopped() -> None:
@@ -32,4 +32,4 @@ def test_what_is_no_exit_code_is_refused(text: str) -> None:
 @pytest.mark.parametrize("annotations", [{SECONDS: "soon"}, {EXIT_CODE: "²"}])
 async def test_the_fake_runtime_does_not_start_what_it_cannot_read(annotations: dict[str, str]) -> None:
     with pytest.raises(ContainerStartError, match=r"annotation .*: expected "):
-        await FakeRuntime().start(Task(Key("p", "c", 0), ("true",), annotations=annotations))
+        await FakeRuntime().start(Task(ContainerKey("p", "c", 0), ("true",), annotations=annotations))

@@ -20,7 +20,7 @@ from dray.client import Client, SystemClock
 from dray.node.agent import Agent
 from dray.node.handlers import ActionOutcome, Handlers
 from dray.node.probes import Streak
-from dray.node.runtime import Key
+from dray.node.runtime import ContainerKey
 from dray.node.runtimes import open_runtime
 from dray.rpc import dra_v1_pb2
 from tests.node.cluster import Cluster
@@ -29,7 +29,7 @@ from tests.node.test_agent import container, lines
 from tests.ports import free_port
 from tests.waiting import eventually, linger
 
-KEY = Key("p", "c", 0)
+KEY = ContainerKey("p", "c", 0)
 
 
 @given(st.lists(st.booleans()), st.integers(1, 4), st.integers(1, 4), st.booleans())

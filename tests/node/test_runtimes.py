@@ -25,7 +25,7 @@ from dray.node.fake import FakeRuntime
 from dray.node.oci import OciWrapper
 from dray.node.played import EXIT_CODE, SECONDS
 from dray.node.process import ProcessWrapper
-from dray.node.runtime import BindMount, ContainerAttempt, ContainerStartError, Key, Runtime, Task
+from dray.node.runtime import BindMount, ContainerAttempt, ContainerKey, ContainerStartError, Runtime, Task
 from dray.node.supervised import Supervised
 from tests.waiting import eventually, within
 
@@ -65,16 +65,16 @@ async def end(runtime: Runtime) -> None:
 
 
 def shell(script: str, attempt: int = 0, **more: object) -> Task:
-    return Task(Key("pod-1", "main", attempt), ("/bin/sh", "-c", script), **more)  # type: ignore[arg-type]  # fields by name
+    return Task(ContainerKey("pod-1", "main", attempt), ("/bin/sh", "-c", script), **more)  # type: ignore[arg-type]  # fields by name
 
 
-async def finished(runtime: Runtime, key: Key) -> ContainerAttempt:
+async def finished(runtime: Runtime, key: ContainerKey) -> ContainerAttempt:
     await within(runtime.wait(key))
     [attempt] = [attempt for attempt in runtime.attempts(key.pod) if attempt.key == key]
     return attempt
 
 
-def written(runtime: Runtime, key: Key) -> list[str]:
+def written(runtime: Runtime, key: ContainerKey) -> list[str]:
     """The lines of a log, without time and stream."""
     file = runtime.log(key)
     assert file is not None
@@ -122,7 +122,7 @@ async def test_the_exit_code_is_told(runtime: Runtime, code: int) -> None:
 async def test_a_program_that_cannot_be_run_is_no_container_that_failed(
     executing: Runtime, program: str, why: str, tty: bool
 ) -> None:
-    task = Task(Key("pod-1", "main", 0), (program,), tty=tty)
+    task = Task(ContainerKey("pod-1", "main", 0), (program,), tty=tty)
     await executing.start(task)
     attempt = await finished(executing, task.key)
     assert (attempt.exit_code, attempt.reason, attempt.message) == (128, "StartError", f'exec: "{program}": {why}')
@@ -215,7 +215,7 @@ async def test_a_second_stop_shortens_the_first(executing: Runtime) -> None:
 
 
 async def test_a_command_that_does_not_exist_is_named(executing: Runtime) -> None:
-    task = Task(Key("pod-1", "main", 0), ("/no/such/program",))
+    task = Task(ContainerKey("pod-1", "main", 0), ("/no/such/program",))
     await executing.start(task)
     attempt = await finished(executing, task.key)
     assert attempt.exit_code

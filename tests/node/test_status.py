@@ -8,7 +8,7 @@ import msgspec
 
 from dray.api.types.core import Pod, PodStatus
 from dray.node.lifecycle import ContainerWaits
-from dray.node.runtime import ContainerAttempt, Key
+from dray.node.runtime import ContainerAttempt, ContainerKey
 from dray.node.status import EDITS_APPLIED, PodReport, status_tree
 from tests import objects
 
@@ -39,12 +39,12 @@ def reported(pod_: Pod, phase: str, *attempts: ContainerAttempt, **more: Any) ->
 
 
 def runs(name: str, attempt: int = 0) -> ContainerAttempt:
-    return ContainerAttempt(Key("u", name, attempt), NOW - 50)
+    return ContainerAttempt(ContainerKey("u", name, attempt), NOW - 50)
 
 
 def ended(name: str, code: int = 0, attempt: int = 0) -> ContainerAttempt:
     return ContainerAttempt(
-        Key("u", name, attempt), NOW - 9, 0, NOW - 2, code, "Error" if code else "Completed", "said"
+        ContainerKey("u", name, attempt), NOW - 9, 0, NOW - 2, code, "Error" if code else "Completed", "said"
     )
 
 

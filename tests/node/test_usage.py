@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.runtime import Key, Runtime, Task
+from dray.node.runtime import ContainerKey, Runtime, Task
 from dray.node.usage import of_descendants, of_machine
 from tests.node.test_runtimes import EXECUTING, end, opened, shell, written
 from tests.waiting import eventually
 
-KEY = Key("pod-1", "main", 0)
+KEY = ContainerKey("pod-1", "main", 0)
 
 
 @pytest.fixture(params=EXECUTING)
@@ -24,7 +24,7 @@ async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 async def test_a_container_that_computes_uses_time_and_one_that_sleeps_next_to_none(runtime: Runtime) -> None:
-    busy, idle = KEY, Key("pod-1", "idle", 0)
+    busy, idle = KEY, ContainerKey("pod-1", "idle", 0)
     await runtime.start(shell("while :; do :; done"))
     await runtime.start(Task(idle, ("sleep", "600")))
 

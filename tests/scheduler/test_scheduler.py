@@ -14,7 +14,7 @@ from dray.api.reasons.nodes import NodeCode, Unschedulable
 from dray.api.types.core import Event, Node, Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.client import Client, PatchKind
-from dray.core.attempt import Attempt, Decision
+from dray.core.attempt import Attempt, PlacementDecision
 from dray.sim.hardware import DRIVER, node_tree
 from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write
@@ -290,7 +290,7 @@ async def test_one_pod_that_cannot_be_judged_does_not_keep_the_others_waiting(mo
     async with cluster(nodes=1, parts=ALONE) as c:
         decide = c.scheduler.core.state.placement.decide
 
-        def broken(attempt: Attempt) -> Decision:
+        def broken(attempt: Attempt) -> PlacementDecision:
             if attempt.pod.metadata.name == "bad":
                 raise ZeroDivisionError("a mistake")
             return decide(attempt)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dray.store.journal import create
-from dray.store.scribe import Row, Writer, checksum, damage, number
+from dray.store.scribe import LogRow, Writer, checksum, damage, number
 
-ROW: Row = (number(7, 1), "pods/a", b"value", 5, 12.5)
+ROW: LogRow = (number(7, 1), "pods/a", b"value", 5, 12.5)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ ROW: Row = (number(7, 1), "pods/a", b"value", 5, 12.5)
         (number(7, 1), "pods/a", b"value", 5, None),
     ],
 )
-def test_rows_that_differ_have_different_checksums(other: Row) -> None:
+def test_rows_that_differ_have_different_checksums(other: LogRow) -> None:
     assert checksum(*other) != checksum(*ROW)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dray.store import Op, RevisionConflict, SqliteLog, Unreadable, snapshot
 from dray.store.journal import create
 from dray.store.salvage import salvage
-from dray.store.scribe import POSITION_BITS, Row, Writer, number
+from dray.store.scribe import POSITION_BITS, LogRow, Writer, number
 from tests.store.damaging import State, damaged, opened
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -
 def test_what_was_deleted_and_forgotten_does_not_come_back(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     create(path)
-    rows: list[Row] = [(number(at), f"pods/{at}", b"x" * 5000, at, None) for at in range(1, 40)]
+    rows: list[LogRow] = [(number(at), f"pods/{at}", b"x" * 5000, at, None) for at in range(1, 40)]
     for written, forgotten in ((rows, []), ([], [(at, f"pods/{at}") for at in range(1, 39)])):
         with closing(Writer(str(path))) as writer:
             writer.database.execute("PRAGMA secure_delete = OFF")  # some builds of SQLite wipe what they give up

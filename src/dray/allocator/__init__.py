@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from dray.allocator.budget import UNLIMITED, Budget, Turn, steps_in
     from dray.allocator.identity import Features
     from dray.allocator.index import Fits, Index
-    from dray.allocator.outcome import Allocated, Failed, GaveUp, Outcome, Unallocatable
+    from dray.allocator.outcome import Allocated, AllocationOutcome, Failed, GaveUp, Unallocatable
     from dray.allocator.verification import verify
     from dray.allocator.work import LeftOver, Work
 
 __all__ = [
     "UNLIMITED",
     "Allocated",
+    "AllocationOutcome",
     "Budget",
     "Failed",
     "Features",
@@ -35,7 +36,6 @@ __all__ = [
     "GaveUp",
     "Index",
     "LeftOver",
-    "Outcome",
     "Turn",
     "Unallocatable",
     "Work",
@@ -63,7 +63,7 @@ __getattr__ = lazily(
             "Allocated",
             "Failed",
             "GaveUp",
-            "Outcome",
+            "AllocationOutcome",
             "Unallocatable",
         ),
         "verification": ("verify",),

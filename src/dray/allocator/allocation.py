@@ -18,7 +18,7 @@ from dray.allocator.faults import INVALID_POOLS, Fault
 from dray.allocator.feasibility import DemandGrant
 from dray.allocator.identity import Features
 from dray.allocator.layout import Layout, NodeView
-from dray.allocator.outcome import Failed, GaveUp, Outcome, Unallocatable
+from dray.allocator.outcome import AllocationOutcome, Failed, GaveUp, Unallocatable
 from dray.allocator.packing import NOTHING_SPENT, NodeUsage
 from dray.allocator.plan import AllocationPlan, plan
 from dray.allocator.pools import view
@@ -43,7 +43,7 @@ def allocate(
     features: Features = Features(),  # noqa: B008 (frozen)
     steps: int | None = None,
     shares: Iterable[Share] = (),
-) -> Outcome:
+) -> AllocationOutcome:
     """Allocate devices for all claims together on a node.
 
     `taken` contains the devices in use as (driver, pool, device), and `shares` the parts of shared devices in use. `steps` limits
@@ -86,10 +86,10 @@ def used(seen: NodeView, taken: Collection[DeviceId], shares: Iterable[Share]) -
 
 INTERRUPTED = GaveUp(TimedOut(TimeoutCode.SELECTORS))
 
-Decision = Solution | Fault | Stuck | None
+AllocationDecision = Solution | Fault | Stuck | None
 
 
-def decide(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> Decision:
+def decide(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> AllocationDecision:
     """Return the first event of the search, with a fast path for the most common kind of problem."""
     simple = problem.simple
     if simple is not None:
@@ -98,7 +98,7 @@ def decide(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> De
             free = problem.layout.packing.room(usage).fitting(simple.takes, free, NOTHING_SPENT)
         if free.bit_count() >= simple.wanted:
             return Solution((DemandGrant(0, first(free, simple.wanted)),))
-        event: Decision = None
+        event: AllocationDecision = None
     else:
         event = search(problem, usage, meter)
     if event is None and problem.layout.invalid:
@@ -113,7 +113,7 @@ class Searching(Work):
         self._problem = problem
         self._usage = usage
         self.limit = limit
-        self.decision: Decision = Stuck(0, 0)
+        self.decision: AllocationDecision = Stuck(0, 0)
         self._is_over = False
 
     @property
@@ -140,16 +140,16 @@ class Searching(Work):
             self.decision, self._is_over = decision, True
         return self.is_over
 
-    def found(self) -> tuple[Decision, int, bool]:
+    def found(self) -> tuple[AllocationDecision, int, bool]:
         return self.decision, self.steps, self.is_over
 
-    def accept(self, found: tuple[Decision, int, bool]) -> None:
+    def accept(self, found: tuple[AllocationDecision, int, bool]) -> None:
         self.decision, self.steps, self._is_over = found
 
 
 def conclude(
-    decision: Decision, problem: AllocationProblem, usage: NodeUsage, seen: NodeView, names: Sequence[str]
-) -> Outcome:
+    decision: AllocationDecision, problem: AllocationProblem, usage: NodeUsage, seen: NodeView, names: Sequence[str]
+) -> AllocationOutcome:
     """Convert a decision to an outcome, with the names of one node and its claims."""
     match decision:
         case Solution(grants):

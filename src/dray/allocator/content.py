@@ -16,14 +16,14 @@ import msgspec
 from dray.allocator.bits import position, positions
 from dray.allocator.budget import OutOfSteps, Turn, left_of
 from dray.allocator.capacity import CapacityFault, Consumption, consumption, nanos
-from dray.allocator.deriving import QUICK_COST, QUICK_LENGTH, Deriving, Value
+from dray.allocator.deriving import QUICK_COST, QUICK_LENGTH, Deriving, TypedValue
 from dray.allocator.taints import intolerable
 from dray.allocator.work import Deferred, Work
 from dray.api.quantity import Quantity
 from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
 from dray.cel import STORED, CelError, DeviceView, Interrupt, Interrupted, NoSuchKey, Selector, compile_selector
 
-Requests = tuple[tuple[str, str], ...]
+RequestClasses = tuple[tuple[str, str], ...]
 """Pairs of a capacity's name and the amount that a request asks for."""
 _NO_PRICES: Mapping[int, int] = {}
 
@@ -185,14 +185,14 @@ class DeviceList:
             at: {name: nanos(Quantity.parse(capacity.value)) for name, capacity in devices[at].capacity.items()}
             for at in positions(self.shareable)
         }  # of shareable devices
-        self._eligible: dict[tuple[Requests, bool], Eligible] = {}
+        self._eligible: dict[tuple[RequestClasses, bool], Eligible] = {}
         self._places: dict[str, int] | None = None
         self._views: list[DeviceView | None] = [None] * len(devices)
         self._matches: dict[tuple[str, ...], SelectorMatch] = {}
         self._begun: dict[tuple[str, ...], _Judging] = {}  # interrupted evaluations
         self._kept: list[tuple[int, int]] = []  # positions in this and in the previous list of unchanged devices
         self._matched_before: dict[tuple[str, ...], SelectorMatch] = {}
-        self._values: dict[tuple[str, bool], dict[Value, int]] = {}
+        self._values: dict[tuple[str, bool], dict[TypedValue, int]] = {}
         self._derived: dict[tuple[str, bool], Deriving] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
         if before is not None and before.driver == driver:
@@ -283,7 +283,7 @@ class DeviceList:
             view = self._views[at] = DeviceView(self.driver, device.attributes, device.capacity, shared)
         return view
 
-    def values(self, attribute: str, lists: bool = False) -> dict[Value, int]:
+    def values(self, attribute: str, lists: bool = False) -> dict[TypedValue, int]:
         """Return the devices with an attribute (qualified name) by value. With `lists`, each element of a list counts as a value."""
         found = self._values.get((attribute, lists))
         if found is None:
@@ -293,7 +293,7 @@ class DeviceList:
                     found[value] = found.get(value, 0) | 1 << at
         return found
 
-    def _held(self, device: Device, attribute: str, lists: bool) -> tuple[Value, ...]:
+    def _held(self, device: Device, attribute: str, lists: bool) -> tuple[TypedValue, ...]:
         held = device.attributes.get(attribute)
         if held is None:
             domain, _, name = attribute.partition("/")
@@ -315,7 +315,7 @@ class DeviceList:
         left_of(limit, deriving.price(wanted))
         return deriving
 
-    def eligible(self, requests: Requests, fractional: bool) -> Eligible:
+    def eligible(self, requests: RequestClasses, fractional: bool) -> Eligible:
         """Return the devices that can serve a request for capacity if nothing of them is in use."""
         found = self._eligible.get((requests, fractional))
         if found is None:
@@ -372,7 +372,7 @@ def _compute(work: _Judging | Deriving, limit: int | None, turn: Turn | None) ->
         raise Interrupted
 
 
-def comparable(attribute: DeviceAttribute, owner: str) -> Value:
+def comparable(attribute: DeviceAttribute, owner: str) -> TypedValue:
     """Return a value that equals another one exactly if Kubernetes considers the two attributes to match.
 
     Kubernetes cannot compare some kinds of values. Such a value matches no other, so the result contains the owner's name.
@@ -384,7 +384,7 @@ def comparable(attribute: DeviceAttribute, owner: str) -> Value:
     return "only", owner
 
 
-def listed(attribute: DeviceAttribute) -> tuple[Value, ...]:
+def listed(attribute: DeviceAttribute) -> tuple[TypedValue, ...]:
     """Return the elements of a list attribute in the form of `comparable`, or nothing if the attribute is no list."""
     for kind, values in (
         ("string", attribute.strings),

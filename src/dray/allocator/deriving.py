@@ -13,7 +13,7 @@ from dray.allocator.work import Work
 from dray.cel import STORED, CelError, DeviceView, Interrupt, Interrupted
 from dray.cel.derived import DerivedAttribute, DerivedValue, compile_derived
 
-Value = tuple[str, object]
+TypedValue = tuple[str, object]
 
 QUICK_LENGTH = 256  # characters of an expression that compiles in at most 10 ms
 QUICK_COST = 4_000  # estimated cost of an expression that is evaluated in at most a few milliseconds
@@ -30,7 +30,7 @@ class DeviceViews(Protocol):
         """Number of devices."""
 
 
-DerivingFound = tuple[int, dict[Value, int], int, dict[int, str], dict[int, int], int]
+DerivingFound = tuple[int, dict[TypedValue, int], int, dict[int, str], dict[int, int], int]
 
 
 class Deriving(Work):
@@ -46,7 +46,7 @@ class Deriving(Work):
         self.left = 0
         self.known = 0
         self.prices: dict[int, int] = {}  # steps by device, where they are more than one
-        self.values: dict[Value, int] = {}
+        self.values: dict[TypedValue, int] = {}
         self.errors = 0
         self.causes: dict[int, str] = {}
 
@@ -109,7 +109,7 @@ class Deriving(Work):
             self.causes[at] = str(found)
             return
         is_own = found.is_list and not self._lists
-        values: tuple[Value, ...] = (("only", at),) if is_own else found.values
+        values: tuple[TypedValue, ...] = (("only", at),) if is_own else found.values
         for value in values:
             self.values[value] = self.values.get(value, 0) | 1 << at
 

@@ -12,8 +12,8 @@ from itertools import chain, combinations, islice
 from dray.allocator.bits import members, position
 from dray.allocator.budget import OutOfSteps, StepMeter, left_of
 from dray.allocator.capacity import from_nanos, largest
-from dray.allocator.content import Requests, may_take_long
-from dray.allocator.deriving import Value
+from dray.allocator.content import RequestClasses, may_take_long
+from dray.allocator.deriving import TypedValue
 from dray.allocator.feasibility import DeviceDemand, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
 from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
@@ -151,12 +151,12 @@ class _Diagnosis:
                 steps.append(step)
         return steps
 
-    def _lacking(self, takes: Takes, devices: int, asked: Requests = ()) -> tuple[LackingAmount, ...]:
+    def _lacking(self, takes: Takes, devices: int, asked: RequestClasses = ()) -> tuple[LackingAmount, ...]:
         """Return the insufficient amounts of those devices that lack the fewest."""
         found = [self._lacked_by(bit, takes, asked) for bit in islice(members(devices), DEVICES_ASKED)]
         return tuple(islice(chain(*sorted(filter(None, found), key=len)), LACKING_TOLD))
 
-    def _lacked_by(self, bit: int, takes: Takes, asked: Requests) -> list[LackingAmount]:
+    def _lacked_by(self, bit: int, takes: Takes, asked: RequestClasses) -> list[LackingAmount]:
         packing, room = self.problem.layout.packing, self.foresight.room
         id_ = str(self.view.id_of(position(bit)))
         if takes is not COUNTERS_ONLY and bit not in takes.capacity:
@@ -311,7 +311,7 @@ def _matching(parts: Iterable[LayoutPart], selectors: tuple[str, ...]) -> int:
     return found
 
 
-def _beyond(id_: str, device: Device, asked: Requests) -> list[LackingAmount]:
+def _beyond(id_: str, device: Device, asked: RequestClasses) -> list[LackingAmount]:
     """Return the requested amounts that a device cannot provide even if nothing of it is in use."""
     found = []
     for name, much in asked:
@@ -325,6 +325,6 @@ def _beyond(id_: str, device: Device, asked: Requests) -> list[LackingAmount]:
     return found
 
 
-def _text(value: Value) -> str:
+def _text(value: TypedValue) -> str:
     _, content = value
     return str(content).lower() if isinstance(content, bool) else str(content)

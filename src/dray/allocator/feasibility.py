@@ -54,7 +54,7 @@ class DemandGrant(msgspec.Struct, frozen=True, gc=False):
     devices: int
 
 
-Witness = dict[int, DemandGrant]
+FeasibleGrants = dict[int, DemandGrant]
 
 
 class Standing(NamedTuple):
@@ -87,7 +87,7 @@ class Oracle:
 
     def solve(
         self, demands: Sequence[DeviceDemand], standing: Standing, budgets: dict[int, int] | None = None
-    ) -> Witness | None:
+    ) -> FeasibleGrants | None:
         """Return a grant for every demand, or None. `budgets` limits the number of devices of some claims."""
         if len(demands) == 1 and len(demands[0].options) == 1 and not demands[0].options[0].rules:
             option = demands[0].options[0]
@@ -98,7 +98,7 @@ class Oracle:
         narrowed = self._narrow(list(demands), standing.pins, budgets or {})
         if narrowed is None:
             return None
-        witness: Witness = {}
+        witness: FeasibleGrants = {}
         for part in self._parts(narrowed, budgets or {}):
             found = self._solve_part(part, standing, budgets or {})
             if found is None:
@@ -106,7 +106,9 @@ class Oracle:
             witness |= found
         return witness
 
-    def _solve_part(self, demands: list[DeviceDemand], standing: Standing, budgets: dict[int, int]) -> Witness | None:
+    def _solve_part(
+        self, demands: list[DeviceDemand], standing: Standing, budgets: dict[int, int]
+    ) -> FeasibleGrants | None:
         given = assign([self._exclusive(_least(demand)) for demand in demands])
         if isinstance(given, Shortage):
             return None
@@ -146,9 +148,9 @@ class Oracle:
             return wish
         return Wish(max(0, wish.wanted - shared.bit_count()), wish.devices ^ shared)
 
-    def _greedy(self, demands: Sequence[DeviceDemand], standing: Standing) -> Witness | None:
+    def _greedy(self, demands: Sequence[DeviceDemand], standing: Standing) -> FeasibleGrants | None:
         """Give each demand the lowest devices that fit. Returns None if this does not serve all demands."""
-        witness: Witness = {}
+        witness: FeasibleGrants = {}
         used, spent = 0, standing.spent
         for demand in demands:
             option = demand.options[0]
@@ -282,7 +284,7 @@ class Oracle:
         undecided: Sequence[DeviceDemand],
         standing: Standing,
         budgets: dict[int, int],
-    ) -> Witness | None:
+    ) -> FeasibleGrants | None:
         by_rule = _by_rule(demands)
         agreeing = [
             (len(self._values(number, by_rule[number])), number)
@@ -298,7 +300,7 @@ class Oracle:
 
     def _branch_on_value(
         self, demands: list[DeviceDemand], number: int, standing: Standing, budgets: dict[int, int]
-    ) -> Witness | None:
+    ) -> FeasibleGrants | None:
         tried = set()
         kinds = self._kinds(demands, number)
         group = _group(demands, number)
@@ -316,7 +318,7 @@ class Oracle:
 
     def _branch_on_option(
         self, demands: list[DeviceDemand], item: int, standing: Standing, budgets: dict[int, int]
-    ) -> Witness | None:
+    ) -> FeasibleGrants | None:
         place = next(place for place, demand in enumerate(demands) if demand.item == item)
         for option in demands[place].options:
             decided = [*demands]
@@ -328,7 +330,7 @@ class Oracle:
 
     def _branch_on_device(
         self, demands: list[DeviceDemand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
-    ) -> Witness | None:
+    ) -> FeasibleGrants | None:
         """Try devices one by one, for distinct values and for devices that consume something, which no matching decides."""
         demand = min(self._covered(demands, open_rules), key=_difficulty)
         option = demand.options[0]
@@ -466,14 +468,14 @@ def _difficulty(demand: DeviceDemand) -> tuple[int, int]:
     return option.devices.bit_count(), -sum(much for _, much in amounts)
 
 
-def _granted(demands: Sequence[DeviceDemand], given: Sequence[int]) -> Witness:
+def _granted(demands: Sequence[DeviceDemand], given: Sequence[int]) -> FeasibleGrants:
     return {
         demand.item: DemandGrant(demand.options[0].choice, devices)
         for demand, devices in zip(demands, given, strict=True)
     }
 
 
-def _alone(demand: DeviceDemand) -> Witness | None:
+def _alone(demand: DeviceDemand) -> FeasibleGrants | None:
     option = demand.options[0]
     given = assign([Wish(option.wanted, option.devices)])
     return None if isinstance(given, Shortage) else {demand.item: DemandGrant(option.choice, given[0])}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members
 from dray.allocator.budget import StepMeter
-from dray.allocator.feasibility import DeviceDemand, Option, Oracle, Standing, Witness
+from dray.allocator.feasibility import DeviceDemand, FeasibleGrants, Option, Oracle, Standing
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, NodeUsage, Spent
 from dray.allocator.problem import AllocationProblem, AlternativeBits, ConstraintBits, Item
@@ -79,7 +79,7 @@ class Foresight:
         self.room = problem.layout.packing.room(usage)
         self.oracle = Oracle(problem.rules, self.room, meter)
 
-    def answer(self, state: SearchState) -> Witness | None:
+    def answer(self, state: SearchState) -> FeasibleGrants | None:
         """Return a way to serve everything undecided, or None. Empty if one may exist but is not known."""
         demands = self._demands(state, len(self.items))
         return None if demands is None else self.serve(demands, state)
@@ -176,7 +176,7 @@ class Foresight:
         devices = self.room.fitting(choice.takes, choice.devices & free, state.spent)
         return Option(place, wanted, devices, choice.firm, choice.takes)
 
-    def serve(self, demands: list[DeviceDemand], state: SearchState) -> Witness | None:
+    def serve(self, demands: list[DeviceDemand], state: SearchState) -> FeasibleGrants | None:
         """Return a way to serve demands in addition to what is already decided, or None."""
         budgets = dict.fromkeys(self.problem.limited, RESULTS_LIMIT)
         claim = self.items[state.item].claim

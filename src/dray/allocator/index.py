@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide
+from dray.allocator.allocation import INTERRUPTED, AllocationDecision, Searching, claim_name, conclude, decide
 from dray.allocator.bits import positions, without
 from dray.allocator.budget import QUICK_SEARCH, UNLIMITED, Budget, OutOfSteps, StepMeter, Turn, left_of
 from dray.allocator.content import DeviceList
@@ -24,7 +24,7 @@ from dray.allocator.identity import Features
 from dray.allocator.intactness import cost_of
 from dray.allocator.inventory import Inventory, NodeDevices, SliceChange
 from dray.allocator.layout import Layout
-from dray.allocator.outcome import Failed, Outcome, score
+from dray.allocator.outcome import AllocationOutcome, Failed, score
 from dray.allocator.packing import NodeUsage
 from dray.allocator.plan import AllocationPlan, plan
 from dray.allocator.problem import AllocationProblem, pose
@@ -46,7 +46,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _NOTHING_LEFT_OVER = LeftOver((), False)
 _UNPOSED = Fault(InputProblem(InputCode.UNKNOWN_NODE), 0)  # placeholder for a layout that has not been evaluated
 
-Question = tuple[bytes, ...]  # encoded specs of claims
+QuestionKey = tuple[bytes, ...]  # encoded specs of claims
 
 
 class Fits:
@@ -61,7 +61,7 @@ class Fits:
     def __init__(
         self,
         inventory: Inventory,
-        question: Question,
+        question: QuestionKey,
         nodes: int,
         failing: int,
         undecided: int,
@@ -150,7 +150,7 @@ class _PlanEntry:
     On the nodes in `apart`, the claims of the plan cannot compete for devices and are decided one by one.
     """
 
-    def __init__(self, question: Question, plan: AllocationPlan, position: int, limit: int | None) -> None:
+    def __init__(self, question: QuestionKey, plan: AllocationPlan, position: int, limit: int | None) -> None:
         self.question = question
         self.plan = plan
         self.limit = limit
@@ -167,7 +167,7 @@ class _PlanEntry:
         self.problems: dict[
             Layout, AllocationProblem | Fault | None
         ] = {}  # None if evaluating the layout exceeds the steps
-        self.decisions: dict[_SearchKey, tuple[Decision, int]] = {}  # with the number of steps
+        self.decisions: dict[_SearchKey, tuple[AllocationDecision, int]] = {}  # with the number of steps
         self.searches: dict[_SearchKey, Searching] = {}  # unfinished searches
         self.waits: dict[int, Work] = {}  # node → the work that its decision waits for
         self.is_hard = False  # a search took long: with a turn, further searches are postponed at once
@@ -288,7 +288,7 @@ class Index:
         self._is_hurried = False
         self._inventory = Inventory(features)
         self._classes: dict[str, DeviceClass] = {}
-        self._entries: dict[tuple[Question, int | None], _PlanEntry] = {}
+        self._entries: dict[tuple[QuestionKey, int | None], _PlanEntry] = {}
         self._forgotten = 0  # changes already dropped from the front of the log
 
     # Changes of the cluster.
@@ -395,7 +395,7 @@ class Index:
 
     def allocate(
         self, node: str, claims: Sequence[ResourceClaim], steps: int | None = None, turn: Turn | None = None
-    ) -> Outcome:
+    ) -> AllocationOutcome:
         """Allocate devices for all claims together on a node, within `steps` steps.
 
         Does not mark devices as in use: call `take` with the allocation that is kept. With a turn, long computations are
@@ -577,7 +577,7 @@ class Index:
 
     def _settle(self, entry: _PlanEntry, group: _NodeGroup, node_devices: NodeDevices, turn: Turn | None) -> None:
         """Decide all nodes of a group. `node_devices` is one of them."""
-        decision: Decision | AllocationProblem
+        decision: AllocationDecision | AllocationProblem
         group.layout, group.search, group.steps = node_devices.view.layout, None, 0
         try:
             decision = self._problem(entry, group.layout, turn)
@@ -634,7 +634,9 @@ class Index:
             raise OutOfSteps
         return problem
 
-    def _decision(self, entry: _PlanEntry, problem: AllocationProblem, usage: NodeUsage, turn: Turn | None) -> Decision:
+    def _decision(
+        self, entry: _PlanEntry, problem: AllocationProblem, usage: NodeUsage, turn: Turn | None
+    ) -> AllocationDecision:
         if problem.simple is not None:
             return decide(problem, usage, StepMeter())
         key = _search_key(problem, usage)

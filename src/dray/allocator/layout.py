@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from dray.allocator.budget import Turn, left_of
 from dray.allocator.capacity import CapacityFault, Consumption, nanos
-from dray.allocator.content import DeviceList, Eligible, Requests, SelectorMatch
-from dray.allocator.deriving import Value
+from dray.allocator.content import DeviceList, Eligible, RequestClasses, SelectorMatch
+from dray.allocator.deriving import TypedValue
 from dray.allocator.identity import Features
-from dray.allocator.packing import Amounts, Packing, Takes
+from dray.allocator.packing import CounterAmounts, Packing, Takes
 from dray.api.allocations import DeviceId
 from dray.api.pools import PoolName
 from dray.api.reasons.devices import PoolState
@@ -34,7 +34,7 @@ class LayoutPart(NamedTuple):
 class ComputedAttribute(NamedTuple):
     """Values of a derived attribute: devices by value, and devices on which the expression fails."""
 
-    values: dict[Value, int]
+    values: dict[TypedValue, int]
     errors: int
     causes: dict[int, str]
     steps: int = 0
@@ -70,7 +70,7 @@ class Layout:
         self.visible = sum(part.visible << offset for offset, part in self.parts)
         self.invalid = any(pool.state is PoolState.INVALID for pool in pools)
         self._matches: dict[tuple[str, ...], SelectorMatch] = {}
-        self._values: dict[str, dict[Value, int]] = {}
+        self._values: dict[str, dict[TypedValue, int]] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
 
     def match(self, selectors: tuple[str, ...], limit: int | None = None, turn: Turn | None = None) -> SelectorMatch:
@@ -97,7 +97,7 @@ class Layout:
                 causes[at + offset] = cause
         return SelectorMatch(devices, errors, causes, steps)
 
-    def values(self, attribute: str) -> dict[Value, int]:
+    def values(self, attribute: str) -> dict[TypedValue, int]:
         """Return the devices with an attribute by value, in the order in which values first appear."""
         found = self._values.get(attribute)
         if found is None:
@@ -114,7 +114,7 @@ class Layout:
     ) -> ComputedAttribute:
         """Evaluate a derived attribute for the devices in `wanted`. Raises as `DeviceList.match` does."""
         steps = 0
-        values: dict[Value, int] = {}
+        values: dict[TypedValue, int] = {}
         errors = 0
         causes: dict[int, str] = {}
         for offset, part in self.parts:
@@ -166,13 +166,13 @@ class Layout:
         """The counters and capacities that devices consume."""
         return Packing(self.pools, self.shareable, self.features)
 
-    def eligible(self, requests: Requests) -> int:
+    def eligible(self, requests: RequestClasses) -> int:
         """Return the devices that can serve a request for capacity if nothing of them is in use."""
         if not self.features.consumable_capacity:
             return -1
         return sum(1 << offset + at for offset, part in self.parts for at in self._eligible(part, requests).consumed)
 
-    def capacity_faults(self, requests: Requests) -> dict[int, CapacityFault]:
+    def capacity_faults(self, requests: RequestClasses) -> dict[int, CapacityFault]:
         """Return the errors that a request for capacity causes, by device number."""
         if not self.features.consumable_capacity:
             return {}
@@ -182,10 +182,10 @@ class Layout:
             for at, fault in self._eligible(part, requests).faults.items()
         }
 
-    def takes(self, requests: Requests) -> Takes:
+    def takes(self, requests: RequestClasses) -> Takes:
         """Return what a request for capacity takes of each shareable device."""
         capacities = self.packing.capacities
-        found: dict[int, Amounts] = {}
+        found: dict[int, CounterAmounts] = {}
         for offset, part in self.parts:
             for at, consumed in self._eligible(part, requests).consumed.items():
                 bit = 1 << offset + at
@@ -193,12 +193,12 @@ class Layout:
                     found[bit] = tuple((capacities[bit, name], nanos(much)) for name, much in consumed.items())
         return Takes(found)
 
-    def consumed(self, at: int, requests: Requests) -> Consumption:
+    def consumed(self, at: int, requests: RequestClasses) -> Consumption:
         """Return the capacity that a request consumes of device number `at`, which must be shareable and eligible."""
         offset, part = self.parts[bisect_right(self.offsets, at) - 1]
         return self._eligible(part, requests).consumed[at - offset]
 
-    def _eligible(self, part: LayoutPart, requests: Requests) -> Eligible:
+    def _eligible(self, part: LayoutPart, requests: RequestClasses) -> Eligible:
         return part.content.eligible(requests, self.features.fractional_capacity_range)
 
 

@@ -73,7 +73,7 @@ class GaveUp(msgspec.Struct, frozen=True):
     progress: TimedOut
 
 
-Outcome = Allocated | Unallocatable | Failed | GaveUp
+AllocationOutcome = Allocated | Unallocatable | Failed | GaveUp
 
 
 def score(alternatives: tuple[tuple[int | None, ...], ...]) -> int:

@@ -25,7 +25,7 @@ from dray.api.types.resource import Device
 if TYPE_CHECKING:
     from dray.allocator.layout import PoolShape
 
-Amounts = tuple[tuple[int, int], ...]
+CounterAmounts = tuple[tuple[int, int], ...]
 """Pairs of a resource's number and an amount."""
 
 _SETS_KEPT = 4096  # size of the cache of `least_drawn`
@@ -51,7 +51,7 @@ class Packing:
         self.totals: list[int] = []
         self.counters: dict[tuple[int, str, str], int] = {}
         self.capacities: dict[tuple[int, str], int] = {}
-        self.draws: dict[int, Amounts] = {}
+        self.draws: dict[int, CounterAmounts] = {}
         self._pools: list[tuple[range, int]] = []  # the counters of each pool, and the devices that consume them
         if features.partitionable_devices:
             self._number_counters(pools)
@@ -89,7 +89,7 @@ class Packing:
             if devices:
                 self._pools.append((range(first, len(self.totals)), devices))
 
-    def _amounts(self, pool: int, drawn: Iterable[tuple[str, str, int]]) -> Amounts:
+    def _amounts(self, pool: int, drawn: Iterable[tuple[str, str, int]]) -> CounterAmounts:
         """Return the amounts that a device of pool number `pool` consumes. Counters that the pool lacks are ignored."""
         named = ((self.counters.get((pool, set_, name)), much) for set_, name, much in drawn)
         return tuple((number, much) for number, much in named if number is not None)
@@ -249,11 +249,11 @@ class Packing:
         return NodeUsage(taken, shared, tuple(left), joined((), belonging))
 
 
-def _nonzero(amounts: Amounts) -> dict[int, int]:
+def _nonzero(amounts: CounterAmounts) -> dict[int, int]:
     return {number: much for number, much in amounts if much}
 
 
-def _draw(left: list[int], amounts: Amounts) -> None:
+def _draw(left: list[int], amounts: CounterAmounts) -> None:
     for number, much in amounts:
         left[number] -= much
 
@@ -264,7 +264,7 @@ class Spent(NamedTuple):
     `groups` contains the common compatibility groups of the counter sets that it consumes.
     """
 
-    amounts: Amounts = ()
+    amounts: CounterAmounts = ()
     shared: int = 0
     groups: Standings = ()
 
@@ -468,7 +468,7 @@ class Takes:
 
     __slots__ = ("capacity",)
 
-    def __init__(self, capacity: dict[int, Amounts]) -> None:
+    def __init__(self, capacity: dict[int, CounterAmounts]) -> None:
         self.capacity = capacity
 
 

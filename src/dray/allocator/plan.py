@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from dray.allocator.content import Requests
+from dray.allocator.content import RequestClasses
 from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
 from dray.api.reasons.devices import InputCode, InputProblem
@@ -24,7 +24,7 @@ from dray.api.types.resource import (
     ExactDeviceRequest,
 )
 
-Spec = ExactDeviceRequest | DeviceSubRequest
+DeviceRequestSpec = ExactDeviceRequest | DeviceSubRequest
 
 
 class Alternative(NamedTuple):
@@ -39,7 +39,7 @@ class Alternative(NamedTuple):
     wanted: int
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
-    capacity: Requests
+    capacity: RequestClasses
     derived: Mapping[str, str]  # derived attribute → expression
     ignored: frozenset[str]  # derived attributes that are ignored because the gate is off
     fault: Fault | None
@@ -113,7 +113,7 @@ class _ClaimReader:
 
     def request(self, claim: int, request: DeviceRequest) -> PlannedRequest:
         fault = self._request_fault(claim, request)
-        specs: tuple[Spec, ...] = request.firstAvailable or ((request.exactly,) if request.exactly else ())
+        specs: tuple[DeviceRequestSpec, ...] = request.firstAvailable or ((request.exactly,) if request.exactly else ())
         alternatives = () if fault else tuple(self._alternative(claim, request, spec) for spec in specs)
         return PlannedRequest(claim, request.name, alternatives, bool(request.firstAvailable), fault)
 
@@ -131,7 +131,7 @@ class _ClaimReader:
                 return _fault(claim, sub.name, InputCode.SUBREQUEST_CAPACITY_OFF)
         return None
 
-    def _alternative(self, claim: int, request: DeviceRequest, spec: Spec) -> Alternative:
+    def _alternative(self, claim: int, request: DeviceRequest, spec: DeviceRequestSpec) -> Alternative:
         name = label = request.name
         if isinstance(spec, DeviceSubRequest):
             name, label = f"{request.name}/{spec.name}", spec.name
@@ -160,7 +160,9 @@ class _ClaimReader:
     def _derives(self) -> bool:
         return self.features.derived_attributes
 
-    def _alternative_fault(self, claim: int, label: str, spec: Spec, class_: DeviceClass | None) -> Fault | None:
+    def _alternative_fault(
+        self, claim: int, label: str, spec: DeviceRequestSpec, class_: DeviceClass | None
+    ) -> Fault | None:
         for place, selector in enumerate(spec.selectors):
             if selector.cel is None:
                 return _fault(claim, label, InputCode.EMPTY_SELECTOR, number=place)

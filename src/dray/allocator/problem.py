@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dray.allocator.bits import lowest, position, positions, union
 from dray.allocator.budget import Turn, left_of
 from dray.allocator.content import SelectorMatch
-from dray.allocator.deriving import Value
+from dray.allocator.deriving import TypedValue
 from dray.allocator.faults import Fault, selector_fault
 from dray.allocator.identity import RESULTS_LIMIT, Features
 from dray.allocator.layout import Layout
@@ -77,7 +77,7 @@ class ConstraintBits(NamedTuple):
     values: tuple[int, ...]
     loose: bool = False
     errors: int = 0
-    names: tuple[Value, ...] = ()  # of the values
+    names: tuple[TypedValue, ...] = ()  # of the values
 
     def peers(self, bit: int) -> int:
         """Return the devices with the same value as a device."""
@@ -206,7 +206,7 @@ class _Lens(NamedTuple):
     """The values of an attribute for some alternatives. Alternatives with different derived attributes differ in them."""
 
     devices: int
-    values: dict[Value, int]
+    values: dict[TypedValue, int]
     errors: int = 0
 
 
@@ -216,7 +216,7 @@ def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> 
     A device can have different values in two lenses. In that case only the numbers of values, which are equal in all lenses,
     identify what has been chosen, as for lists.
     """
-    everybody: dict[Value, int] = {}
+    everybody: dict[TypedValue, int] = {}
     for lens in lenses:
         for value, bits in lens.values.items():
             everybody[value] = everybody.get(value, 0) | bits

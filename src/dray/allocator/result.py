@@ -21,7 +21,7 @@ from dray.api.types.core import NodeSelector, NodeSelectorRequirement
 from dray.api.types.resource import Device, ResourceSliceSpec
 from dray.api.wire import Tree
 
-Chosen = tuple[PlannedRequest, Alternative, DemandGrant]
+ChosenDevice = tuple[PlannedRequest, Alternative, DemandGrant]
 Placed = tuple[Alternative, int, DeviceId]
 
 
@@ -35,7 +35,7 @@ class UnsupportedTerms(ValueError):
 
 def allocated(plan: AllocationPlan, view: NodeView, grants: Sequence[DemandGrant]) -> Allocated:
     """Return the outcome for one node, with a result for each claim."""
-    by_claim: list[list[Chosen]] = [[] for _ in plan.claims]
+    by_claim: list[list[ChosenDevice]] = [[] for _ in plan.claims]
     for request, grant in zip(plan.requests, grants, strict=True):
         by_claim[request.claim].append((request, request.alternatives[grant.choice], grant))
     results, taken, alternatives = [], [], []
@@ -69,7 +69,7 @@ def _tree(wire: object) -> Any:
 
 
 def _result(
-    plan: AllocationPlan, claim: int, view: NodeView, chosen: Sequence[Chosen], placed: Sequence[Placed]
+    plan: AllocationPlan, claim: int, view: NodeView, chosen: Sequence[ChosenDevice], placed: Sequence[Placed]
 ) -> Tree:
     devices: Tree = {}
     if placed:
@@ -83,7 +83,7 @@ def _result(
     return result
 
 
-def _config(plan: AllocationPlan, claim: int, chosen: Sequence[Chosen]) -> list[Tree]:
+def _config(plan: AllocationPlan, claim: int, chosen: Sequence[ChosenDevice]) -> list[Tree]:
     config = [*_class_config(plan, chosen), *_claim_config(plan, claim, chosen)]
     for entry in config:
         named = entry.get("requests", ())
@@ -118,7 +118,7 @@ def _device(alternative: Alternative, at: int, device: DeviceId, view: NodeView)
     return entry
 
 
-def _class_config(plan: AllocationPlan, chosen: Iterable[Chosen]) -> list[Tree]:
+def _class_config(plan: AllocationPlan, chosen: Iterable[ChosenDevice]) -> list[Tree]:
     """Return the configuration of each class once, with the requests that use the class."""
     by_class: dict[str, list[str]] = {}
     for _, alternative, _ in chosen:
@@ -131,7 +131,7 @@ def _class_config(plan: AllocationPlan, chosen: Iterable[Chosen]) -> list[Tree]:
     ]
 
 
-def _claim_config(plan: AllocationPlan, claim: int, chosen: Iterable[Chosen]) -> list[Tree]:
+def _claim_config(plan: AllocationPlan, claim: int, chosen: Iterable[ChosenDevice]) -> list[Tree]:
     """Return the configuration of the claim that applies to all requests or to chosen ones."""
     if not plan.claims[claim].config:
         return []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dray.allocator import Features, Outcome, allocate
+from dray.allocator import AllocationOutcome, Features, allocate
 from dray.api.allocations import Share
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
@@ -48,7 +48,7 @@ class Scenario(msgspec.Struct, frozen=True):
         """The shares that are in use."""
         return tuple(Share.of((one.driver, one.pool, one.device), one.share, one.consumed) for one in self.shares)
 
-    def ask(self, steps: int | None = None) -> Outcome:
+    def ask(self, steps: int | None = None) -> AllocationOutcome:
         """The allocator's answer."""
         return allocate(
             self.node, self.claims, self.classes, self.slices, self.allocated, self.features, steps, self.held

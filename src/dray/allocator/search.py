@@ -18,7 +18,7 @@ import msgspec
 from dray.allocator.bits import above, lowest, members, split
 from dray.allocator.budget import StepMeter
 from dray.allocator.faults import Fault
-from dray.allocator.feasibility import DemandGrant, Witness
+from dray.allocator.feasibility import DemandGrant, FeasibleGrants
 from dray.allocator.foresight import DECIDING, Foresight, SearchState, available, beginning
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.packing import COUNTERS_ONLY, NodeUsage
@@ -56,7 +56,7 @@ class _Frame:
 
     __slots__ = ("all_exceeded", "bit", "doomed", "failed", "options", "step", "witness")
 
-    def __init__(self, step: _Step, witness: Witness | None, doomed: bool) -> None:
+    def __init__(self, step: _Step, witness: FeasibleGrants | None, doomed: bool) -> None:
         self.step = step
         self.witness = witness
         self.doomed = doomed
@@ -310,7 +310,7 @@ def _least_after(problem: AllocationProblem) -> list[int]:
     return after
 
 
-def _inherit(parent: _Frame, step: _Step) -> Witness | None:
+def _inherit(parent: _Frame, step: _Step) -> FeasibleGrants | None:
     """Return the solution known to the parent decision if this option is part of it, else None."""
     if not parent.witness:
         return None

@@ -39,7 +39,7 @@ from dray.api.types.resource import (
 from dray.cel import STORED, DeviceView, EvaluationError, compile_selector
 from dray.cel.derived import compile_derived
 
-Spec = ExactDeviceRequest | DeviceSubRequest
+DeviceRequestSpec = ExactDeviceRequest | DeviceSubRequest
 
 
 class _Offer(NamedTuple):
@@ -170,13 +170,17 @@ class _AllocationChecker:
         except EvaluationError:
             return False
 
-    def _spec(self, request: DeviceRequest, name: str) -> Spec | None:
+    def _spec(self, request: DeviceRequest, name: str) -> DeviceRequestSpec | None:
         if request.exactly is not None:
             return request.exactly
         return next((sub for sub in request.firstAvailable if f"{request.name}/{sub.name}" == name), None)
 
     def _device(
-        self, entry: DeviceRequestAllocationResult, spec: Spec, admin: bool, selectors: Sequence[DeviceSelector]
+        self,
+        entry: DeviceRequestAllocationResult,
+        spec: DeviceRequestSpec,
+        admin: bool,
+        selectors: Sequence[DeviceSelector],
     ) -> Iterator[str]:
         offer = self.offers.get(DeviceId(entry.driver, entry.pool, entry.device))
         if offer is None:
@@ -198,11 +202,11 @@ class _AllocationChecker:
             yield "does not carry its binding conditions"
         yield from self._capacity(entry, spec, offer)
 
-    def _consumption(self, spec: Spec, offer: _Offer) -> Consumption | CapacityFault | None:
+    def _consumption(self, spec: DeviceRequestSpec, offer: _Offer) -> Consumption | CapacityFault | None:
         asked = spec.capacity.requests if spec.capacity is not None else {}
         return consumption(offer.device, asked, self.features.fractional_capacity_range)
 
-    def _capacity(self, entry: DeviceRequestAllocationResult, spec: Spec, offer: _Offer) -> Iterator[str]:
+    def _capacity(self, entry: DeviceRequestAllocationResult, spec: DeviceRequestSpec, offer: _Offer) -> Iterator[str]:
         if not self.features.consumable_capacity:
             return
         consumed_ = self._consumption(spec, offer)

@@ -16,7 +16,7 @@ from dray.api.resources import Resource
 from dray.api.users import User
 from dray.api.wire import Tree, Wire
 
-Patch = Tree | list[Tree]
+PatchBody = Tree | list[Tree]
 
 
 class PatchKind(Enum):
@@ -107,7 +107,7 @@ class PatchCall(PartCall, frozen=True, kw_only=True):
 
     verb = "patch"
 
-    patch: Patch
+    patch: PatchBody
     kind: PatchKind = PatchKind.MERGE
     manager: str = ""
     force: bool = False
@@ -145,6 +145,6 @@ class DeleteCollectionCall(ApiCall, frozen=True, kw_only=True):
 
 
 AnsweredByObject: TypeAlias = GetCall | CreateCall | UpdateCall | PatchCall | StatusCall
-Deletion: TypeAlias = DeleteCall | DeleteCollectionCall
-AnsweredCall: TypeAlias = AnsweredByObject | ListCall | Deletion
+AnyDeleteCall: TypeAlias = DeleteCall | DeleteCollectionCall
+AnsweredCall: TypeAlias = AnsweredByObject | ListCall | AnyDeleteCall
 """All calls except `WatchCall`, whose response is a stream of events."""

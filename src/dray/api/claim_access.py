@@ -198,9 +198,9 @@ def _came_before_deletion(access: ClaimAccess) -> ClaimProblem | None:
     return access.problem(ClaimCode.DELETING) if is_late else None
 
 
-Check = Callable[[ClaimAccess], ClaimProblem | None]
+AccessCheck = Callable[[ClaimAccess], ClaimProblem | None]
 
-SEQUENCES: Mapping[Purpose, tuple[Check, ...]] = {
+SEQUENCES: Mapping[Purpose, tuple[AccessCheck, ...]] = {
     Purpose.WAIT: (_has_group, _exists, _is_own),
     Purpose.PLACE: (_may_join, _is_not_promised, _has_classes, _has_room),
     Purpose.RESERVE: (_exists, _is_own, _is_allocated, _may_join, _is_in_reach, _has_room),
@@ -289,7 +289,7 @@ def _accesses(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) ->
     return accesses
 
 
-def _first(checks: tuple[Check, ...], accesses: list[ClaimAccess]) -> ClaimProblem | None:
+def _first(checks: tuple[AccessCheck, ...], accesses: list[ClaimAccess]) -> ClaimProblem | None:
     for access in accesses:
         for check in checks:
             problem = check(access)

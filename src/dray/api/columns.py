@@ -14,7 +14,7 @@ import msgspec
 from dray.api.cells import UNKNOWN, age
 
 Cell: TypeAlias = str | int | float | bool
-Source: TypeAlias = str | Callable[[Any], Any]  # a dotted attribute path, or a function of the object
+ColumnSource: TypeAlias = str | Callable[[Any], Any]  # a dotted attribute path, or a function of the object
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -30,30 +30,30 @@ class TableColumn(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
-def text(name: str, source: Source, empty: str = "", format: str = "") -> TableColumn:
+def text(name: str, source: ColumnSource, empty: str = "", format: str = "") -> TableColumn:
     """Return a string column; `empty` is shown for missing values."""
     read = _reader(source)
     return TableColumn(name, lambda obj, now: read(obj) or empty, format=format)
 
 
-def wide(name: str, source: Source, empty: str = "", format: str = "") -> TableColumn:
+def wide(name: str, source: ColumnSource, empty: str = "", format: str = "") -> TableColumn:
     """Return a string column that only `-o wide` shows."""
     return msgspec.structs.replace(text(name, source, empty, format), priority=1)
 
 
-def number(name: str, source: Source) -> TableColumn:
+def number(name: str, source: ColumnSource) -> TableColumn:
     """Return an integer column; 0 is shown for missing values."""
     read = _reader(source)
     return TableColumn(name, lambda obj, now: read(obj) or 0, type="integer")
 
 
-def flag(name: str, source: Source) -> TableColumn:
+def flag(name: str, source: ColumnSource) -> TableColumn:
     """Return a boolean column."""
     read = _reader(source)
     return TableColumn(name, lambda obj, now: bool(read(obj)), type="boolean")
 
 
-def since(name: str, source: Source, empty: str = UNKNOWN) -> TableColumn:
+def since(name: str, source: ColumnSource, empty: str = UNKNOWN) -> TableColumn:
     """Return a column with the time since a timestamp."""
     read = _reader(source)
 
@@ -64,7 +64,7 @@ def since(name: str, source: Source, empty: str = UNKNOWN) -> TableColumn:
     return TableColumn(name, cell)
 
 
-def _reader(source: Source) -> Callable[[Any], Any]:
+def _reader(source: ColumnSource) -> Callable[[Any], Any]:
     return attrgetter(source) if isinstance(source, str) else source
 
 

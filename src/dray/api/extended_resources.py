@@ -27,7 +27,7 @@ IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY = "<extended-resources>"  # name of a claim that is not created yet; not a valid object name
 
-Served = Mapping[str, str]  # extended resource → device class
+ClassesByResource = Mapping[str, str]  # extended resource → device class
 
 
 class ExtendedResources:
@@ -93,7 +93,7 @@ class Needs(NamedTuple):
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
-def needs_of(pod: Pod, served: Served) -> Needs:
+def needs_of(pod: Pod, served: ClassesByResource) -> Needs:
     """Return the requests of the pod's claim and their mapping to containers, for the resources that devices serve."""
     found = [_needs(pod, resource, served[resource]) for resource in sorted(served)]
     requests = sorted((request for one in found for request in one.requests), key=lambda request: request.name)

@@ -17,7 +17,7 @@ from typing import Literal
 
 logger = logging.getLogger(__name__)
 
-Stage = Literal["alpha", "beta", "stable"]
+GateStage = Literal["alpha", "beta", "stable"]
 
 
 NEWEST = 37  # minor release of Kubernetes that dray implements
@@ -32,7 +32,7 @@ class Gate:
     """One feature that can be enabled or disabled."""
 
     name: str
-    stage: Stage
+    stage: GateStage
     default: bool
     meaning: str
     needs: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ _DECLARED = (OPTIONAL_OPERATIONS, "DRANodeAllocatableResources")  # gates that n
 _BY_NAME: Mapping[str, Gate] = {gate.name: gate for gate in GATES}
 _CANONICAL: Mapping[str, str] = {name: gate.name for gate in GATES for name in (gate.name, gate.alias) if name}
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
-_STAGES: Mapping[str, Stage] = {"AllAlpha": "alpha", "AllBeta": "beta"}
+_STAGES: Mapping[str, GateStage] = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class KindRules(NamedTuple):
 
     create: str = ""
     update: str | None = None  # None: updates are validated like new objects, including the steps
-    name: names.Check | None = names.subdomain  # None: the function validates the metadata itself
+    name: names.NameCheck | None = names.subdomain  # None: the function validates the metadata itself
     # Order of validation of an update, as in Kubernetes: changes of metadata, all metadata, rules.
     order: tuple[Literal["changes", "last", "metadata", "rules"], ...] = CHANGES_FIRST
     last: str = ""  # function that validates changes of an update, at the position of "last" in `order`

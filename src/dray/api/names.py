@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dray.api.remembered import remembered
 
 Complaints = Sequence[str]
-Check = Callable[[str], Complaints]
+NameCheck = Callable[[str], Complaints]
 
 CEL_RESERVED = frozenset(  # reserved words of CEL, which cannot be names of variables or fields
     [
@@ -263,7 +263,7 @@ def path_segment(text: str) -> Complaints:
     return [f"may not contain '{char}'" for char in "/%" if char in text]
 
 
-def prefixed(check: Check, text: str) -> Complaints:
+def prefixed(check: NameCheck, text: str) -> Complaints:
     """Return the errors of `check` for the beginning of a name, which may end in a dash."""
     masked = f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text
     return check(masked)

@@ -28,7 +28,7 @@ from dray.api.wire import Tree
 
 MAGIC = b"k8s\0"
 
-Read: TypeAlias = Callable[[Any], Any]  # converts a protobuf value to a JSON value
+DecodeField: TypeAlias = Callable[[Any], Any]  # converts a protobuf value to a JSON value
 Shape: TypeAlias = Callable[[Any], Any]  # converts a JSON value to an argument of a message constructor
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,7 +167,7 @@ class _FieldPlan(msgspec.Struct, frozen=True):
 
     json: str  # name of the field in JSON
     wire: str  # name of the field in protobuf
-    read: Read
+    read: DecodeField
     shape: Shape | None  # None: no conversion needed
     form: str  # "", "[" or "{"
     keep: bool
@@ -376,7 +376,7 @@ def _shape_schema(tree: Tree) -> bytes:
     return _serialized(schema.SCHEMA, tree)
 
 
-_READ: dict[str, Read] = {
+_READ: dict[str, DecodeField] = {
     "time": _read_time,
     "microtime": _read_microtime,
     "quantity": lambda message: message.string or "0",

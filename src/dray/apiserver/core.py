@@ -45,8 +45,8 @@ from dray.apiserver.write.subresources import IssueToken, Subresources
 from dray.background import Background
 from dray.store import StoreError
 
-Options = TypeVar("Options", bound=ConnectOptions)
-Review = Callable[[Request], dict[str, Any]]
+ConnectOptionsType = TypeVar("ConnectOptionsType", bound=ConnectOptions)
+AnswerReview = Callable[[Request], dict[str, Any]]
 
 SLICES = BY_TYPE[ResourceSlice]
 _DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -67,7 +67,7 @@ class ApiServer:
         gates: FeatureGates | None = None,
         authorizer: Union | None = None,
         admission: Chain | None = None,
-        reviews: Mapping[str, Review] | None = None,
+        reviews: Mapping[str, AnswerReview] | None = None,
         issue_token: IssueToken | None = None,
         conversions: Conversions | None = None,
         resolver: RequestResolver | None = None,
@@ -151,7 +151,7 @@ class ApiServer:
             raise NotImplementedYet("nothing is measured: this server has no connection to nodes")
         return self.measured.answer(request)
 
-    async def connect(self, request: Request, options: Options) -> Options:
+    async def connect(self, request: Request, options: ConnectOptionsType) -> ConnectOptionsType:
         """Let admission judge a connection to a pod or a node before it begins.
 
         Returns the options as webhooks left them; raises ApiError for a connection that is refused.

@@ -14,7 +14,7 @@ from typing import Literal
 from dray.api.gates import FeatureGates
 from dray.api.resources import METRICS, RESOURCES, Resource
 
-Stage = Literal["ga", "beta", "alpha"]
+VersionStage = Literal["ga", "beta", "alpha"]
 
 ALL = "api/all"
 _STAGES = (ALL, "api/ga", "api/beta", "api/alpha")
@@ -83,5 +83,5 @@ def _is_enabled(resource: Resource, version: str, config: Mapping[str, bool], by
     return config.get(f"api/{stage}", config.get(ALL, by_default or stage == "ga"))
 
 
-def _stage(version: str) -> Stage:
+def _stage(version: str) -> VersionStage:
     return "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dray.client.http import Http
     from dray.client.readiness import Readiness
 
-Run = Callable[["Http", "FeatureGates", "Readiness"], Awaitable[None]]
+RunComponent = Callable[["Http", "FeatureGates", "Readiness"], Awaitable[None]]
 Probe = Callable[["Client"], Awaitable[object]]
 """A request that a part cannot do without."""
 _ASK_AGAIN_SECONDS = 0.5
@@ -68,7 +68,7 @@ async def lists_pods(client: Client) -> None:
     await client.list(Pod, limit=1)
 
 
-def run_component(name: str, options: ComponentOptions, run: Run, probe: Probe = lists_pods) -> None:
+def run_component(name: str, options: ComponentOptions, run: RunComponent, probe: Probe = lists_pods) -> None:
     """Run one part against the API server until a signal. Raises ComponentError, GateError and ConfigError.
 
     The part begins when the server has answered `probe`, be it with Forbidden, and when it has the lease, where it needs
@@ -95,7 +95,7 @@ def _paced(config: Config, options: ComponentOptions) -> Config:
 
 
 async def _run(
-    name: str, options: ComponentOptions, config: Config, gates: FeatureGates, run: Run, probe: Probe
+    name: str, options: ComponentOptions, config: Config, gates: FeatureGates, run: RunComponent, probe: Probe
 ) -> None:
     from dray.client.http import Http
     from dray.client.readiness import Readiness
@@ -166,7 +166,7 @@ async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Eve
 
 
 async def _lead(
-    name: str, lease: LeaseSettings | None, client: Http, gates: FeatureGates, run: Run, readiness: Readiness
+    name: str, lease: LeaseSettings | None, client: Http, gates: FeatureGates, run: RunComponent, readiness: Readiness
 ) -> None:
     """Do the work, whenever this process leads where there is a lease; who waits for the lease is ready to take over.
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from dray.assembly.description import counted
 
 if TYPE_CHECKING:
-    from dray.node.runtime import Key, Runtime
+    from dray.node.runtime import ContainerKey, Runtime
 
 
-def running(directory: Path, node: str = "*") -> list[tuple[Runtime, Key]]:
+def running(directory: Path, node: str = "*") -> list[tuple[Runtime, ContainerKey]]:
     """The containers below a cluster's directory that run, of one node or of all, each with what can end it."""
     from dray.node.process import ProcessWrapper
     from dray.node.supervised import Supervised

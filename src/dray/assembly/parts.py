@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0  # between two looks for pods that wait: simulated nodes come fast
 
-Work = Callable[[], Coroutine[Any, Any, None]]
+RunPart = Callable[[], Coroutine[Any, Any, None]]
 
 
 class ServerPart(NamedTuple):
     """Something that runs beside the API server until it is cancelled."""
 
     name: str
-    run: Work
+    run: RunPart
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def parts(running: Running, plan: ClusterPlan, abandoned: list[str]) -> Sequence
     return [*listed, ServerPart("dashboard", dashboard.mount(running, options).run)]
 
 
-def _informers(informers: SharedInformers) -> Work:
+def _informers(informers: SharedInformers) -> RunPart:
     """End the informers with the parts that share them: left alone, each would watch a server once more that stops."""
 
     async def run() -> None:
@@ -221,7 +221,7 @@ def leftovers(storage: Storage, plan: ClusterPlan) -> list[str]:
     return found
 
 
-def _leftovers(client: Client, names: list[str], directory: Path) -> Work:
+def _leftovers(client: Client, names: list[str], directory: Path) -> RunPart:
     """Remove nodes that nobody runs any more, and end their containers; their pods and slices go with them."""
     from dray.api.errors import NotFound
     from dray.api.types.core import Node
@@ -239,7 +239,7 @@ def _leftovers(client: Client, names: list[str], directory: Path) -> Work:
 
 def _controllers(
     client: Client, informers: SharedInformers, running: Running, accounts: Callable[[str], Client], volumes: str
-) -> Work:
+) -> RunPart:
     from dray.controllers import ControllerManager
 
     return ControllerManager(
@@ -252,7 +252,7 @@ def _controllers(
     ).run
 
 
-def _scheduler(client: Client, informers: SharedInformers, running: Running, plan: ClusterPlan) -> Work:
+def _scheduler(client: Client, informers: SharedInformers, running: Running, plan: ClusterPlan) -> RunPart:
     from dray.scheduler import Scheduler
 
     give_way, background = running.api.priority.give_way, running.background
@@ -262,7 +262,7 @@ def _scheduler(client: Client, informers: SharedInformers, running: Running, pla
     return scheduler.run
 
 
-def _after_agents(agents: Sequence[Agent], scheduler: Work) -> Work:
+def _after_agents(agents: Sequence[Agent], scheduler: RunPart) -> RunPart:
     """Run the scheduler once all agents have started.
 
     A stored node is still Ready from the time before this start. Until its agent has deleted the slices of that time,
@@ -310,7 +310,7 @@ def autoscaling(
     groups: NodeGroups,
     running: Running,
     plan: ClusterPlan,
-) -> Work:
+) -> RunPart:
     """What adds and removes nodes of groups: the loop, or Cluster Autoscaler through gRPC."""
     from dray.api.types.core import Node
     from dray.api.wire import tree_of
@@ -318,7 +318,7 @@ def autoscaling(
 
     provider = SimulatedProvider(nodes, groups)
     known = informers.informer(Node)
-    work: Work
+    work: RunPart
     if plan.options.provider_address:
         from dray.autoscaling.external_server import serve
 

@@ -72,10 +72,10 @@ class StartedServer:
         return kubeconfig.entries(self.url, None if self.options.insecure else self.keys, *names)
 
 
-Ready = Callable[[StartedServer], None]
+OnStarted = Callable[[StartedServer], None]
 
 
-def serve(options: ServerOptions, plan: ClusterPlan | None, ready: Ready) -> int:
+def serve(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) -> int:
     """Run until a signal; returns the exit status. Raises ServerStartError and StoreError.
 
     A StoreError at the end says what could not be written any more.
@@ -88,7 +88,7 @@ def serve(options: ServerOptions, plan: ClusterPlan | None, ready: Ready) -> int
         return runner.run(_serve_until_signal(options, plan, ready))
 
 
-async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, ready: Ready) -> int:
+async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) -> int:
     stopping, started = on_signals(), asyncio.Event()
 
     def answers(server: StartedServer) -> None:
@@ -113,7 +113,9 @@ async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, 
         return 0
 
 
-async def serve_until(stopping: asyncio.Event, options: ServerOptions, plan: ClusterPlan | None, ready: Ready) -> int:
+async def serve_until(
+    stopping: asyncio.Event, options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted
+) -> int:
     """Run a server, with the parts of a plan beside it, until it is told to stop; `ready` is called once it answers."""
     _check_idle(options.dir)
     with _listen(options) as sock:
@@ -121,7 +123,7 @@ async def serve_until(stopping: asyncio.Event, options: ServerOptions, plan: Clu
 
 
 async def _serve_on(
-    sock: socket.socket, stopping: asyncio.Event, options: ServerOptions, plan: ClusterPlan | None, ready: Ready
+    sock: socket.socket, stopping: asyncio.Event, options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted
 ) -> int:
     from dray.apiserver.wire.serving import HttpServer
     from dray.assembly.parts import leftovers, parts

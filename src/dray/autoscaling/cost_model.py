@@ -12,10 +12,10 @@ import msgspec
 
 from dray.autoscaling.demand import PodKind
 from dray.autoscaling.expanders import Costs
-from dray.autoscaling.packings import Packing, Packings
+from dray.autoscaling.packings import NodePacking, Packings
 from dray.autoscaling.pricing import PricedPacking, best_packing
 
-Counts = tuple[int, ...]
+UnitCounts = tuple[int, ...]
 RANKS = 3  # priorities that are told apart: the two highest, and all others
 
 
@@ -23,7 +23,7 @@ class NodePurchase(msgspec.Struct, frozen=True):
     """So many nodes of a group, each with the same packing."""
 
     group: int
-    packing: Packing
+    packing: NodePacking
     times: int = 1
 
 
@@ -67,11 +67,11 @@ class CostModel:
         pods = units * max(self.sizes, default=1)
         return [most * units * size * pods**rank for size, rank in zip(self.sizes, self.ranks, strict=True)]
 
-    def cost(self, group: int, packing: Packing) -> float:
+    def cost(self, group: int, packing: NodePacking) -> float:
         """What a node costs with its packing: the node, and the steps down lists of alternatives."""
         return self.costs.nodes[group] + self.costs.step * self.steps(group, packing)
 
-    def steps(self, group: int, packing: Packing) -> int:
+    def steps(self, group: int, packing: NodePacking) -> int:
         """How far down their lists of alternatives the units of a packing are served."""
         filled = self.packings[group].filled(packing)
         return filled.steps if filled is not None else 0
@@ -93,7 +93,7 @@ def ranks(kinds: Sequence[PodKind]) -> list[int]:
     return [order.index(max(priority, order[0])) for priority in priorities]
 
 
-def without(left: Sequence[int], packing: Packing, times: int = 1) -> Counts:
+def without(left: Sequence[int], packing: NodePacking, times: int = 1) -> UnitCounts:
     """The units that are left after so many nodes with a packing."""
     after = [*left]
     for kind, count in packing:
@@ -101,19 +101,19 @@ def without(left: Sequence[int], packing: Packing, times: int = 1) -> Counts:
     return tuple(after)
 
 
-def within(packing: Packing, left: Sequence[int]) -> Packing:
+def within(packing: NodePacking, left: Sequence[int]) -> NodePacking:
     """The part of a packing for which there are units."""
     return tuple((kind, min(count, left[kind])) for kind, count in packing if left[kind])
 
 
-def left_after(left: Sequence[int], purchases: Iterable[NodePurchase]) -> Counts:
+def left_after(left: Sequence[int], purchases: Iterable[NodePurchase]) -> UnitCounts:
     counts = tuple(left)
     for one in purchases:
         counts = without(counts, one.packing, one.times)
     return counts
 
 
-def rooms_after(rooms: Sequence[int], purchases: Iterable[NodePurchase]) -> Counts:
+def rooms_after(rooms: Sequence[int], purchases: Iterable[NodePurchase]) -> UnitCounts:
     after = [*rooms]
     for one in purchases:
         after[one.group] -= one.times

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from dray.autoscaling.cost_model import CostModel, Counts, NodePurchase, Values, without
-from dray.autoscaling.packings import Packing, Packings
+from dray.autoscaling.cost_model import CostModel, NodePurchase, UnitCounts, Values, without
+from dray.autoscaling.packings import NodePacking, Packings
 
 _EFFORT = 200_000  # branches
 
@@ -46,13 +46,13 @@ class _ExactSearch:
         self._unplaced = model.unplaced(left)
         self._best, self._cost = tuple(known), cost
         self._order = sorted(range(len(left)), key=lambda kind: (-values.units[kind], kind))
-        self._seen: dict[tuple[Counts, Counts], float] = {}
+        self._seen: dict[tuple[UnitCounts, UnitCounts], float] = {}
         self._bought: list[NodePurchase] = []
-        self._packings: dict[tuple[int, int, Counts], list[tuple[float, Packing]]] = {}
+        self._packings: dict[tuple[int, int, UnitCounts], list[tuple[float, NodePacking]]] = {}
         self._effort = 0
         self._tolerance = model.costs.tie * 1e-2
 
-    def run(self, left: Counts, rooms: Counts) -> Cheapest:
+    def run(self, left: UnitCounts, rooms: UnitCounts) -> Cheapest:
         self._branch(left, rooms, 0.0)
         return Cheapest(self._best, proven=not self._is_over)
 
@@ -60,7 +60,7 @@ class _ExactSearch:
     def _is_over(self) -> bool:
         return self._effort > _EFFORT or self._model.is_over
 
-    def _branch(self, left: Counts, rooms: Counts, spent: float) -> None:
+    def _branch(self, left: UnitCounts, rooms: UnitCounts, spent: float) -> None:
         self._effort += 1
         if self._is_over or spent + self._values.bound(left, rooms) >= self._cost - self._tolerance:
             return
@@ -78,7 +78,7 @@ class _ExactSearch:
             self._bought.pop()
         self._branch(without(left, ((kind, 1),)), rooms, spent + self._unplaced[kind])
 
-    def _ways(self, kind: int, left: Counts, rooms: Counts) -> list[tuple[int, float, Packing]]:
+    def _ways(self, kind: int, left: UnitCounts, rooms: UnitCounts) -> list[tuple[int, float, NodePacking]]:
         """The nodes that take a unit of the kind, those that cost least beyond the value of their packing first."""
         found = []
         for group, room in enumerate(rooms):
@@ -88,7 +88,7 @@ class _ExactSearch:
         found.sort(key=lambda one: one[0])
         return [(group, self._model.cost(group, packing), packing) for _, group, packing in found]
 
-    def _packings_with(self, group: int, kind: int, left: Counts) -> list[tuple[float, Packing]]:
+    def _packings_with(self, group: int, kind: int, left: UnitCounts) -> list[tuple[float, NodePacking]]:
         own = self._model.packings[group]
         capped = tuple(min(there, most) for there, most in zip(left, own.most, strict=True))
         key = group, kind, capped
@@ -99,12 +99,12 @@ class _ExactSearch:
             self._packings[key] = [(self._excess(group, packing), packing) for packing in every]
         return self._packings[key]
 
-    def _excess(self, group: int, packing: Packing) -> float:
+    def _excess(self, group: int, packing: NodePacking) -> float:
         worth = sum(self._values.units[kind] * count for kind, count in packing)
         return self._model.cost(group, packing) - worth
 
 
-def _packings(own: Packings, kind: int, capped: Counts) -> Iterator[Packing]:
+def _packings(own: Packings, kind: int, capped: UnitCounts) -> Iterator[NodePacking]:
     """Every packing that has the kind in it."""
     others = [other for other, count in enumerate(capped) if count and other != kind]
     for count in range(1, capped[kind] + 1):
@@ -113,7 +113,7 @@ def _packings(own: Packings, kind: int, capped: Counts) -> Iterator[Packing]:
                 yield packing
 
 
-def _extended(own: Packings, begun: dict[int, int], others: Sequence[int], capped: Counts) -> Iterator[Packing]:
+def _extended(own: Packings, begun: dict[int, int], others: Sequence[int], capped: UnitCounts) -> Iterator[NodePacking]:
     """What is begun, and with it every number of others that a node has enough of everything for."""
     packing = tuple(sorted(begun.items()))
     if not own.is_plausible(packing):
@@ -124,7 +124,7 @@ def _extended(own: Packings, begun: dict[int, int], others: Sequence[int], cappe
             yield from _extended(own, {**begun, other: count}, others[at + 1 :], capped)
 
 
-def _largest(packings: Sequence[Packing]) -> list[Packing]:
+def _largest(packings: Sequence[NodePacking]) -> list[NodePacking]:
     """Those that are not part of another: where nothing but nodes costs, a larger one is never worse."""
     tables = [dict(one) for one in packings]
     return [

@@ -27,7 +27,7 @@ from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import add_service, start_server
 
 T = TypeVar("T")
-Context = Any  # grpc.aio.ServicerContext, which has no types
+GrpcContext = Any  # grpc.aio.ServicerContext, which has no types
 _STATES = {
     InstanceState.CREATING: wire.InstanceStatus.instanceCreating,
     InstanceState.RUNNING: wire.InstanceStatus.instanceRunning,
@@ -44,12 +44,12 @@ class ExternalService:
         self._provider = provider
         self._groups = groups
 
-    async def NodeGroups(self, request: wire.NodeGroupsRequest, context: Context) -> wire.NodeGroupsResponse:
+    async def NodeGroups(self, request: wire.NodeGroupsRequest, context: GrpcContext) -> wire.NodeGroupsResponse:
         found = await _done(self._provider.groups(), context)
         return wire.NodeGroupsResponse(nodeGroups=[_group(status) for status in found])
 
     async def NodeGroupForNode(
-        self, request: wire.NodeGroupForNodeRequest, context: Context
+        self, request: wire.NodeGroupForNodeRequest, context: GrpcContext
     ) -> wire.NodeGroupForNodeResponse:
         """The group that has the node as an instance; an empty one where it is not ours."""
         for status in await _done(self._provider.groups(), context):
@@ -58,26 +58,26 @@ class ExternalService:
         return wire.NodeGroupForNodeResponse(nodeGroup=wire.NodeGroup())
 
     async def NodeGroupTargetSize(
-        self, request: wire.NodeGroupTargetSizeRequest, context: Context
+        self, request: wire.NodeGroupTargetSizeRequest, context: GrpcContext
     ) -> wire.NodeGroupTargetSizeResponse:
         status = await self._status(request.id, context)
         return wire.NodeGroupTargetSizeResponse(targetSize=status.target)
 
     async def NodeGroupIncreaseSize(
-        self, request: wire.NodeGroupIncreaseSizeRequest, context: Context
+        self, request: wire.NodeGroupIncreaseSizeRequest, context: GrpcContext
     ) -> wire.NodeGroupIncreaseSizeResponse:
         await _done(self._provider.increase(request.id, request.delta), context)
         return wire.NodeGroupIncreaseSizeResponse()
 
     async def NodeGroupDeleteNodes(
-        self, request: wire.NodeGroupDeleteNodesRequest, context: Context
+        self, request: wire.NodeGroupDeleteNodesRequest, context: GrpcContext
     ) -> wire.NodeGroupDeleteNodesResponse:
         nodes = [ProviderNodeName(node.name, node.providerID) for node in request.nodes]
         await _done(self._provider.delete(request.id, nodes), context)
         return wire.NodeGroupDeleteNodesResponse()
 
     async def NodeGroupDecreaseTargetSize(
-        self, request: wire.NodeGroupDecreaseTargetSizeRequest, context: Context
+        self, request: wire.NodeGroupDecreaseTargetSizeRequest, context: GrpcContext
     ) -> wire.NodeGroupDecreaseTargetSizeResponse:
         """Cancel nodes that have not come yet; `delta` is negative, as Cluster Autoscaler sends it."""
         status = await self._status(request.id, context)
@@ -90,20 +90,20 @@ class ExternalService:
         return wire.NodeGroupDecreaseTargetSizeResponse()
 
     async def NodeGroupNodes(
-        self, request: wire.NodeGroupNodesRequest, context: Context
+        self, request: wire.NodeGroupNodesRequest, context: GrpcContext
     ) -> wire.NodeGroupNodesResponse:
         status = await self._status(request.id, context)
         return wire.NodeGroupNodesResponse(instances=[_instance(one) for one in status.instances])
 
     async def NodeGroupTemplateNodeInfo(
-        self, request: wire.NodeGroupTemplateNodeInfoRequest, context: Context
+        self, request: wire.NodeGroupTemplateNodeInfoRequest, context: GrpcContext
     ) -> wire.NodeGroupTemplateNodeInfoResponse:
         group = await self._known(request.id, context)
         node = tree_of(group.template.objects(f"{group.name}-template")[0])
         return wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=encode_message(node))
 
     async def PricingNodePrice(
-        self, request: wire.PricingNodePriceRequest, context: Context
+        self, request: wire.PricingNodePriceRequest, context: GrpcContext
     ) -> wire.PricingNodePriceResponse:
         asked = wire.NodeGroupForNodeRequest(node=request.node)
         found = await self.NodeGroupForNode(asked, context)
@@ -114,28 +114,28 @@ class ExternalService:
         seconds = request.endTimestamp.ToNanoseconds() - request.startTimestamp.ToNanoseconds()
         return wire.PricingNodePriceResponse(price=group.price * seconds / 1e9 / _HOUR)
 
-    async def GPULabel(self, request: wire.GPULabelRequest, context: Context) -> wire.GPULabelResponse:
+    async def GPULabel(self, request: wire.GPULabelRequest, context: GrpcContext) -> wire.GPULabelResponse:
         return wire.GPULabelResponse()
 
     async def GetAvailableGPUTypes(
-        self, request: wire.GetAvailableGPUTypesRequest, context: Context
+        self, request: wire.GetAvailableGPUTypesRequest, context: GrpcContext
     ) -> wire.GetAvailableGPUTypesResponse:
         return wire.GetAvailableGPUTypesResponse()
 
-    async def Refresh(self, request: wire.RefreshRequest, context: Context) -> wire.RefreshResponse:
+    async def Refresh(self, request: wire.RefreshRequest, context: GrpcContext) -> wire.RefreshResponse:
         return wire.RefreshResponse()
 
-    async def Cleanup(self, request: wire.CleanupRequest, context: Context) -> wire.CleanupResponse:
+    async def Cleanup(self, request: wire.CleanupRequest, context: GrpcContext) -> wire.CleanupResponse:
         return wire.CleanupResponse()
 
-    async def _status(self, name: str, context: Context) -> GroupStatus:
+    async def _status(self, name: str, context: GrpcContext) -> GroupStatus:
         for status in await _done(self._provider.groups(), context):
             if status.name == name:
                 return status
         await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no group {name}")
         raise AssertionError  # aborting raises
 
-    async def _known(self, name: str, context: Context) -> NodeGroup:
+    async def _known(self, name: str, context: GrpcContext) -> NodeGroup:
         for group in self._groups.groups:
             if group.name == name:
                 return group
@@ -165,7 +165,7 @@ async def serve(provider: Provider, groups: NodeGroups, address: str) -> None:
         await server.stop(None)
 
 
-async def _done(call: Awaitable[T], context: Context) -> T:
+async def _done(call: Awaitable[T], context: GrpcContext) -> T:
     try:
         return await call
     except ProviderError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.autoscaling.cost_model import CostModel, Counts, NodePurchase, within, without
+from dray.autoscaling.cost_model import CostModel, NodePurchase, UnitCounts, within, without
 from dray.autoscaling.packings import Packings
 from dray.autoscaling.pricing import PricedPacking
 
@@ -74,7 +74,7 @@ def _scarcest(own: Packings, left: Sequence[int]) -> int:
 
 
 def _best(
-    model: CostModel, left: Counts, rooms: Sequence[int], values: Sequence[float], offers: dict[int, PricedPacking]
+    model: CostModel, left: UnitCounts, rooms: Sequence[int], values: Sequence[float], offers: dict[int, PricedPacking]
 ) -> NodePurchase | None:
     best, rate = None, 0.0
     for group, room in enumerate(rooms):

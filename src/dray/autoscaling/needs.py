@@ -23,14 +23,14 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.autoscaling.demand import PodKind, Unit
 from dray.autoscaling.trial import Trial
-from dray.verdicts.demand import Amounts, amounts, demand_of
+from dray.verdicts.demand import ResourceAmounts, amounts, demand_of
 
-Needs = tuple[float, ...]
+UnitNeeds = tuple[float, ...]
 _PODS = "pods"
 _IMPOSSIBLE = 2.0  # more than a node has: some request has no alternative that an empty node could serve
 
 
-def needs_of(trial: Trial, kinds: Sequence[PodKind]) -> list[Needs]:
+def needs_of(trial: Trial, kinds: Sequence[PodKind]) -> list[UnitNeeds]:
     """For each kind what one unit of it takes, as shares of what the node has, one number for each row."""
     return [*zip(*(*_countable(trial, kinds), *_devices(trial, kinds)), strict=True)]
 
@@ -61,8 +61,8 @@ def _countable(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
         yield [one.get(name, 0) / free[name] if free[name] > 0 else float(bool(one.get(name))) for one in asked]
 
 
-def _asked(pods: Iterable[Pod]) -> Amounts:
-    total: Amounts = {_PODS: 0}
+def _asked(pods: Iterable[Pod]) -> ResourceAmounts:
+    total: ResourceAmounts = {_PODS: 0}
     for pod in pods:
         total[_PODS] += 1
         for name, much in demand_of(pod).amounts.items():

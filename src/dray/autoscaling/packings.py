@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dray.autoscaling.demand import PodKind, Unit
 from dray.autoscaling.groups import NodeGroup
-from dray.autoscaling.needs import Needs, needs_of, reaching
+from dray.autoscaling.needs import UnitNeeds, needs_of, reaching
 from dray.autoscaling.trial import ClusterTemplate, Filled, Trial
 
-Packing = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
+NodePacking = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
 _FULL = 1.0 + 1e-9
 _MIXED = 120  # orders that are tried at the most where every order is looked for
 
@@ -38,35 +38,35 @@ class Packings:
         self._kinds = kinds
         self._thorough = thorough
         self.has_choices = _has_alternatives(kinds) or _has_partitions(group)
-        self.needs: list[Needs] = needs_of(self.trial, kinds)
+        self.needs: list[UnitNeeds] = needs_of(self.trial, kinds)
         self.reaches = reaching(self.trial, kinds)
-        self._known: dict[Packing, Filled | None] = {}
+        self._known: dict[NodePacking, Filled | None] = {}
         alone = [self.filled(((number, 1),)) for number in range(len(kinds))]
         self.least_steps = [one.steps if one is not None else 0 for one in alone]
         self.most = [self._most(number) if one is not None else 0 for number, one in enumerate(alone)]
 
-    def filled(self, packing: Packing) -> Filled | None:
+    def filled(self, packing: NodePacking) -> Filled | None:
         """What the units of a packing get on the node; None where they do not fit together."""
         if packing not in self._known:
             self._known[packing] = self._tried(packing) if self.is_plausible(packing) else None
         return self._known[packing]
 
-    def is_plausible(self, packing: Packing) -> bool:
+    def is_plausible(self, packing: NodePacking) -> bool:
         """Whether the units of a packing take no more than there is, by what they need at the least."""
         return all(total <= _FULL for total in self._totals(packing))
 
     def largest_need(self, kind: int) -> float:
         return max(self.needs[kind], default=0.0)
 
-    def _totals(self, packing: Packing) -> Iterator[float]:
+    def _totals(self, packing: NodePacking) -> Iterator[float]:
         for row in zip(*(self.needs[kind] for kind, _ in packing), strict=True):
             yield sum(need * count for need, (_, count) in zip(row, packing, strict=True))
 
-    def _tried(self, packing: Packing) -> Filled | None:
+    def _tried(self, packing: NodePacking) -> Filled | None:
         tried = (self.trial.fill([*self._units(order)]) for order in self._orders(packing))
         return next((found for found in tried if found is not None), None)
 
-    def _orders(self, packing: Packing) -> Iterable[Sequence[int]]:
+    def _orders(self, packing: NodePacking) -> Iterable[Sequence[int]]:
         """Orders in which the kinds of a packing may come, the hardest first to begin with."""
         blocks = [[kind] * count for kind, count in sorted(packing, key=lambda pair: -self.largest_need(pair[0]))]
         if not self._thorough:
@@ -96,7 +96,7 @@ def _has_partitions(group: NodeGroup) -> bool:
     return any(piece.spec.sharedCounters for piece in group.template.slices)
 
 
-def _mixtures(packing: Packing) -> int:
+def _mixtures(packing: NodePacking) -> int:
     """In how many orders the units can come, units of a kind being alike."""
     found = math.factorial(sum(count for _, count in packing))
     for _, count in packing:

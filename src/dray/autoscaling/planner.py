@@ -23,8 +23,8 @@ from dray.autoscaling.attached import servable
 from dray.autoscaling.bound import Relaxed, relax
 from dray.autoscaling.cost_model import (
     CostModel,
-    Counts,
     NodePurchase,
+    UnitCounts,
     Values,
     left_after,
     rooms_after,
@@ -278,19 +278,19 @@ def _bought(model: CostModel, task: PlanningTask) -> tuple[Sequence[NodePurchase
     return found.purchases, relaxed.values, found.proven
 
 
-def _served(wanted: Counts, left: Counts) -> Counts:
+def _served(wanted: UnitCounts, left: UnitCounts) -> UnitCounts:
     return tuple(every - out for every, out in zip(wanted, left, strict=True))
 
 
 def _better(
-    model: CostModel, one: Sequence[NodePurchase], other: Sequence[NodePurchase], kept: Counts
+    model: CostModel, one: Sequence[NodePurchase], other: Sequence[NodePurchase], kept: UnitCounts
 ) -> list[NodePurchase]:
     """The cheaper purchases; the others count only where they serve all units."""
     serves_all = not any(left_after(kept, other))
     return [*(other if serves_all and model.total(other) < model.total(one) else one)]
 
 
-def _rounded(model: CostModel, kept: Counts, rooms: Counts, relaxed: Relaxed) -> list[NodePurchase]:
+def _rounded(model: CostModel, kept: UnitCounts, rooms: UnitCounts, relaxed: Relaxed) -> list[NodePurchase]:
     """Whole nodes of the linear program's solution; the rest is bought exactly where there is time, else greedily."""
     bought: list[NodePurchase] = []
     left = kept

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dray.autoscaling.packings import Packing, Packings
+from dray.autoscaling.packings import NodePacking, Packings
 
 _EFFORT = 4_000  # steps of one search; then its bound is that of the fractional problem
 _TINY = 1e-12
@@ -20,7 +20,7 @@ _TINY = 1e-12
 class PricedPacking(msgspec.Struct, frozen=True):
     """The best packing that was found with its value, and what no packing can be worth more than."""
 
-    packing: Packing
+    packing: NodePacking
     value: float
     bound: float
 
@@ -41,7 +41,7 @@ class _PackingSearch:
         self._rates = self._suffix_rates()
         self._rest = self._suffix_values()
         self._chosen: list[tuple[int, int]] = []
-        self._best: tuple[Packing, float] = ((), 0.0)
+        self._best: tuple[NodePacking, float] = ((), 0.0)
         self._refused = 0.0
         self._effort = 0
 

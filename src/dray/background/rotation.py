@@ -26,7 +26,7 @@ AT_ONCE_OF_USER = 16
 Interrupt = Callable[[], bool]
 """Called often by a computation. Returns once it may go on; true tells it to stop, since nobody wants the result."""
 
-Path = tuple[str, str, Hashable]
+JobPath = tuple[str, str, Hashable]
 """Kind, user and job of a computation."""
 
 
@@ -43,7 +43,7 @@ class QueuedComputation:
 
     number: int
     compute: Callable[[Interrupt], ComputationOutcome]
-    path: Path
+    path: JobPath
     is_cancelled: bool = False
     is_begun: bool = False
     outcome: ComputationOutcome | None = None
@@ -100,7 +100,7 @@ class Rotation:
         self._running: QueuedComputation | None = None  # whose turn it is
         self._changed = threading.Condition()
 
-    def add(self, number: int, compute: Callable[[Interrupt], ComputationOutcome], path: Path) -> None:
+    def add(self, number: int, compute: Callable[[Interrupt], ComputationOutcome], path: JobPath) -> None:
         with self._changed:
             queued = self._known[number] = QueuedComputation(number, compute, path)
             self._waiting.add(queued, path)

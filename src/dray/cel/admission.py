@@ -26,9 +26,9 @@ from dray.cel.limits import Interrupt
 from dray.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Kind, Type, list_of, map_of, type_of
 from dray.cel.values import LazyMap, Value
 
-Use = Literal["condition", "variable", "validation", "message", "annotation", "mutation", "json patch"]
-Read = Callable[[str], Value]  # returns the value of the variable with this name
-Fields = Mapping[str, Mapping[str, Type]]  # struct name → field name → field type
+ExpressionUse = Literal["condition", "variable", "validation", "message", "annotation", "mutation", "json patch"]
+ReadVariable = Callable[[str], Value]  # returns the value of the variable with this name
+FieldTypes = Mapping[str, Mapping[str, Type]]  # struct name → field name → field type
 
 BUDGET = 10_000_000  # cost limit of all expressions of a policy together; each expression is also limited to MAX_COST
 CONDITIONS_BUDGET = BUDGET // 4
@@ -49,7 +49,7 @@ def _struct(name: str) -> Type:
 _REQUEST = _struct("AdmissionRequest")
 _NAMESPACE = _struct("Namespace")
 _VARIABLES = _struct("variables")
-_FIELDS: Fields = {
+_FIELDS: FieldTypes = {
     "kubernetes.AdmissionRequest": {
         "kind": _struct("GroupVersionKind"),
         "resource": _struct("GroupVersionResource"),
@@ -111,7 +111,7 @@ class _Rule:
     makes: bool = False  # whether the expression can construct Object and JSONPatch values
 
 
-_RULES: Mapping[Use, _Rule] = {
+_RULES: Mapping[ExpressionUse, _Rule] = {
     "condition": _Rule((BOOL,), variables=False),
     "variable": _Rule(),
     "validation": _Rule((BOOL,)),
@@ -136,7 +136,7 @@ def environment(
     params: Type | None,
     authorizer: bool,
     declared: Declared | None,
-    messages: Fields = MappingProxyType({}),
+    messages: FieldTypes = MappingProxyType({}),
 ) -> Environment:
     """Return the environment of a policy's expressions.
 
@@ -169,7 +169,7 @@ def _environment(params: bool, authorizer: bool, declared: Declared | None, make
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _compiled(text: str, params: bool, use: Use, declared: Declared | None) -> Expression:
+def _compiled(text: str, params: bool, use: ExpressionUse, declared: Declared | None) -> Expression:
     rule = _RULES[use]
     return Expression(text, _environment(params, rule.authorizer, declared, rule.makes), rule.returns)
 
@@ -185,7 +185,7 @@ class Compiler:
         self._composed = composed
         self.variables: dict[str, Expression] = {}
 
-    def compile(self, use: Use, text: str, name: str = "") -> Expression:
+    def compile(self, use: ExpressionUse, text: str, name: str = "") -> Expression:
         """Compile an expression. Returns it with `error` set if it is invalid.
 
         For the use "variable", the expression is also stored under `name`, so that later expressions can refer to it.
@@ -221,7 +221,9 @@ class OutOfBudget(CostExceeded):
 class Evaluation:
     """Evaluation of one policy's expressions for one request. Each variable is evaluated at most once, on first use."""
 
-    def __init__(self, read: Read, variables: Mapping[str, Expression], budget: int, interrupt: Interrupt) -> None:
+    def __init__(
+        self, read: ReadVariable, variables: Mapping[str, Expression], budget: int, interrupt: Interrupt
+    ) -> None:
         self._values = LazyMap(self._read)
         self._source = read
         self._variables = variables

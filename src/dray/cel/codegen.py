@@ -24,7 +24,7 @@ from dray.cel.limits import UNMETERED, Interrupt
 from dray.cel.types import Kind
 from dray.cel.values import Uint, Value
 
-Function = Callable[[DeviceView, Interrupt | None], Value]
+CompiledFunction = Callable[[DeviceView, Interrupt | None], Value]
 
 _DEVICE_FIELDS = {
     "driver": "driver",
@@ -51,7 +51,7 @@ class _Unsupported(Exception):
     """A part of the expression can only be interpreted."""
 
 
-def generate(tree: AstNode, environment: Environment) -> Function | None:
+def generate(tree: AstNode, environment: Environment) -> CompiledFunction | None:
     """Generate the function of an expression. Returns None if the expression must be interpreted."""
     generator = _Generator(environment)
     try:
@@ -67,11 +67,11 @@ class _Generator:
         self._fresh = count()
         self._locals: dict[str, list[str]] = {}
 
-    def function(self, tree: AstNode) -> Function:
+    def function(self, tree: AstNode) -> CompiledFunction:
         arguments = py.arguments([], [py.arg("device"), py.arg("interrupt")], None, [], [], None, [])
         lambda_ = py.Lambda(arguments, self._emit(tree))
         expression = py.fix_missing_locations(py.Expression(lambda_))
-        result: Function = eval(compile(expression, "<selector>", "eval"), self._namespace)
+        result: CompiledFunction = eval(compile(expression, "<selector>", "eval"), self._namespace)
         return result
 
     # Pieces of Python

@@ -14,7 +14,7 @@ from dray.cel.environment import every_function
 from dray.cel.macros import ACCUMULATOR, OLD_ACCUMULATOR
 from dray.cel.prices import Argument, Estimate
 from dray.cel.ranges import EMPTY, NOTHING, ONE, UNKNOWN, Range, fixed
-from dray.cel.sizes import Path, Sizes
+from dray.cel.sizes import SizePath, Sizes
 from dray.cel.types import Kind, Type
 
 _LIST_COST = fixed(10)
@@ -41,7 +41,7 @@ class _Entries(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Local(msgspec.Struct, frozen=True, gc=False):
-    path: Path
+    path: SizePath
     size: Range | None
     entries: _Entries | None = None
 
@@ -50,7 +50,7 @@ class _Estimator:
     def __init__(self, sizes: Sizes) -> None:
         self._declared = sizes
         self._locals: dict[str, list[_Local]] = {}
-        self._paths: dict[int, Path] = {}
+        self._paths: dict[int, SizePath] = {}
         self._sizes: dict[int, Range] = {}
         self._entries: dict[int, _Entries] = {}
 
@@ -78,7 +78,7 @@ class _Estimator:
         stack = self._locals.get(node.name) if isinstance(node, Ident) else None
         return stack[-1] if stack else None
 
-    def _path(self, node: AstNode) -> Path:
+    def _path(self, node: AstNode) -> SizePath:
         local = self._local(node)
         return local.path if local else self._paths.get(id(node), ())
 

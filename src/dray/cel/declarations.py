@@ -18,17 +18,17 @@ from dray.cel.prices import Price
 from dray.cel.types import Kind, Type, param
 from dray.cel.values import Duration, Timestamp, Value, type_name, type_of
 
-Run = Callable[..., Value]
+Implementation = Callable[..., Value]
 """Implementation of a function: (values) → value, or (account, values) → value if marked as `metered`."""
 
-Bound = Callable[..., Value]
+BoundFunction = Callable[..., Value]
 """Implementation that always takes the account first: (account, values) → value."""
 
-R = TypeVar("R", bound=Run)
+R = TypeVar("R", bound=Implementation)
 _RECEIVERS = frozenset({str, Timestamp, Duration})  # for these types the error message omits the function name
 
 
-_METERED: set[Run] = set()
+_METERED: set[Implementation] = set()
 
 
 def metered(run: R) -> R:
@@ -37,7 +37,7 @@ def metered(run: R) -> R:
     return run
 
 
-def _bound(run: Run | None) -> Bound:
+def _bound(run: Implementation | None) -> BoundFunction:
     """Return the implementation as a function that takes the effort account first; a function that is not metered
     ignores it.
     """
@@ -53,7 +53,7 @@ class Overload:
     args: tuple[Type, ...]
     result: Type
     method: bool = False
-    run: Run | None = None
+    run: Implementation | None = None
     price: Price | None = None  # None: the price of the function applies
     params: tuple[Type, ...] = field(init=False, compare=False, repr=False)
 
@@ -77,11 +77,13 @@ class Function:
 
     name: str
     overloads: tuple[Overload, ...]
-    run: Run | None = None
+    run: Implementation | None = None
     accepts: frozenset[type] | None = None
     guarded: bool = True
     price: Price | None = None  # for overloads without their own price; None: every call costs one
-    generated: Run | None = None  # called by generated code if the types of the values are not known statically
+    generated: Implementation | None = (
+        None  # called by generated code if the types of the values are not known statically
+    )
 
     def merge(self, other: Function) -> Function:
         """Return a copy with the overloads of `other` added. Attributes of `other` fill in the ones that are not set."""
@@ -100,7 +102,7 @@ class Function:
         own = next((overload.price for overload in self.overloads if overload.id == overload_id), None)
         return own or self.price
 
-    def bind(self, overload_ids: tuple[str, ...]) -> Bound:
+    def bind(self, overload_ids: tuple[str, ...]) -> BoundFunction:
         """Return the implementation of a call for which the checker found these overloads."""
         runnable = [overload for overload in self.overloads if overload.run]
         chosen = [overload for overload in runnable if overload.id in overload_ids]
@@ -110,14 +112,14 @@ class Function:
             return self._shared(self.run)
         return self._checked(runnable[0]) if len(runnable) == 1 else self._dispatch(runnable)
 
-    def unchecked(self, overload_id: str) -> Run | None:
+    def unchecked(self, overload_id: str) -> Implementation | None:
         """Return the overload's own implementation without type checks and metering, or None if the overload has
         none.
         """
         run = next((overload.run for overload in self.overloads if overload.id == overload_id), None)
         return partial(run, UNMETERED) if run is not None and run in _METERED else run
 
-    def _checked(self, overload: Overload) -> Bound:
+    def _checked(self, overload: Overload) -> BoundFunction:
         run = _bound(overload.run)
         if not self.guarded:
             return run
@@ -129,7 +131,7 @@ class Function:
 
         return checked
 
-    def _shared(self, implementation: Run) -> Bound:
+    def _shared(self, implementation: Implementation) -> BoundFunction:
         run = _bound(implementation)
         if self.accepts is None:
             return run
@@ -142,7 +144,7 @@ class Function:
 
         return shared
 
-    def _dispatch(self, overloads: list[Overload]) -> Bound:
+    def _dispatch(self, overloads: list[Overload]) -> BoundFunction:
         runs = [(overload, _bound(overload.run)) for overload in overloads]
 
         def dispatch(account: EffortAccount, *args: Value) -> Value:
@@ -208,19 +210,21 @@ def collect(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:
     return functions
 
 
-def method(id: str, args: Iterable[Type], result: Type, run: Run | None = None, price: Price | None = None) -> Overload:
+def method(
+    id: str, args: Iterable[Type], result: Type, run: Implementation | None = None, price: Price | None = None
+) -> Overload:
     """Return an overload that is called as a method of its first argument."""
     return Overload(id, tuple(args), result, True, run, price)
 
 
 def overload(
-    id: str, args: Iterable[Type], result: Type, run: Run | None = None, price: Price | None = None
+    id: str, args: Iterable[Type], result: Type, run: Implementation | None = None, price: Price | None = None
 ) -> Overload:
     """Return an overload that is called as a plain function."""
     return Overload(id, tuple(args), result, False, run, price)
 
 
-def succeeds(run: Run) -> Run:
+def succeeds(run: Implementation) -> Implementation:
     """Return a function that calls `run` and returns False if it raises EvaluationError, otherwise True;
     implements tests like `isURL`.
     """
@@ -235,6 +239,8 @@ def succeeds(run: Run) -> Run:
     return test
 
 
-def function(name: str, *overloads: Overload, price: Price | None = None, generated: Run | None = None) -> Function:
+def function(
+    name: str, *overloads: Overload, price: Price | None = None, generated: Implementation | None = None
+) -> Function:
     """Return a function whose overloads each have their own implementation."""
     return Function(name, overloads, price=price, generated=generated)

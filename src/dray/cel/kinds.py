@@ -14,7 +14,7 @@ from functools import cache
 from dray.api import schema
 from dray.api.names import CEL_RESERVED
 from dray.api.resources import BY_KIND, Resource
-from dray.cel.admission import Declared, Fields, environment, exposed
+from dray.cel.admission import Declared, FieldTypes, environment, exposed
 from dray.cel.declarations import Environment
 from dray.cel.expression import Expression
 from dray.cel.types import BOOL, DYN, INT, STRING, Kind, Type, list_of, map_of
@@ -83,7 +83,7 @@ def _typed(text: str) -> Type:
     return _PLAIN.get(text, DYN)
 
 
-def _custom_messages(root: str) -> Fields:
+def _custom_messages(root: str) -> FieldTypes:
     """Return the fields of the messages of a custom kind. Not cached, because the messages disappear with the
     definition.
     """
@@ -116,7 +116,7 @@ def _is_closed(name: str) -> bool:
 
 
 @cache
-def _messages() -> Fields:
+def _messages() -> FieldTypes:
     """Return the fields of all messages of the built-in schema."""
     return {
         name: {field: _typed(found.type) for field, found in message.fields.items()}

@@ -24,7 +24,7 @@ from dray.cel.types import Kind, Type
 from dray.cel.values import RIGID, CelAuthorizer, Format, Optional, Value, size_for_cost
 
 if TYPE_CHECKING:
-    from dray.cel.sizes import Path, Sizes
+    from dray.cel.sizes import SizePath, Sizes
 
 _ADDRESS_SIZE = Range(4, 16)
 _MAX_FORMAT_REGEX = 128
@@ -45,7 +45,7 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
 
     node: AstNode | None
     type: Type
-    path: Path
+    path: SizePath
     computed_size: Range | None
     declared: Sizes
 

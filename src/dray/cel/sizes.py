@@ -17,13 +17,13 @@ _MAX_DRIVER = 63
 _MAX_ATTRIBUTE_VALUE = 64
 _MAX_ENTRIES = 32
 
-Path = tuple[str, ...]
+SizePath = tuple[str, ...]
 
 
 class Sizes(Protocol):
     """Declared sizes of the variables of an expression."""
 
-    def size(self, path: Path) -> Range | None:
+    def size(self, path: SizePath) -> Range | None:
         """Return the size range of the value at a path, or None if nothing is declared."""
 
 
@@ -57,7 +57,7 @@ class DeviceSizes:
     def __init__(self, features: CelFeatures) -> None:
         self._device = _device(features)
 
-    def size(self, path: Path) -> Range | None:
+    def size(self, path: SizePath) -> Range | None:
         """Return the size range of the part at a path, or None if nothing is declared."""
         if not path or path[0] != "device":
             return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dray.cel.declarations import Bound, Run
+from dray.cel.declarations import BoundFunction, Implementation
 from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchKey, NoSuchOverload
 from dray.cel.library.operators import contains
 from dray.cel.limits import STEP_COST, STEP_EFFORT, EffortAccount, Interrupt
@@ -271,7 +271,7 @@ class Conditional:
         return value.present if self.test and isinstance(value, Optional) else value
 
 
-def _attempt(run: Run, *args: object) -> Value:
+def _attempt(run: Implementation, *args: object) -> Value:
     """Call a function. Returns its value, or the EvaluationError it raises. CostExceeded and Interrupted are raised."""
     try:
         return run(*args)
@@ -309,7 +309,7 @@ class Invocation:
     function: str
     overload: str
     args: tuple[Step, ...]
-    implementation: Bound
+    implementation: BoundFunction
     stops: bool = False
     charge: Charge | None = None
 

@@ -165,14 +165,14 @@ class CelDecision:
     reason: str = ""
 
 
-Ask = Callable[[AuthorizerCheck], CelDecision]
+AskAuthorizer = Callable[[AuthorizerCheck], CelDecision]
 
 
 @dataclass(frozen=True, slots=True)
 class CelAuthorizer:
     """The value of `authorizer`. Each method call returns a value of a subclass whose question has more fields set."""
 
-    ask: Ask
+    ask: AskAuthorizer
     question: AuthorizerCheck = AuthorizerCheck()
 
 

@@ -10,7 +10,7 @@ from dray.api.verbosity import WHY
 from dray.cli import GATES_HELP, fail
 
 if TYPE_CHECKING:
-    from dray.assembly.component import Probe, Run
+    from dray.assembly.component import Probe, RunComponent
     from dray.client import LeaseSettings
 
 # -v as Kubernetes' components understand it: 0 to 3 say what happens, 4 what is decided, 5 and more why.
@@ -88,7 +88,7 @@ def lease_of(name: str, args: argparse.Namespace, **durations: float) -> LeaseSe
 def run_part(
     name: str,
     args: argparse.Namespace,
-    run: Run,
+    run: RunComponent,
     probe: Probe | None = None,
     *,
     lease: LeaseSettings | None = None,

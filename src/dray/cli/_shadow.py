@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dray.client.http import Http
     from dray.client.readiness import Readiness
     from dray.core.configuration import Configuration
-    from dray.recordings.following import Write
+    from dray.recordings.following import WriteEvents
     from dray.recordings.recording import Recording
     from dray.scheduler.shadow import ShadowReport
 
@@ -100,7 +100,7 @@ async def _record(stack: AsyncExitStack, client: Http, path: str) -> None:
     from dray.recordings.following import Follower
     from dray.recordings.history import HistoryFile
 
-    def begin(recording: Recording) -> Write:
+    def begin(recording: Recording) -> WriteEvents:
         file = HistoryFile(path, recording)
         stack.callback(file.close)
         return file.write

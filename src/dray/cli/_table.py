@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from rich.text import Text
 
-    Cell = str | Text
+    TableCell = str | Text
 
 _GAP = "  "
 BARS = (20, 10, 6)  # characters of a full bar, on a wide screen and on narrower ones
@@ -35,7 +35,7 @@ class ShareBar(NamedTuple):
 class Row(NamedTuple):
     """The cells of a row, and a remark at its end."""
 
-    cells: tuple[Cell | ShareBar, ...]
+    cells: tuple[TableCell | ShareBar, ...]
     remark: str = ""
 
 
@@ -87,7 +87,7 @@ def _below(remark: str, width: int | None) -> list[Text]:
     return [Text(line, style="yellow") for line in wrapped]
 
 
-def _cell(cell: Cell | ShareBar, bar_width: int) -> Text:
+def _cell(cell: TableCell | ShareBar, bar_width: int) -> Text:
     from rich.text import Text
 
     if isinstance(cell, ShareBar):

@@ -19,7 +19,7 @@ import msgspec
 from dray.cli import Subparsers, fail
 
 if TYPE_CHECKING:
-    from dray.allocator import Allocated, Outcome
+    from dray.allocator import Allocated, AllocationOutcome
     from dray.api.types.resource import ResourceClaim
 
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         return fail("allocate", error, WRONG_INPUT)
 
 
-def answer(id_: str, outcome: Outcome, milliseconds: float) -> dict[str, Any]:
+def answer(id_: str, outcome: AllocationOutcome, milliseconds: float) -> dict[str, Any]:
     """An outcome as it is printed."""
     from dray.allocator import Allocated, Failed, GaveUp
     from dray.api.reasons.wording import input_problem, timed_out

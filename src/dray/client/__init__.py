@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 from dray.lazy import lazily
 
 if TYPE_CHECKING:
-    from dray.api.calls import Patch, PatchKind
+    from dray.api.calls import PatchBody, PatchKind
     from dray.api.wire import Tree
     from dray.client.clock import Clock, ManualClock, SystemClock
     from dray.client.controller import Controller
     from dray.client.events import EventRecorder
     from dray.client.informer import Delta, Deltas, Informer, Key, key_of
     from dray.client.inprocess import InProcess
-    from dray.client.interface import Batch, Client, Object, Page, WatchEvent, resource_of, type_of
+    from dray.client.interface import Client, EventBatch, Object, Page, WatchEvent, resource_of, type_of
     from dray.client.leader import LeaderElection, LeaseExpired, LeaseSettings, LostLeadership
     from dray.client.shared import InformerSelection, SharedInformers
     from dray.client.status import change_status, with_conditions, with_fields
     from dray.client.workqueue import QueueClosed, WorkQueue
 
 __all__ = [
-    "Batch",
     "Client",
     "Clock",
     "Controller",
     "Delta",
     "Deltas",
+    "EventBatch",
     "EventRecorder",
     "InProcess",
     "Informer",
@@ -42,7 +42,7 @@ __all__ = [
     "ManualClock",
     "Object",
     "Page",
-    "Patch",
+    "PatchBody",
     "PatchKind",
     "QueueClosed",
     "SharedInformers",
@@ -62,7 +62,7 @@ __getattr__ = lazily(
     __name__,
     {
         "dray.api.calls": (
-            "Patch",
+            "PatchBody",
             "PatchKind",
         ),
         "dray.api.wire": ("Tree",),
@@ -82,7 +82,7 @@ __getattr__ = lazily(
         ),
         "inprocess": ("InProcess",),
         "interface": (
-            "Batch",
+            "EventBatch",
             "Client",
             "Object",
             "Page",

@@ -17,7 +17,7 @@ from dray.api.resources import Resource
 from dray.api.types import meta
 from dray.api.wire import Tree, Wire
 from dray.client.errors import from_status
-from dray.client.interface import Batch, Page, WatchEvent
+from dray.client.interface import EventBatch, Page, WatchEvent
 
 W = TypeVar("W")
 
@@ -74,9 +74,9 @@ class Codec:
         except msgspec.ValidationError as error:
             raise InternalError(f"the server's list of {self.resource.plural} cannot be read: {error}") from error
 
-    def events(self, lines: list[bytes]) -> tuple[Batch[Any], ApiError | None]:
+    def events(self, lines: list[bytes]) -> tuple[EventBatch[Any], ApiError | None]:
         """Decode lines of a watch. Returns the events up to the first error, and the error or None."""
-        events: Batch[Any] = []
+        events: EventBatch[Any] = []
         for line in lines:
             try:
                 events.append(self._event(line))

@@ -24,10 +24,10 @@ from msgspec.structs import replace
 from dray.api.calls import (
     AnsweredByObject,
     AnsweredCall,
+    AnyDeleteCall,
     CreateCall,
     DeleteCall,
     DeleteCollectionCall,
-    Deletion,
     GetCall,
     ListCall,
     ObjectCall,
@@ -47,7 +47,7 @@ from dray.client.clock import Clock, SystemClock
 from dray.client.codec import Codec
 from dray.client.config import Config, ConfigError
 from dray.client.errors import from_answer
-from dray.client.interface import Batch, Client, Object, Page, T, resource_of
+from dray.client.interface import Client, EventBatch, Object, Page, T, resource_of
 from dray.client.status import status_steps
 from dray.client.tls import as_kubernetes
 from dray.client.versions import ServedVersions
@@ -145,7 +145,7 @@ class Http(Client):
         async with self._speaking(call.resource) as codec:
             return codec.object(await self._send(_request(codec, call)))
 
-    async def _delete(self, call: Deletion) -> None:
+    async def _delete(self, call: AnyDeleteCall) -> None:
         async with self._speaking(call.resource) as codec:
             await self._send(_request(codec, call))
 
@@ -153,7 +153,7 @@ class Http(Client):
         async with self._speaking(call.resource) as codec:
             return await (self._part if call.limit or call.continue_ else self._whole)(codec, call)
 
-    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[Batch[T], None]:
+    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[EventBatch[T], None]:
         silence = _silence(call.timeout, call.bookmarks)
         async with (
             self._speaking(call.resource) as codec,
@@ -395,7 +395,7 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
-def _delete_options(call: Deletion, **preconditions: str) -> bytes:
+def _delete_options(call: AnyDeleteCall, **preconditions: str) -> bytes:
     options: Tree = {"kind": "DeleteOptions", "apiVersion": "v1"}
     if call.grace is not None:
         options["gracePeriodSeconds"] = call.grace

@@ -53,7 +53,7 @@ class Delta(NamedTuple, Generic[T]):
 
 Objects = list[T]
 Deltas = list[Delta[T]]
-Handler = Callable[[Deltas[T]], None]
+DeltaHandler = Callable[[Deltas[T]], None]
 IndexFunction = Callable[[T], Iterable[str]]
 
 
@@ -155,7 +155,7 @@ class Informer(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._changes: list[Key] = []  # changed keys that indexes may not have processed yet
         self._indexes: dict[str, _Index[T]] = {}
-        self._handlers: list[Handler[T]] = []
+        self._handlers: list[DeltaHandler[T]] = []
         self._version = ""
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
@@ -214,7 +214,7 @@ class Informer(Generic[T]):
         if name not in self._indexes:
             self._indexes[name] = _Index(function, self._objects, self._changes)
 
-    def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
+    def add_handler(self, handler: DeltaHandler[T]) -> Callable[[], None]:
         """Call `handler` with every batch of deltas from now on, after one batch with all existing objects.
 
         Returns a function that removes the handler.
@@ -361,7 +361,7 @@ class Informer(Generic[T]):
             for handler in [*self._handlers]:
                 self._call(handler, deltas)
 
-    def _call(self, handler: Handler[T], deltas: Deltas[T]) -> None:
+    def _call(self, handler: DeltaHandler[T], deltas: Deltas[T]) -> None:
         try:
             handler(deltas)
         except Exception:

@@ -12,13 +12,13 @@ from contextlib import aclosing
 from functools import cache
 from typing import Any, Protocol, cast
 
-from dray.api.calls import AnsweredByObject, AnsweredCall, Caller, Deletion, ListCall, WatchCall
+from dray.api.calls import AnsweredByObject, AnsweredCall, AnyDeleteCall, Caller, ListCall, WatchCall
 from dray.api.resources import Resource
 from dray.api.types.meta import ObjectMeta
 from dray.api.users import User
 from dray.api.wire import Tree
 from dray.client.codec import Codec
-from dray.client.interface import Batch, Client, Object, Page, T, WatchEvent
+from dray.client.interface import Client, EventBatch, Object, Page, T, WatchEvent
 
 
 class BackendState(Protocol):
@@ -93,10 +93,10 @@ class InProcess(Client):
         answer = await self._server.answer(self._caller, call)
         return Page(tuple(answer.items), str(answer.revision), answer.continue_token, answer.remaining)
 
-    async def _delete(self, call: Deletion) -> None:
+    async def _delete(self, call: AnyDeleteCall) -> None:
         await self._server.answer(self._caller, call)
 
-    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[Batch[T], None]:
+    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[EventBatch[T], None]:
         async with aclosing(self._server.follow(self._caller, call)) as batches:
             async for batch in batches:
                 yield [_event(type_, change) for change in batch]

@@ -18,13 +18,13 @@ from msgspec.structs import replace
 
 from dray.api.calls import (
     AnsweredByObject,
+    AnyDeleteCall,
     CreateCall,
     DeleteCall,
     DeleteCollectionCall,
-    Deletion,
     GetCall,
     ListCall,
-    Patch,
+    PatchBody,
     PatchCall,
     PatchKind,
     StatusCall,
@@ -59,7 +59,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     resource_version: str  # version from which to resume after this change
 
 
-Batch = list[WatchEvent[T]]
+EventBatch = list[WatchEvent[T]]
 
 
 class Client(ABC):
@@ -126,7 +126,7 @@ class Client(ABC):
         self,
         type_: type[T],
         name: str,
-        patch: Patch,
+        patch: PatchBody,
         namespace: str = "",
         *,
         kind: PatchKind = PatchKind.MERGE,
@@ -209,7 +209,7 @@ class Client(ABC):
         resource_version: str = "",
         bookmarks: bool = True,
         timeout: float | None = None,
-    ) -> AsyncGenerator[Batch[T], None]:
+    ) -> AsyncGenerator[EventBatch[T], None]:
         """Yield changes after `resource_version` in batches, until the server ends the watch or `timeout` seconds
         have passed.
 
@@ -249,10 +249,10 @@ class Client(ABC):
         """Execute a list call. Returns a page; without limit, the whole list."""
 
     @abstractmethod
-    async def _delete(self, call: Deletion) -> None: ...
+    async def _delete(self, call: AnyDeleteCall) -> None: ...
 
     @abstractmethod
-    def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[Batch[T], None]:
+    def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[EventBatch[T], None]:
         """Yield the changes of objects of a type in batches."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-Check = Callable[[], Iterable[str]]
+ReadinessCheck = Callable[[], Iterable[str]]
 """Returns the current problems; empty if there are none."""
 
 
@@ -16,10 +16,10 @@ class Readiness:
     """Collects the current problems of one component from its checks."""
 
     def __init__(self) -> None:
-        self._checks: dict[str, Check] = {}
+        self._checks: dict[str, ReadinessCheck] = {}
         self._started = asyncio.Event()
 
-    def check(self, name: str, check: Check) -> None:
+    def check(self, name: str, check: ReadinessCheck) -> None:
         """Add a check, or replace the check with the same name."""
         self._checks[name] = check
 

@@ -44,7 +44,7 @@ class _Groups(Struct):
     groups: list[_ApiGroup]
 
 
-Document = TypeVar("Document", _Resources, _Groups)
+DiscoveryDocument = TypeVar("DiscoveryDocument", _Resources, _Groups)
 
 
 class ServedVersions:
@@ -109,7 +109,7 @@ class ServedVersions:
         path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
         return frozenset(one.name for one in (await self._read(path, _Resources)).resources or ())
 
-    async def _read(self, path: str, form: type[Document]) -> Document:
+    async def _read(self, path: str, form: type[DiscoveryDocument]) -> DiscoveryDocument:
         try:
             return msgspec.json.decode(await self._fetch(path), type=form)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -38,11 +38,11 @@ from dray.controllers.upkeep import Upkeep, upkeep
 WORKERS = 16
 BY_TEMPLATE = "by template"
 
-Kind = Literal["pod", "group", "claim", "left"]
+ReconcileKind = Literal["pod", "group", "claim", "left"]
 
 
 class ClaimKey(NamedTuple):
-    kind: Kind
+    kind: ReconcileKind
     namespace: str
     name: str
 
@@ -182,7 +182,7 @@ class ClaimController:
                 for group in self._groups.by_index(BY_TEMPLATE, key) if self._groups is not None else ():
                     self._add("group", group)
 
-    def _add(self, kind: Kind, obj: Pod | PodGroup | ResourceClaim) -> None:
+    def _add(self, kind: ReconcileKind, obj: Pod | PodGroup | ResourceClaim) -> None:
         self._controller.queue.add(ClaimKey(kind, obj.metadata.namespace, obj.metadata.name))
 
     def _add_unreserved(self, pods: Iterable[Pod]) -> None:

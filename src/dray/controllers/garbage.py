@@ -26,8 +26,8 @@ from dray.controllers.ownership import (
     FOREGROUND,
     ORPHAN,
     AwaitDependents,
-    Decision,
     Delete,
+    OwnershipDecision,
     OwnerStanding,
     Release,
     RemoveFinalizer,
@@ -264,7 +264,7 @@ class GarbageCollector:
             found += filter(None, map(self._found, some))
         return found
 
-    async def _act(self, obj: Any, decision: Decision) -> None:
+    async def _act(self, obj: Any, decision: OwnershipDecision) -> None:
         """Carry out a decision about an object."""
         match decision:
             case Delete(propagation):

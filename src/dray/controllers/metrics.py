@@ -34,7 +34,7 @@ CREATES_BY_KIND = CountFamily(
 
 def claims_changed(deltas: Deltas[ResourceClaim]) -> None:
     """Update the gauges of claims after claims were created, changed or deleted, each series once."""
-    more: dict[Kind, int] = {}
+    more: dict[ClaimKind, int] = {}
     for old, new in deltas:
         was, now = has_devices(old), has_devices(new)
         if old is not None and new is not None and was == now:
@@ -63,10 +63,10 @@ def claim_created(owner: Pod | PodGroup, claim: ResourceClaim, *, succeeded: boo
 
 
 # whether a claim is allocated, whether it requests admin access, and what it was made from
-Kind = tuple[bool, bool, str]
+ClaimKind = tuple[bool, bool, str]
 
 
-def _kind_of(claim: ResourceClaim, allocated: bool) -> Kind:
+def _kind_of(claim: ResourceClaim, allocated: bool) -> ClaimKind:
     if is_extended_resource_claim(claim):
         return allocated, False, "extended_resource"
     annotations = claim.metadata.annotations

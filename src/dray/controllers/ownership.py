@@ -72,14 +72,14 @@ class AwaitDependents:
     dependents: tuple[Object, ...]
 
 
-Decision = Keep | Delete | SetOwners | Unblock | RemoveFinalizer | Release | AwaitDependents
+OwnershipDecision = Keep | Delete | SetOwners | Unblock | RemoveFinalizer | Release | AwaitDependents
 
 
 def is_deleting(meta: ObjectMeta, finalizer: str) -> bool:
     return meta.deletionTimestamp is not None and finalizer in meta.finalizers
 
 
-def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> Decision:
+def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> OwnershipDecision:
     """Return the decision for an object that is being deleted."""
     if ORPHAN in meta.finalizers:
         return Release(tuple(dependents)) if dependents else RemoveFinalizer(ORPHAN)
@@ -90,7 +90,7 @@ def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> Decision:
     return Keep()
 
 
-def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: Sequence[Object]) -> Decision:
+def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: Sequence[Object]) -> OwnershipDecision:
     """Return the decision for an object that is not being deleted; `owners` is the state of each owner reference."""
     references = meta.ownerReferences
     if not references:

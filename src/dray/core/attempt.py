@@ -167,7 +167,7 @@ class Unfinished(msgspec.Struct, frozen=True):
     left_over: LeftOver
 
 
-Decision = Promise | Refused | Unfinished
+PlacementDecision = Promise | Refused | Unfinished
 RuleObserver = Callable[[Pod, SchedulingRule, NodeReason | None, int], None]
 """Told that a rule refuses a set of nodes for a reason, or accepts them, where there is none."""
 
@@ -235,13 +235,13 @@ class Placement:
         if accepted:
             self.observe(pod, rule, None, accepted)
 
-    def decide(self, attempt: Attempt) -> Decision:
+    def decide(self, attempt: Attempt) -> PlacementDecision:
         """A node and devices for the pod, or why there are none."""
         decision = self._decide_counted(attempt)
         attempt.is_unfinished = isinstance(decision, Unfinished)
         return decision
 
-    def _decide_counted(self, attempt: Attempt) -> Decision:
+    def _decide_counted(self, attempt: Attempt) -> PlacementDecision:
         """Decide after counting the pods that many rules of the pod are about."""
         attempt.census = self.census_for(attempt) if self._devices.index.defers else None
         if attempt.census is not None and not attempt.census.go_on(COUNTING):
@@ -269,14 +269,14 @@ class Placement:
         finally:
             self._neighbours.census = None
 
-    def _decide(self, attempt: Attempt) -> Decision:
+    def _decide(self, attempt: Attempt) -> PlacementDecision:
         start = self.start
         decision = self._decide_in_turn(attempt, self._devices.turn())
         if isinstance(decision, Unfinished):
             self.start = start  # how many parts an attempt has does not decide where the next pod starts
         return decision
 
-    def _decide_in_turn(self, attempt: Attempt, turn: Turn | None) -> Decision:
+    def _decide_in_turn(self, attempt: Attempt, turn: Turn | None) -> PlacementDecision:
         self._devices.index.left_over()  # what others asked is theirs
         judgement = self._judge(attempt, turn)
         found = attempt.devices = judgement.devices

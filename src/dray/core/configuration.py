@@ -39,7 +39,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
-Scalar = TypeVar("Scalar", bool, str, float, int)
+ScalarType = TypeVar("ScalarType", bool, str, float, int)
 
 
 class ConfigurationError(ValueError):
@@ -147,7 +147,7 @@ def _connection(entry: dict[str, Any], warnings: list[str]) -> ConnectionSetting
 _WORDS = {bool: "true or false", str: "a text", float: "a number", int: "a whole number"}
 
 
-def _typed(entry: dict[str, Any], name: str, type_: type[Scalar], path: str) -> Scalar | None:
+def _typed(entry: dict[str, Any], name: str, type_: type[ScalarType], path: str) -> ScalarType | None:
     value = entry.get(name)
     if type_ is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)

@@ -35,7 +35,7 @@ from dray.api.reasons.nodes import PreemptionCode, SchedulingRule, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
-from dray.core.attempt import Attempt, Decision, PreemptionPlan, Promise, Refused, Unfinished
+from dray.core.attempt import Attempt, PlacementDecision, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.configuration import SchedulerProfile
 from dray.core.gang_scheduling import GangScheduling, is_helped_by_room
 from dray.core.gangs import GroupKey
@@ -352,7 +352,7 @@ class SchedulerCore:
             attempt.problem = claims
         return attempt
 
-    def decide(self, attempt: Attempt) -> Decision:
+    def decide(self, attempt: Attempt) -> PlacementDecision:
         """A node and devices for the pod of an attempt, or why there are none."""
         with self.state.nominations.lifted(attempt.pod):
             decision = self._decide_nominated(attempt)
@@ -366,7 +366,7 @@ class SchedulerCore:
         why = refused.why
         return attempt.may_preempt and is_helped_by_room(why)
 
-    def _decide_nominated(self, attempt: Attempt) -> Decision:
+    def _decide_nominated(self, attempt: Attempt) -> PlacementDecision:
         """Decide for the node that is kept for a pod if that fits, or else for any."""
         if attempt.problem is not None:
             why = Unschedulable(len(self.state.table), problem=attempt.problem)

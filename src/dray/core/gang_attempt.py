@@ -24,7 +24,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.core.attempt import Attempt, Promise, Refused, Unfinished
 from dray.core.gang_checks import place_all
-from dray.core.gang_search import Found, GangOutOfSteps, GangSearch, Steps
+from dray.core.gang_search import Found, GangOutOfSteps, GangSearch, GangSearchSteps
 from dray.core.gangs import GroupKey, min_count
 from dray.core.queue import Waiting
 from dray.core.state import ClusterState
@@ -118,7 +118,7 @@ class GangAttempt:
     failures: list[tuple[Domain, GangRefused]] = field(default_factory=list)
     is_searching: bool = False
     search: GangSearch | None = None
-    steps: Steps | None = None  # of the search
+    steps: GangSearchSteps | None = None  # of the search
     stamp: object = None  # of the state, when the attempt was interrupted
     is_stale: bool = False  # whether the cluster has changed since then
     spent: int = 0  # searches that the cluster's changes have made useless

@@ -12,7 +12,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.core.attempt import Attempt
 from dray.verdicts.nodes import required_anti_affinity
 
-Load = tuple[int, ...]  # how many pods of each kind
+NodeLoad = tuple[int, ...]  # how many pods of each kind
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class GangPodKind:
     pods: list[Pod] = field(default_factory=list)
 
 
-def pods_of(kinds: Sequence[GangPodKind], load: Load, left: Load) -> list[Pod]:
+def pods_of(kinds: Sequence[GangPodKind], load: NodeLoad, left: NodeLoad) -> list[Pod]:
     """The pods of a load: of each kind the first of those that are left."""
     found: list[Pod] = []
     for kind, count, rest in zip(kinds, load, left, strict=True):

@@ -22,7 +22,7 @@ from dray.api.allocations import DeviceId
 from dray.api.types.core import Pod
 from dray.api.types.resource import AllocationResult, ResourceClaim
 from dray.core.gang_checks import Grant, Grants, MakeAttempt, NodeChecks
-from dray.core.gang_kinds import GangPodKind, Load, kinds_of, minds_others, pods_of, shared_claims
+from dray.core.gang_kinds import GangPodKind, NodeLoad, kinds_of, minds_others, pods_of, shared_claims
 from dray.core.state import ClusterState
 from dray.verdicts.nodes import NodeInfo
 
@@ -41,7 +41,7 @@ class GangOutOfSteps(Exception):
     """The steps of the search are used up."""
 
 
-Steps = Generator[None, None, Found | None]
+GangSearchSteps = Generator[None, None, Found | None]
 
 
 class GangSearch:
@@ -77,7 +77,7 @@ class GangSearch:
         """Whether a search that ended without a placement has proven that there is none."""
         return self.is_exact and not self.checks.undecided
 
-    def run(self) -> Steps:
+    def run(self) -> GangSearchSteps:
         """Search. Returns a placement or None; raises GangOutOfSteps."""
         return self._share([*self._shared.values()], self._kinds, ())
 
@@ -98,7 +98,7 @@ class GangSearch:
 
     def _share(
         self, left: Sequence[ResourceClaim], kinds: Sequence[GangPodKind], given: tuple[ResourceClaim, ...]
-    ) -> Steps:
+    ) -> GangSearchSteps:
         """Allocate the next shared claim in every way and go on; at last, leave out the pods that need it."""
         if not left:
             return (yield from _Distribution(self, kinds, given).run())
@@ -143,13 +143,13 @@ class _Distribution:
         self._search, self._kinds, self._given = search, kinds, given
         self._wanted = tuple(len(kind.pods) for kind in kinds)
         self._spare = sum(self._wanted) - search.needed
-        self._caps: list[Load] = []
-        self._after: list[Load] = []  # what the nodes from a position on could take of each kind at most
+        self._caps: list[NodeLoad] = []
+        self._after: list[NodeLoad] = []  # what the nodes from a position on could take of each kind at most
         self._names: list[Hashable] = []  # equal for nodes that take the same loads
         self._unfit: set[Hashable] = set()
         self._failed: set[Hashable] = set()
 
-    def run(self) -> Steps:
+    def run(self) -> GangSearchSteps:
         if self._spare < 0:
             return None
         yield from self._find_caps()
@@ -163,7 +163,7 @@ class _Distribution:
 
     def _find_caps(self) -> Generator[None, None, None]:
         """How many pods of each kind alone fit on each node."""
-        known: dict[Hashable, Load] = {}
+        known: dict[Hashable, NodeLoad] = {}
         is_named = self._search.spans_nodes or any(kind.names_nodes for kind in self._kinds)
         for info in self._search.infos:
             name = info.name if is_named else _node_equivalence_key(self._search.state, info)
@@ -172,7 +172,7 @@ class _Distribution:
                 known[name] = yield from self._cap(info, name)
             self._caps.append(known[name])
 
-    def _cap(self, info: NodeInfo, name: Hashable) -> Generator[None, None, Load]:
+    def _cap(self, info: NodeInfo, name: Hashable) -> Generator[None, None, NodeLoad]:
         cap = []
         for at, wanted in enumerate(self._wanted):
             count = 0
@@ -193,7 +193,9 @@ class _Distribution:
         self._caps = [tuple(cap[at] for at in order) for cap in self._caps]
         self._unfit.clear()
 
-    def _go_on(self, at: int, left: Load, blocked: frozenset[DeviceId], last: tuple[Hashable, Load] | None) -> Steps:
+    def _go_on(
+        self, at: int, left: NodeLoad, blocked: frozenset[DeviceId], last: tuple[Hashable, NodeLoad] | None
+    ) -> GangSearchSteps:
         """Place the pods that are left on the nodes from a position on."""
         if sum(left) <= self._spare:
             return Found((), {})
@@ -202,7 +204,7 @@ class _Distribution:
         if missing > self._spare or key in self._failed:
             return None
         info, name = self._search.infos[at], self._names[at]
-        tried: list[Load] = []
+        tried: list[NodeLoad] = []
         for load, grants in self._loads(info, name, left, blocked):
             yield
             if grants is None:
@@ -218,7 +220,9 @@ class _Distribution:
         self._failed.add(key)
         return None
 
-    def _with_load(self, at: int, left: Load, blocked: frozenset[DeviceId], load: Load, grants: Grants) -> Steps:
+    def _with_load(
+        self, at: int, left: NodeLoad, blocked: frozenset[DeviceId], load: NodeLoad, grants: Grants
+    ) -> GangSearchSteps:
         info, pods = self._search.infos[at], pods_of(self._kinds, load, left)
         rest = tuple(one - placed for one, placed in zip(left, load, strict=True))
         last = None if self._search.spans_nodes else (self._names[at], load)
@@ -232,8 +236,8 @@ class _Distribution:
         return None
 
     def _loads(
-        self, info: NodeInfo, name: Hashable, left: Load, blocked: frozenset[DeviceId]
-    ) -> Iterator[tuple[Load, Grants | None]]:
+        self, info: NodeInfo, name: Hashable, left: NodeLoad, blocked: frozenset[DeviceId]
+    ) -> Iterator[tuple[NodeLoad, Grants | None]]:
         """The loads that fit on a node, each with its devices, the largest of the first kinds first; None between them."""
         most = tuple(map(min, left, self._caps[self._search.infos.index(info)]))
         stack: list[tuple[tuple[int, ...], Grants]] = [((), {})]
@@ -271,13 +275,13 @@ class _Distribution:
                 waiting += [more | {device} for device in self._search.spanning(grants)]
 
     def _fit(
-        self, info: NodeInfo, name: Hashable, load: Load, left: Load, blocked: frozenset[DeviceId]
+        self, info: NodeInfo, name: Hashable, load: NodeLoad, left: NodeLoad, blocked: frozenset[DeviceId]
     ) -> Generator[None, None, Grants | None]:
         yield
         return self._fit_now(info, name, load, left, blocked)
 
     def _fit_now(
-        self, info: NodeInfo, name: Hashable, load: Load, left: Load, blocked: frozenset[DeviceId]
+        self, info: NodeInfo, name: Hashable, load: NodeLoad, left: NodeLoad, blocked: frozenset[DeviceId]
     ) -> Grants | None:
         """What the claims of a load get on a node, or None where it does not fit there."""
         key = name, load, blocked
@@ -295,7 +299,7 @@ def _allocated(claim: ResourceClaim, grant: Grant) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=allocation))
 
 
-def _is_within(load: Load, other: Load) -> bool:
+def _is_within(load: NodeLoad, other: NodeLoad) -> bool:
     return all(one <= more for one, more in zip(load, other, strict=True))
 
 

@@ -15,7 +15,7 @@ from dray.api.podclaims import group_name, is_finished
 from dray.api.reasons.groups import GroupCode, GroupProblem
 from dray.api.types.core import Pod
 from dray.api.types.scheduling import PodGroup
-from dray.core.journal import Record
+from dray.core.journal import RecordInverse
 from dray.core.objects import ObjectLookup
 
 GroupKey = tuple[str, str]  # namespace and name
@@ -31,7 +31,7 @@ class Gangs:
         self._has_topology = gates.served("TopologyAwareWorkloadScheduling")
         self._has_policy = gates.served("PodGroupPreemptionPolicy")
         self._ready: dict[GroupKey, set[str]] = {}
-        self.record: Record | None = None  # is given the inverse of each change while something is tried
+        self.record: RecordInverse | None = None  # is given the inverse of each change while something is tried
 
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group that a pod names; None where it names none, or groups mean nothing."""

@@ -15,7 +15,7 @@ from dray.api.types.core import Pod
 from dray.core.attempt import Attempt, Promise, Unfinished
 from dray.core.gang_attempt import GangAttempt, PlacedMember
 from dray.core.gang_checks import place_all
-from dray.core.gang_search import Found, GangOutOfSteps, GangSearch, Steps
+from dray.core.gang_search import Found, GangOutOfSteps, GangSearch, GangSearchSteps
 from dray.core.preemption import PartIsOver
 from dray.core.queue import Waiting
 from dray.core.state import ClusterState
@@ -51,7 +51,7 @@ class JointCheck:
     is_hasty: bool = False  # no exact search
     attempt: Attempt | None = None  # of the next pod, if it was interrupted
     search: GangSearch | None = None
-    steps: Steps | None = None
+    steps: GangSearchSteps | None = None
 
 
 class JointChecks:

@@ -15,13 +15,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Inverse = Callable[[], object]
-Record = Callable[[Inverse], None]
+RecordInverse = Callable[[Inverse], None]
 
 
 class RecordsChanges(Protocol):
     """A part of the state that passes the inverse of each of its changes to `record`, unless that is None."""
 
-    record: Record | None
+    record: RecordInverse | None
 
 
 class StateJournal:
@@ -74,7 +74,7 @@ class StateJournal:
         if key in kept:
             self.record(partial(_restore, kept, key, kept.pop(key)))
 
-    def _listen(self, record: Record | None) -> None:
+    def _listen(self, record: RecordInverse | None) -> None:
         for part in self._parts:
             part.record = record
 

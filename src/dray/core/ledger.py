@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from dray.allocator import Index
 from dray.api.allocations import NOTHING, DeviceId, Share, Taken
-from dray.core.journal import Record
+from dray.core.journal import RecordInverse
 
 V = TypeVar("V")
 
@@ -33,7 +33,7 @@ class DeviceLedger:
         self._shared: Counter[DeviceId | Share] = Counter()  # further holders of a device, beyond the first
         self._taken: set[DeviceId | Share] = set()
         self.changes = 0  # of what is held
-        self.record: Record | None = None  # is given the inverse of each change while something is tried
+        self.record: RecordInverse | None = None  # is given the inverse of each change while something is tried
 
     def written(self, uid: str, taken: Taken | None, version: int = 0) -> bool:
         """What the API server says a claim holds, None while it is not allocated; True when devices became free."""

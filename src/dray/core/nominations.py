@@ -20,7 +20,7 @@ from dray.api.allocations import NOTHING, DeviceId, Taken, together
 from dray.api.disruption import is_preempted
 from dray.api.types.core import Pod
 from dray.core.attempt import Promise
-from dray.core.journal import Record
+from dray.core.journal import RecordInverse
 from dray.core.ledger import DeviceLedger
 from dray.core.victims import priority_of
 from dray.verdicts.demand import PodDemand, demand_of
@@ -65,7 +65,7 @@ class Nominations:
         self._known: dict[str, Nomination] = {}
         self._leaving: Counter[str] = Counter()  # victims, by the nominations that wait for them
         self._overdue: set[str] = set()  # victims that nobody waits for any more
-        self.record: Record | None = None  # is given the inverse of each change while something is tried
+        self.record: RecordInverse | None = None  # is given the inverse of each change while something is tried
 
     def __bool__(self) -> bool:
         return bool(self._known)

@@ -26,7 +26,7 @@ from dray.core.gangs import Gangs
 from dray.core.journal import StateJournal
 from dray.core.nominations import Nomination, Nominations
 from dray.core.objects import ObjectLookup
-from dray.core.trial import ClaimKey, StateTrial
+from dray.core.trial import NamespacedName, StateTrial
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
 
@@ -85,7 +85,7 @@ class ClusterState:
         self.gangs = Gangs(objects, gates)
         self.nominations = Nominations(self.table, self.devices.ledger, clock)
         self.journal = StateJournal(self.table, self.devices.ledger, self.gangs, self.nominations)
-        self.ending: dict[ClaimKey, None] = {}  # claims that a pod left, and that have devices
+        self.ending: dict[NamespacedName, None] = {}  # claims that a pod left, and that have devices
         self._changed = 0  # changes that may turn a verdict
         self.pools = ClusterPools()
         self._changes: dict[type[Any], Callable[[Any, Any], Effect]] = {

@@ -22,7 +22,7 @@ from dray.verdicts.demand import PodDemand
 from dray.verdicts.node_resources import with_claims
 from dray.verdicts.nodes import NodeTable, PlacedPod
 
-ClaimKey = tuple[str, str]  # namespace and name
+NamespacedName = tuple[str, str]  # namespace and name
 
 
 class StateTrial:
@@ -34,9 +34,9 @@ class StateTrial:
         self._devices = devices
         self._journal = journal
         self._off: dict[str, tuple[PlacedPod, str]] = {}  # pods that were taken off, by uid, and their nodes
-        self._before: dict[ClaimKey, ResourceClaim] = {}  # claims as they were before pods left them
+        self._before: dict[NamespacedName, ResourceClaim] = {}  # claims as they were before pods left them
         self._given: dict[
-            ClaimKey, tuple[ResourceClaim, int]
+            NamespacedName, tuple[ResourceClaim, int]
         ] = {}  # claims before placements used them, and by how many
         self._placed: dict[str, tuple[Pod, Promise, PodDemand]] = {}  # by uid
         self.is_kept = False
@@ -88,7 +88,7 @@ class StateTrial:
         for key in keys:
             self._reconsider(key)
 
-    def let_go(self, key: ClaimKey) -> None:
+    def let_go(self, key: NamespacedName) -> None:
         """Suppose that a claim has lost its users that are gone, which the claim controller is about to find out."""
         claim = self._devices.claim(*key)
         if claim is None or claim.status.allocation is None or podclaims.is_open(claim, self._devices.sharing):
@@ -145,7 +145,7 @@ class StateTrial:
         """The placements to be left as promises, each with what the pod takes from its node."""
         return [*self._placed.values()] if self.is_kept else []
 
-    def _claims_of(self, pod: Pod) -> list[ClaimKey]:
+    def _claims_of(self, pod: Pod) -> list[NamespacedName]:
         """The claims that a pod uses, and those of its group, which it may be the last one to hold; each once."""
         names = dict.fromkeys(use.claim for use in self._objects.uses(pod) if use.claim)
         group = self._objects.group_of(pod) if podclaims.group_name(pod) else None
@@ -153,7 +153,7 @@ class StateTrial:
             names.update(dict.fromkeys(podclaims.claims_of_group(group)))
         return [(pod.metadata.namespace, name) for name in names]
 
-    def _reconsider(self, key: ClaimKey) -> None:
+    def _reconsider(self, key: NamespacedName) -> None:
         """Work out who still uses a claim, after a pod was taken off or put back."""
         known = self._devices.claim(*key)
         if known is None:
@@ -178,7 +178,7 @@ class StateTrial:
             return any(self._table.node_of(pod.metadata.uid) for pod in members)
         return user.uid not in self._off
 
-    def _is_used(self, key: ClaimKey) -> bool:
+    def _is_used(self, key: NamespacedName) -> bool:
         """Whether a pod uses a claim that does not list it yet, because its binding is under way."""
         placed = (self._table.placed_pod(pod.metadata.uid) for pod in self._objects.consumers(*key))
         return any(one is not None and not one.is_nominated for one in placed)

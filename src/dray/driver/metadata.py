@@ -18,7 +18,7 @@ from dray.api.podclaims import POD_CLAIM_ANNOTATION
 from dray.api.wire import Tree
 from dray.driver.cdi import Edits, Mount, spec_of, write_atomically
 from dray.driver.claims import AllocatedClaim, AllocatedDevice, ClaimReference
-from dray.driver.pools import Attribute, attribute
+from dray.driver.pools import AnyAttributeValue, attribute
 
 VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
 IN_CONTAINERS = "/var/run/kubernetes.io/dra-device-attributes"
@@ -41,7 +41,7 @@ class NetworkData:
 class DeviceMetadata:
     """What a device's metadata file says. If `attributes` is None, the published attributes are used."""
 
-    attributes: Mapping[str, Attribute] | None = None
+    attributes: Mapping[str, AnyAttributeValue] | None = None
     network: NetworkData | None = None
 
 

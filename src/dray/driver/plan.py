@@ -20,7 +20,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.resource import ResourceSlice, ResourceSliceSpec
 from dray.api.wire import Tree
 
-Accepted = Mapping[str, tuple[ResourceSliceSpec, ResourceSliceSpec]]
+AcceptedSlices = Mapping[str, tuple[ResourceSliceSpec, ResourceSliceSpec]]
 """By name: the spec that was sent, and the spec that the server stored (without fields whose feature is off)."""
 
 _SLICES = BY_TYPE[ResourceSlice]
@@ -62,7 +62,7 @@ def plan(
     existing: Sequence[ResourceSlice],
     node: str = "",
     owner: Owner | None = None,
-    accepted: Accepted | None = None,
+    accepted: AcceptedSlices | None = None,
 ) -> SlicePlan:
     """Return the writes that turn the existing slices of a pool into the wanted `specs` (empty: pool is gone)."""
     names = [slice_name(i, spec["driver"], node, spec["pool"]["name"]) for i, spec in enumerate(specs)]
@@ -107,7 +107,7 @@ def _tree(name: str, spec: Tree, generation: int, owner: Owner | None, old: Reso
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
-def _differs(old: ResourceSlice, tree: Tree, accepted: Accepted) -> bool:
+def _differs(old: ResourceSlice, tree: Tree, accepted: AcceptedSlices) -> bool:
     """Whether a slice must be written again: owner or spec differ from what the server would store."""
     new = typed(tree)
     if new.metadata.ownerReferences != old.metadata.ownerReferences:

@@ -30,7 +30,7 @@ _GRACE_SECONDS = 5.0
 _HEALTH_SECONDS = 10.0
 _HEALTH = {True: health_pb2.HEALTHY, False: health_pb2.UNHEALTHY, None: health_pb2.UNKNOWN}
 
-Context: TypeAlias = Any  # grpc.aio.ServicerContext; grpc has no type hints
+GrpcContext: TypeAlias = Any  # grpc.aio.ServicerContext; grpc has no type hints
 
 
 class DriverPlugin:
@@ -70,7 +70,7 @@ class DriverPlugin:
         if self._health is not None:
             add_service(server, health_pb2, self._health, *HEALTH_SERVICES)
 
-    async def GetInfo(self, request: registration_pb2.InfoRequest, context: Context) -> registration_pb2.PluginInfo:
+    async def GetInfo(self, request: registration_pb2.InfoRequest, context: GrpcContext) -> registration_pb2.PluginInfo:
         services = PLUGIN_SERVICES + (HEALTH_SERVICES if self._health is not None else ())
         return registration_pb2.PluginInfo(
             type=PLUGIN_TYPE,
@@ -80,7 +80,7 @@ class DriverPlugin:
         )
 
     async def NotifyRegistrationStatus(
-        self, request: registration_pb2.RegistrationStatus, context: Context
+        self, request: registration_pb2.RegistrationStatus, context: GrpcContext
     ) -> registration_pb2.RegistrationStatusResponse:
         self.registered = request.plugin_registered
         if request.plugin_registered:
@@ -97,7 +97,7 @@ class _Dra:
         self._preparation = preparation
 
     async def NodePrepareResources(
-        self, request: dra_v1_pb2.NodePrepareResourcesRequest, context: Context
+        self, request: dra_v1_pb2.NodePrepareResourcesRequest, context: GrpcContext
     ) -> dra_v1_pb2.NodePrepareResourcesResponse:
         outcomes = await self._preparation.prepare(_references(request))
         unknown = [str(outcome) for outcome in outcomes.values() if isinstance(outcome, ClaimNotFound)]
@@ -114,7 +114,7 @@ class _Dra:
         )
 
     async def NodeUnprepareResources(
-        self, request: dra_v1_pb2.NodeUnprepareResourcesRequest, context: Context
+        self, request: dra_v1_pb2.NodeUnprepareResourcesRequest, context: GrpcContext
     ) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
         outcomes = await self._preparation.unprepare(_references(request))
         respond = dra_v1_pb2.NodeUnprepareResourceResponse
@@ -132,7 +132,7 @@ class _Health:
         self._closed = asyncio.Event()
 
     async def NodeWatchResources(
-        self, request: health_pb2.NodeWatchResourcesRequest, context: Context
+        self, request: health_pb2.NodeWatchResourcesRequest, context: GrpcContext
     ) -> AsyncIterator[health_pb2.NodeWatchResourcesResponse]:
         while not self._closed.is_set():
             try:

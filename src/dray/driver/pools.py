@@ -26,7 +26,7 @@ class Version(str):
 
 
 Scalar = bool | int | str | Version
-Attribute = Scalar | Sequence[Scalar]
+AnyAttributeValue = Scalar | Sequence[Scalar]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ Pools = Mapping[str, Pool]
 
 def device(
     name: str,
-    attributes: Mapping[str, Attribute] | None = None,
+    attributes: Mapping[str, AnyAttributeValue] | None = None,
     capacity: Mapping[str, str | int | Tree] | None = None,
     **fields: Any,
 ) -> Tree:
@@ -72,7 +72,7 @@ def device(
     return tree
 
 
-def attribute(value: Attribute) -> Tree:
+def attribute(value: AnyAttributeValue) -> Tree:
     """Return an attribute value in the API's form, whose field is the type's name. Raises TypeError for other types."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return {_type_name(value): _plain(value)}

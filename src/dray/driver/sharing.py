@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 
 from dray.api.wire import Tree
 
-Amount = int | str
+CapacityAmount = int | str
 """A quantity of the API: 40, "40Gi", "500m"."""
 
 
-def counter_set(name: str, counters: Mapping[str, Amount]) -> Tree:
+def counter_set(name: str, counters: Mapping[str, CapacityAmount]) -> Tree:
     """Return a counter set that partitions share, for `Pool(shared_counters=[…])`."""
     return {"name": name, "counters": _counters(counters)}
 
 
-def consumes(counter_set: str, counters: Mapping[str, Amount], groups: Sequence[str] = ()) -> Tree:
+def consumes(counter_set: str, counters: Mapping[str, CapacityAmount], groups: Sequence[str] = ()) -> Tree:
     """Return the counters that one partition consumes, for `device(…, consumesCounters=[…])`.
 
     `groups` are compatibility groups: partitions on one counter set must have a group in common to be used at the
@@ -32,13 +32,13 @@ def consumes(counter_set: str, counters: Mapping[str, Amount], groups: Sequence[
 
 
 def portions(
-    total: Amount,
+    total: CapacityAmount,
     *,
-    default: Amount,
-    values: Sequence[Amount] = (),
-    minimum: Amount | None = None,
-    maximum: Amount | None = None,
-    step: Amount | None = None,
+    default: CapacityAmount,
+    values: Sequence[CapacityAmount] = (),
+    minimum: CapacityAmount | None = None,
+    maximum: CapacityAmount | None = None,
+    step: CapacityAmount | None = None,
 ) -> Tree:
     """Return a capacity that claims share, for `device(…, capacity={…}, allowMultipleAllocations=True)`.
 
@@ -59,5 +59,5 @@ def portions(
     return {"value": str(total), "requestPolicy": policy}
 
 
-def _counters(counters: Mapping[str, Amount]) -> Tree:
+def _counters(counters: Mapping[str, CapacityAmount]) -> Tree:
     return {name: {"value": str(value)} for name, value in counters.items()}

@@ -26,9 +26,9 @@ from dray.apiserver.security.certificates import Keys
 from dray.apiserver.wire.serving import HttpServer, ServingTls, listen
 from dray.client import Client, InProcess
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+AsgiReceive = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend = Callable[[AsgiMessage], Awaitable[None]]
 
 NODE = "driver-test"
 _NAME = "driver-under-test"
@@ -90,11 +90,11 @@ class _Observer:
         self._app = app
         self._traffic = traffic
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
         await self._traffic.wait_if_held(scope["path"])
         status, body = 0, b""
 
-        async def observed(message: Message) -> None:
+        async def observed(message: AsgiMessage) -> None:
             nonlocal status, body
             status = message.get("status", status)
             if status >= 400:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dray.api.errors import ApiError
 from dray.api.times import timestamp
-from dray.driverkit.checks import CHECKS, Check
+from dray.driverkit.checks import CHECKS, DriverCheck
 from dray.driverkit.cluster import DriverTestCluster
 from dray.driverkit.kubelet import DriverCallFailed
 from dray.driverkit.report import CheckOutcome, CheckResult, DriverReport
@@ -57,7 +57,7 @@ def _is_suspect(setting: Setting, results: list[CheckResult]) -> bool:
     return not setting.has_published or any(one.outcome is CheckOutcome.FAILED for one in results)
 
 
-def describe(check: Check) -> str:
+def describe(check: DriverCheck) -> str:
     """Return the name of a check in words: `prepares a claim`."""
     assert inspect.isfunction(check)
     return check.__name__.replace("_", " ").replace("cdi", "CDI")
@@ -71,7 +71,7 @@ async def _registered(setting: Setting) -> tuple[CheckOutcome, str] | None:
     return None
 
 
-async def _one(setting: Setting, group: str, check: Check) -> CheckResult:
+async def _one(setting: Setting, group: str, check: DriverCheck) -> CheckResult:
     begun = get_running_loop().time()
     outcome, detail = CheckOutcome.PASSED, ""
     try:
@@ -87,5 +87,5 @@ async def _one(setting: Setting, group: str, check: Check) -> CheckResult:
     return CheckResult(group, describe(check), outcome, detail, round(get_running_loop().time() - begun, 3))
 
 
-def _detail(check: Check, error: str) -> str:
+def _detail(check: DriverCheck, error: str) -> str:
     return f"expected: {(inspect.getdoc(check) or '').splitlines()[0]}\nbut: {error}"

@@ -27,14 +27,14 @@ from dray.api.types.resource import (
 from dray.inspect.hardware import Hardware, Published, matching
 from dray.inspect.snapshot import Snapshot
 
-Spec = ExactDeviceRequest | DeviceSubRequest
+DeviceRequestSpec = ExactDeviceRequest | DeviceSubRequest
 
 
 class Ask:
     """An alternative of a request of a claim."""
 
     def __init__(
-        self, claim: ResourceClaim, name: str, spec: Spec, class_: DeviceClass | None, template: str = ""
+        self, claim: ResourceClaim, name: str, spec: DeviceRequestSpec, class_: DeviceClass | None, template: str = ""
     ) -> None:
         self.claim = claim.metadata.name
         self.template = template
@@ -61,7 +61,9 @@ def asks_of(claim: ResourceClaim, snapshot: Snapshot) -> dict[str, Ask]:
     classes, template = snapshot.classes, snapshot.template_of(claim)
     found: dict[str, Ask] = {}
     for request in claim.spec.devices.requests or ():
-        specs: list[tuple[str, Spec]] = [(f"{request.name}/{sub.name}", sub) for sub in request.firstAvailable]
+        specs: list[tuple[str, DeviceRequestSpec]] = [
+            (f"{request.name}/{sub.name}", sub) for sub in request.firstAvailable
+        ]
         if request.exactly is not None:
             specs.append((request.name, request.exactly))
         for name, spec in specs:

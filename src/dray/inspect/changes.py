@@ -29,7 +29,7 @@ from dray.controllers.generated import claim_for, claim_name
 from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
 
-Edit = Callable[[Tree], None]
+TreeEdit = Callable[[Tree], None]
 _KEPT = ("name", "namespace", "labels", "annotations")  # of metadata, when an object is made again
 
 
@@ -51,7 +51,7 @@ def created(tree: Tree) -> SuggestedChange:
     )
 
 
-def replaced(object_: Object, edit: Edit) -> SuggestedChange:
+def replaced(object_: Object, edit: TreeEdit) -> SuggestedChange:
     """The object deleted and made again with an edit."""
     tree = manifest_of(object_)
     edit(tree)

@@ -49,7 +49,7 @@ class AttributeAccess(NamedTuple):
         return f'device.{self.kind}["{self.domain}"].{self.name}'
 
 
-Bound = Mapping[str, AttributePath]
+BoundPaths = Mapping[str, AttributePath]
 
 
 def accesses(expression: str) -> list[AttributeAccess]:
@@ -65,7 +65,7 @@ def accesses(expression: str) -> list[AttributeAccess]:
     return [AttributeAccess(*key, guarded) for key, guarded in found.items()]
 
 
-def _walk(node: AstNode, guards: frozenset[AttributePath], bound: Bound) -> Iterator[AttributeAccess]:
+def _walk(node: AstNode, guards: frozenset[AttributePath], bound: BoundPaths) -> Iterator[AttributeAccess]:
     optional = isinstance(node, Call) and node.function in ("_?._", "_[?_]")
     tested = isinstance(node, Select) and node.test
     path = _path(node, bound)
@@ -95,7 +95,7 @@ def _walk(node: AstNode, guards: frozenset[AttributePath], bound: Bound) -> Iter
                 yield from _walk(child, guards, bound)
 
 
-def _guards(node: AstNode, bound: Bound) -> Iterator[AttributePath]:
+def _guards(node: AstNode, bound: BoundPaths) -> Iterator[AttributePath]:
     """The places that surely exist where an expression is true."""
     match node:
         case Select(test=True):
@@ -110,7 +110,7 @@ def _guards(node: AstNode, bound: Bound) -> Iterator[AttributePath]:
                 yield from _guards(part, bound)
 
 
-def _path(node: AstNode, bound: Bound) -> AttributePath | None:
+def _path(node: AstNode, bound: BoundPaths) -> AttributePath | None:
     match node:
         case Ident():
             return bound.get(node.name)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dray.api.naming import name_of
 from dray.api.types.core import Pod
-from dray.core.attempt import Attempt, Decision, PreemptionPlan, Promise, Refused, Unfinished
+from dray.core.attempt import Attempt, PlacementDecision, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.gang_attempt import GangAttempt, GangRefused, GroupPreemptionPlan
 from dray.core.joint_check import JointCheck, JointChecks, WorkPart
 from dray.core.model import ClusterModel
@@ -52,7 +52,7 @@ def forecast(snapshot: Snapshot, pod: Pod) -> PreemptionForecast | None:
 
 
 def _of_pod(model: ClusterModel, waiting: Waiting) -> PreemptionForecast | None:
-    decision: Decision = model.decide(model.begin(waiting))
+    decision: PlacementDecision = model.decide(model.begin(waiting))
     while isinstance(decision, Unfinished):
         decision = model.decide(model.begin(waiting))
     plan = decision.plan if isinstance(decision, Refused) else None
@@ -72,7 +72,7 @@ def _of_pod(model: ClusterModel, waiting: Waiting) -> PreemptionForecast | None:
     return _compared(model, plan, plan.node, groups, fits)
 
 
-def _decided(model: ClusterModel, attempt: Attempt) -> Decision:
+def _decided(model: ClusterModel, attempt: Attempt) -> PlacementDecision:
     decision = model.state.placement.decide(attempt)
     while isinstance(decision, Unfinished):
         decision = model.state.placement.decide(attempt)

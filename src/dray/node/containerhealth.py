@@ -16,9 +16,9 @@ from dray.node.handlers import Handlers
 from dray.node.hooks import Hooks
 from dray.node.lifecycle import Histories, last
 from dray.node.probes import Probes
-from dray.node.runtime import Key
+from dray.node.runtime import ContainerKey
 
-Kill = Callable[[Key, float | None, str], None]  # container, grace period (None: the pod's), message
+Kill = Callable[[ContainerKey, float | None, str], None]  # container, grace period (None: the pod's), message
 
 
 class ContainerHealth:
@@ -31,10 +31,10 @@ class ContainerHealth:
         handlers = Handlers(node.runtime, node.clock)
         self._hooks = Hooks(handlers, node.runtime, node.clock, node.recorder)
         self._probes = Probes(handlers, node.clock, node.recorder, changed, self._failed)
-        self._own: set[Key] = set()  # containers that this agent started
-        self._starting: dict[Key, asyncio.Task[None]] = {}  # tasks of postStart hooks that still run
+        self._own: set[ContainerKey] = set()  # containers that this agent started
+        self._starting: dict[ContainerKey, asyncio.Task[None]] = {}  # tasks of postStart hooks that still run
 
-    def began(self, pod: Pod, container: AnyContainer, key: Key) -> None:
+    def began(self, pod: Pod, container: AnyContainer, key: ContainerKey) -> None:
         """Note that the agent started this container just now, and run its postStart hook in the background."""
         self._own.add(key)
         if (
@@ -44,7 +44,7 @@ class ContainerHealth:
         ):
             self._starting[key] = asyncio.create_task(self._post_start(pod, container, key))
 
-    async def _post_start(self, pod: Pod, container: AnyContainer, key: Key) -> None:
+    async def _post_start(self, pod: Pod, container: AnyContainer, key: ContainerKey) -> None:
         good = await self._hooks.post_start(pod, container, key, self._address(pod))
         self._starting.pop(key, None)
         if not good:
@@ -53,7 +53,7 @@ class ContainerHealth:
 
     def look(self, pod: Pod, histories: Histories) -> None:
         """Start probes of running containers and stop the probes of all others."""
-        running: set[Key] = set()
+        running: set[ContainerKey] = set()
         for container in (*pod.spec.initContainers, *pod.spec.containers):
             attempt = last(histories, container.name)
             if attempt is None or not attempt.running:
@@ -72,12 +72,12 @@ class ContainerHealth:
     def ready(self, histories: Histories) -> frozenset[str]:
         return self._names(histories, self._probes.ready)
 
-    def _names(self, histories: Histories, holds: Callable[[Key], bool]) -> frozenset[str]:
+    def _names(self, histories: Histories, holds: Callable[[ContainerKey], bool]) -> frozenset[str]:
         """Return the names of running containers for which `holds` is True."""
         running = [attempts[-1].key for attempts in histories.values() if attempts and attempts[-1].running]
         return frozenset(key.container for key in running if not self._node.runtime.executes or holds(key))
 
-    async def stop(self, pod: Pod | None, key: Key, grace: float) -> None:
+    async def stop(self, pod: Pod | None, key: ContainerKey, grace: float) -> None:
         """Stop a container after running its preStop hook."""
         container, address = None, ""
         if pod is not None and self._node.runtime.executes:
@@ -89,7 +89,7 @@ class ContainerHealth:
         for task in self._starting.values():
             task.cancel()
 
-    def _failed(self, key: Key, kind: str, probe: Probe) -> None:
+    def _failed(self, key: ContainerKey, kind: str, probe: Probe) -> None:
         grace = probe.terminationGracePeriodSeconds
         text = f"Container {key.container} failed {kind.lower()} probe, will be restarted"
         self._kill(key, None if grace is None else float(grace), text)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dray.client import Clock, SystemClock
 from dray.node.played import BadAnnotation, exit_code, run_seconds
-from dray.node.runtime import ContainerAttempt, ContainerStartError, ExecError, ExecSession, Key, Task
+from dray.node.runtime import ContainerAttempt, ContainerKey, ContainerStartError, ExecError, ExecSession, Task
 from dray.node.usage import ContainerUsage
 
 _STOPPED = 143  # exit code as after SIGTERM
@@ -29,9 +29,9 @@ class FakeRuntime:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._known: dict[str, dict[Key, ContainerAttempt]] = {}
-        self._ended: dict[Key, asyncio.Event] = {}
-        self.tasks: dict[Key, Task] = {}  # tasks that were started, for tests to inspect
+        self._known: dict[str, dict[ContainerKey, ContainerAttempt]] = {}
+        self._ended: dict[ContainerKey, asyncio.Event] = {}
+        self.tasks: dict[ContainerKey, Task] = {}  # tasks that were started, for tests to inspect
 
     def cannot(self, task: Task) -> list[str]:
         return []
@@ -61,30 +61,32 @@ class FakeRuntime:
     def pods(self) -> Iterable[str]:
         return [*self._known]
 
-    async def wait(self, key: Key) -> None:
+    async def wait(self, key: ContainerKey) -> None:
         if key in self._ended:
             await self._ended[key].wait()
 
-    async def stop(self, key: Key, grace: float) -> None:
+    async def stop(self, key: ContainerKey, grace: float) -> None:
         self._end(key, _STOPPED)
 
-    async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
+    async def exec(
+        self, key: ContainerKey, argv: Sequence[str], *, tty: bool = False, stdin: bool = False
+    ) -> ExecSession:
         raise ExecError("the runtime fake executes nothing")
 
-    async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
+    async def attach(self, key: ContainerKey, *, stdin: bool = False) -> ExecSession:
         raise ExecError("the runtime fake executes nothing")
 
-    def log(self, key: Key) -> Path | None:
+    def log(self, key: ContainerKey) -> Path | None:
         return None
 
-    def usage(self, keys: Sequence[Key]) -> dict[Key, ContainerUsage]:
+    def usage(self, keys: Sequence[ContainerKey]) -> dict[ContainerKey, ContainerUsage]:
         return {}
 
     def remove(self, pod: str) -> None:
         for key in self._known.pop(pod, {}):
             del self._ended[key], self.tasks[key]
 
-    def _end(self, key: Key, code: int) -> None:
+    def _end(self, key: ContainerKey, code: int) -> None:
         attempts = self._known.get(key.pod, {})
         attempt = attempts.get(key)
         if attempt is not None and attempt.running:

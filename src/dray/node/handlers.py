@@ -17,7 +17,7 @@ from dray.api.types.core import HTTPGetAction, LifecycleHandler, Probe
 from dray.client import Clock
 from dray.node.containers import AnyContainer
 from dray.node.dialling import not_connected
-from dray.node.runtime import ExecError, ExecSession, Key, Runtime
+from dray.node.runtime import ContainerKey, ExecError, ExecSession, Runtime
 
 USER_AGENT = "kube-probe/1.37"
 _OUTPUT_BYTES = 10 * 1024  # size limit of a command's or server's output, as in Kubernetes
@@ -45,7 +45,12 @@ class Handlers:
         self._clock = clock
 
     async def act(
-        self, handler: Probe | LifecycleHandler, container: AnyContainer, key: Key, address: str, seconds: float
+        self,
+        handler: Probe | LifecycleHandler,
+        container: AnyContainer,
+        key: ContainerKey,
+        address: str,
+        seconds: float,
     ) -> ActionOutcome:
         """Perform the action of a probe or hook within `seconds`. `address` is the pod's. Returns the outcome."""
         if handler.exec is not None:
@@ -66,7 +71,7 @@ class Handlers:
             return ActionOutcome(True)
         return ActionOutcome(False, "missing handler", errored=True)
 
-    async def _exec(self, key: Key, argv: tuple[str, ...], seconds: float) -> ActionOutcome:
+    async def _exec(self, key: ContainerKey, argv: tuple[str, ...], seconds: float) -> ActionOutcome:
         try:
             session = await self._runtime.exec(key, argv)
         except ExecError as error:

@@ -9,7 +9,7 @@ from dray.api.types.core import Pod
 from dray.client import Clock, EventRecorder
 from dray.node.containers import AnyContainer
 from dray.node.handlers import Handlers
-from dray.node.runtime import Key, Runtime
+from dray.node.runtime import ContainerKey, Runtime
 
 LEAST_GRACE_SECONDS = 2.0  # least time for a container to end after its preStop hook
 _LONGEST_POST_START_SECONDS = 600.0  # Kubernetes has no limit; here a hook that hangs becomes visible
@@ -21,9 +21,9 @@ class Hooks:
         self._runtime = runtime
         self._clock = clock
         self._recorder = recorder
-        self._ran: set[Key] = set()  # containers whose preStop hook has run
+        self._ran: set[ContainerKey] = set()  # containers whose preStop hook has run
 
-    async def post_start(self, pod: Pod, container: AnyContainer, key: Key, address: str) -> bool:
+    async def post_start(self, pod: Pod, container: AnyContainer, key: ContainerKey, address: str) -> bool:
         """Run the container's postStart hook. Returns whether the container may keep running: True without a hook."""
         hook = container.lifecycle.postStart if container.lifecycle is not None else None
         if hook is None:
@@ -33,7 +33,9 @@ class Hooks:
             self._recorder.warning(pod, "FailedPostStartHook", "PostStartHook failed")
         return outcome.ok
 
-    async def stop(self, pod: Pod | None, container: AnyContainer | None, key: Key, address: str, grace: float) -> None:
+    async def stop(
+        self, pod: Pod | None, container: AnyContainer | None, key: ContainerKey, address: str, grace: float
+    ) -> None:
         """Run the container's preStop hook, then stop the container. The hook's time is part of the grace period."""
         hook = None
         if container is not None and container.lifecycle is not None and key not in self._ran and grace > 0:

@@ -19,7 +19,7 @@ from prometheus_client.exposition import generate_latest
 from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.client import Clock
-from dray.node.runtime import ContainerAttempt, Key, Runtime
+from dray.node.runtime import ContainerAttempt, ContainerKey, Runtime
 from dray.node.usage import ContainerUsage, of_machine
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -73,14 +73,14 @@ class KubeletApi:
 
     async def _measured(self) -> tuple[ContainerUsage, list[tuple[Pod, ContainerAttempt, ContainerUsage]]]:
         """Return the resource usage of the machine and of each running container of a pod. Reads files in a thread."""
-        running: dict[Key, tuple[Pod, ContainerAttempt]] = {}
+        running: dict[ContainerKey, tuple[Pod, ContainerAttempt]] = {}
         for pod in [*self._pods()]:
             running |= {a.key: (pod, a) for a in self._runtime.attempts(pod.metadata.uid) if a.running}
             await asyncio.sleep(0)  # each call reads files
         machine, used = await asyncio.to_thread(self._measure, [*running])
         return machine, [(*running[key], usage) for key, usage in used.items()]
 
-    def _measure(self, keys: list[Key]) -> tuple[ContainerUsage, dict[Key, ContainerUsage]]:
+    def _measure(self, keys: list[ContainerKey]) -> tuple[ContainerUsage, dict[ContainerKey, ContainerUsage]]:
         return of_machine(), self._runtime.usage(keys)
 
 

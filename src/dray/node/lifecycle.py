@@ -17,7 +17,7 @@ from dray.node.containers import AnyContainer
 from dray.node.runtime import ContainerAttempt
 
 BACK_OFF = "CrashLoopBackOff"
-Names = frozenset[str]
+ContainerNames = frozenset[str]
 Histories = Mapping[str, Sequence[ContainerAttempt]]
 
 # A container that ran this long counts as healthy: its next end is the first one again, as in Kubernetes.
@@ -81,7 +81,9 @@ def quick_ends(attempt: ContainerAttempt | None) -> int:
     return attempt.quick_ends + 1
 
 
-def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, started: Names | None = None) -> PodSteps:
+def decide(
+    pod: Pod, histories: Histories, now: float, delays: RestartDelays, started: ContainerNames | None = None
+) -> PodSteps:
     """Return the next steps of a pod that should run.
 
     `started` are the containers whose postStart hooks and startup probes are done; None means all.
@@ -107,7 +109,7 @@ def _decide_init(
     now: float,
     delays: RestartDelays,
     decision: PodSteps,
-    started: Names | None,
+    started: ContainerNames | None,
 ) -> bool:
     """Add the steps of init containers. Returns whether all of them are done, so that main containers may run."""
     mains_begun = any(histories.get(container.name) for container in pod.spec.containers)

@@ -22,7 +22,7 @@ from dray.files import read_text
 from dray.node import rootfs
 from dray.node.builders import why_not_started
 from dray.node.process import environment, existing, network_files
-from dray.node.runtime import ContainerStartError, Key, Task
+from dray.node.runtime import ContainerKey, ContainerStartError, Task
 from dray.node.shim import write_json
 from dray.node.staging import staged
 from dray.node.supervised import Launch
@@ -59,7 +59,7 @@ class OciWrapper:
             return "runc is not installed"
         if os.geteuid() != 0:
             return "runc needs root"
-        task = Task(Key("trial", "trial", os.getpid()), ("true",))
+        task = Task(ContainerKey("trial", "trial", os.getpid()), ("true",))
         with tempfile.TemporaryDirectory(prefix="dray-oci-") as directory:
             launch = self.launch(task, Path(directory))
             try:

@@ -24,7 +24,7 @@ from dray.node.images.puller import NoImage
 from dray.node.images.users import image_user
 from dray.node.lifecycle import ContainerWaits, Histories
 from dray.node.projections import ProjectedTokens
-from dray.node.runtime import ContainerStartError, Key, Task, TerminationMessage
+from dray.node.runtime import ContainerKey, ContainerStartError, Task, TerminationMessage
 from dray.node.security import ContainerSecurity, check_non_root, profiles, security_of
 from dray.node.volumes import MountProblem, Volumes
 
@@ -144,7 +144,7 @@ class Starter:
         before = lifecycle.last(histories, container.name)
         number = before.key.attempt + 1 if before else restarts(pod).get(container.name, 0)
         task = Task(
-            key=Key(uid, container.name, number),
+            key=ContainerKey(uid, container.name, number),
             argv=argv,
             env=env,
             directory=container.workingDir or run.WorkingDir or "",

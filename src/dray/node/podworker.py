@@ -28,7 +28,7 @@ from dray.node.lifecycle import ContainerWaits, Histories, PodSteps
 from dray.node.podclaims import PodClaimUser
 from dray.node.podstart import Starter, known_images, restarts
 from dray.node.reporting import StatusWriter
-from dray.node.runtime import ContainerAttempt, Key
+from dray.node.runtime import ContainerAttempt, ContainerKey
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +51,11 @@ class PodWorker:
         self._wake = asyncio.Event()
         self._refusal: tuple[str, str] | None = None  # reason and message why the pod may no longer run
         self._phase = ""  # the final phase, once all containers have ended
-        self._stopping: dict[Key, tuple[float, asyncio.Task[None]]] = {}
-        self._begun: set[Key] = set()  # started by this agent and not known to have ended
+        self._stopping: dict[ContainerKey, tuple[float, asyncio.Task[None]]] = {}
+        self._begun: set[ContainerKey] = set()  # started by this agent and not known to have ended
         self._measuring: asyncio.Task[None] | None = None  # volumes with a size limit
-        self._told: set[Key] = set()  # ends of containers for which a back-off event was recorded
-        self._waits: dict[Key, asyncio.Task[None]] = {}
+        self._told: set[ContainerKey] = set()  # ends of containers for which a back-off event was recorded
+        self._waits: dict[ContainerKey, asyncio.Task[None]] = {}
         self._unhealthy: set[str] = set()  # devices that events reported as unhealthy
         self._claims = PodClaimUser(node, uid)
         self._starter = Starter(node, pod) if pod is not None else None
@@ -284,18 +284,18 @@ class PodWorker:
                 self._node.recorder.record(pod, "Killing", f"Stopping container {name}")
             self._end(key, grace)
 
-    def _end(self, key: Key, grace: float) -> None:
+    def _end(self, key: ContainerKey, grace: float) -> None:
         stopping = self._background(self._health.stop(self._pod, key, grace), key, None)
         self._stopping[key] = self._node.clock.monotonic() + grace, stopping
 
-    def _kill(self, key: Key, grace: float | None, text: str) -> None:
+    def _kill(self, key: ContainerKey, grace: float | None, text: str) -> None:
         """Stop a container that failed a probe or hook, with an event; its restart policy decides what follows."""
         if self._pod is not None and key not in self._stopping:
             self._node.recorder.record(self._pod, "Killing", text)
             self._end(key, self._grace(self._pod) if grace is None else grace)
 
     def _background(
-        self, work: Coroutine[None, None, None], key: Key, table: dict[Key, asyncio.Task[None]] | None
+        self, work: Coroutine[None, None, None], key: ContainerKey, table: dict[ContainerKey, asyncio.Task[None]] | None
     ) -> asyncio.Task[None]:
         """Run a coroutine concerning a container in the background and wake the worker afterwards. Returns the task."""
         task = asyncio.create_task(work, name=f"container {key.container}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from dray.api.types.core import Container, Pod, Probe
 from dray.client import Clock, EventRecorder
 from dray.node.handlers import ActionOutcome, Handlers
-from dray.node.runtime import ContainerAttempt, Key
+from dray.node.runtime import ContainerAttempt, ContainerKey
 
 STARTUP, READINESS, LIVENESS = "Startup", "Readiness", "Liveness"
 
@@ -62,19 +62,19 @@ class Probes:
         clock: Clock,
         recorder: EventRecorder,
         changed: Callable[[], None],
-        failed: Callable[[Key, str, Probe], None],
+        failed: Callable[[ContainerKey, str, Probe], None],
     ) -> None:
         self.handlers = handlers
         self.clock = clock
         self.recorder = recorder
         self.changed = changed
         self.failed = failed
-        self.probed: dict[Key, _Probed] = {}
+        self.probed: dict[ContainerKey, _Probed] = {}
 
-    def started(self, key: Key) -> bool:
+    def started(self, key: ContainerKey) -> bool:
         return key in self.probed and self.probed[key].started
 
-    def ready(self, key: Key) -> bool:
+    def ready(self, key: ContainerKey) -> bool:
         return key in self.probed and self.probed[key].started and self.probed[key].ready
 
     def begin(self, pod: Pod, container: Container, attempt: ContainerAttempt, address: str, *, found: bool) -> None:
@@ -113,7 +113,7 @@ class Probes:
                 if task.get_name() != READINESS:
                     task.cancel()
 
-    def forget(self, *keys: Key) -> None:
+    def forget(self, *keys: ContainerKey) -> None:
         """Stop the probes of containers that no longer run."""
         for key in keys:
             probed = self.probed.pop(key, None)
@@ -124,7 +124,7 @@ class Probes:
         self.forget(*self.probed)
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[ContainerKey]:
         return [*self.probed]
 
 

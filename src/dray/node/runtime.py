@@ -19,7 +19,7 @@ from dray.node.usage import ContainerUsage
 LOST_EXIT_CODE = 137  # exit code that Kubernetes reports for a container whose end was not observed
 
 
-class Key(NamedTuple):
+class ContainerKey(NamedTuple):
     """Identity of an attempt to run a container of a pod. Attempts count from 0."""
 
     pod: str  # uid
@@ -52,7 +52,7 @@ class TerminationMessage:
 class Task:
     """Everything that a runtime needs to start a container."""
 
-    key: Key
+    key: ContainerKey
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""  # empty: chosen by the runtime
@@ -75,7 +75,7 @@ class Task:
 class ContainerAttempt:
     """State of an attempt. The attempt runs while `exit_code` is None."""
 
-    key: Key
+    key: ContainerKey
     started: float
     quick_ends: int = 0
     finished: float = 0.0
@@ -166,18 +166,20 @@ class Runtime(Protocol):
         """Return the uids of all pods that the runtime knows."""
         ...
 
-    async def wait(self, key: Key) -> None:
+    async def wait(self, key: ContainerKey) -> None:
         """Return when the attempt has ended or is unknown."""
         ...
 
-    async def stop(self, key: Key, grace: float) -> None:
+    async def stop(self, key: ContainerKey, grace: float) -> None:
         """Ask a container to end, kill it after `grace` seconds, and return when it has ended.
 
         May be called again with a shorter grace period while an earlier call waits.
         """
         ...
 
-    async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
+    async def exec(
+        self, key: ContainerKey, argv: Sequence[str], *, tty: bool = False, stdin: bool = False
+    ) -> ExecSession:
         """Run a command in a running container with the rights of its own processes. Raises `ExecError`.
 
         Without `stdin` the command's input is empty. The command ends when its session is closed, and with the agent
@@ -185,7 +187,7 @@ class Runtime(Protocol):
         """
         ...
 
-    async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
+    async def attach(self, key: ContainerKey, *, stdin: bool = False) -> ExecSession:
         """Return a session with a running container's new output, and with `stdin` its standard input. Raises
         `ExecError`.
 
@@ -193,11 +195,11 @@ class Runtime(Protocol):
         """
         ...
 
-    def log(self, key: Key) -> Path | None:
+    def log(self, key: ContainerKey) -> Path | None:
         """Return the container's log file, or None if it has none."""
         ...
 
-    def usage(self, keys: Sequence[Key]) -> dict[Key, ContainerUsage]:
+    def usage(self, keys: Sequence[ContainerKey]) -> dict[ContainerKey, ContainerUsage]:
         """Return the resource usage of running containers so far; simulated ones are left out. May take a while."""
         ...
 

@@ -18,7 +18,7 @@ from dray.api import channels
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
 from dray.node.dialling import not_connected
-from dray.node.runtime import ContainerAttempt, ExecError, ExecSession, Key, Runtime
+from dray.node.runtime import ContainerAttempt, ContainerKey, ExecError, ExecSession, Runtime
 
 _PIECE = 64 << 10
 _MESSAGE_MOST = 4 << 20
@@ -50,7 +50,11 @@ class NodeStreams:
         return await self._talk(request, lambda key: self._runtime.attach(key, stdin=stdin), told_by_code=False)
 
     async def _talk(
-        self, request: web.Request, begin: Callable[[Key], Awaitable[ExecSession]], *, told_by_code: bool = True
+        self,
+        request: web.Request,
+        begin: Callable[[ContainerKey], Awaitable[ExecSession]],
+        *,
+        told_by_code: bool = True,
     ) -> web.StreamResponse:
         """Serve the session that `begin` starts in the requested container, then send its exit status.
 

@@ -33,10 +33,10 @@ from dray.node.runtime import (
     LOST_EXIT_CODE,
     BindMount,
     ContainerAttempt,
+    ContainerKey,
     ContainerStartError,
     ExecError,
     ExecSession,
-    Key,
     Task,
 )
 from dray.node.termination import MESSAGE_FILE, last_line, termination_message
@@ -108,10 +108,10 @@ class Supervised:
     def __init__(self, root: Path, wrapper: Wrapper) -> None:
         self._pods = root / "pods"
         self._wrapper = wrapper
-        self._children: dict[Key, int] = {}  # guardians that this process started and must reap
-        self._starting: set[Key] = set()
-        self._directories: dict[Key, Path] = {}  # as of the last scan
-        self._ended: dict[Key, ContainerAttempt] = {}  # ended attempts, which no longer change
+        self._children: dict[ContainerKey, int] = {}  # guardians that this process started and must reap
+        self._starting: set[ContainerKey] = set()
+        self._directories: dict[ContainerKey, Path] = {}  # as of the last scan
+        self._ended: dict[ContainerKey, ContainerAttempt] = {}  # ended attempts, which no longer change
 
     @property
     def name(self) -> str:
@@ -187,10 +187,10 @@ class Supervised:
                     return shim.inner_of(written, pids["child"])
         return 0
 
-    def _find(self, key: Key) -> ContainerAttempt | None:
+    def _find(self, key: ContainerKey) -> ContainerAttempt | None:
         return next((attempt for attempt in self.attempts(key.pod) if attempt.key == key), None)
 
-    async def _spawn(self, key: Key, directory: Path) -> None:
+    async def _spawn(self, key: ContainerKey, directory: Path) -> None:
         reads, theirs = os.pipe()
         try:
             self._children[key] = _guardian(directory, theirs)
@@ -208,7 +208,7 @@ class Supervised:
         found = []
         for container in _entries(self._pods / pod / "containers"):
             for directory in _entries(container):
-                key = Key(pod, container.name, _number(directory))
+                key = ContainerKey(pod, container.name, _number(directory))
                 self._directories[key] = directory
                 if key not in self._starting and (attempt := self._attempt(key, directory)) is not None:
                     found.append(attempt)
@@ -217,7 +217,7 @@ class Supervised:
     def pods(self) -> Iterable[str]:
         return [entry.name for entry in _entries(self._pods)]
 
-    async def wait(self, key: Key) -> None:
+    async def wait(self, key: ContainerKey) -> None:
         while (attempt := self._find(key)) is not None and attempt.running:
             pids = _read(self._directories[key] / "pid.json")
             if pids is None:  # the guardian is about to start, or to end without starting
@@ -226,7 +226,7 @@ class Supervised:
                 await _process_ended(pids["shim"], pids["shim_start"])
         await self._reap(key)
 
-    async def stop(self, key: Key, grace: float) -> None:
+    async def stop(self, key: ContainerKey, grace: float) -> None:
         ended = asyncio.ensure_future(self.wait(key))
         try:
             if grace > 0:
@@ -238,24 +238,26 @@ class Supervised:
         finally:
             ended.cancel()
 
-    async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
+    async def exec(
+        self, key: ContainerKey, argv: Sequence[str], *, tty: bool = False, stdin: bool = False
+    ) -> ExecSession:
         return await run_command(self._running(key), argv, tty=tty, stdin=stdin)
 
-    async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
+    async def attach(self, key: ContainerKey, *, stdin: bool = False) -> ExecSession:
         return await attach(self._running(key), stdin=stdin)
 
-    def _running(self, key: Key) -> Path:
+    def _running(self, key: ContainerKey) -> Path:
         """Return the directory of a running attempt. Raises `ExecError` if it is not running."""
         attempt = self._find(key)
         if attempt is None or not attempt.running:
             raise ExecError(f"container {key.container} is not running")
         return self._directories[key]
 
-    def log(self, key: Key) -> Path | None:
+    def log(self, key: ContainerKey) -> Path | None:
         directory = self._directories.get(key)
         return None if directory is None else directory / "log"
 
-    def usage(self, keys: Sequence[Key]) -> dict[Key, ContainerUsage]:
+    def usage(self, keys: Sequence[ContainerKey]) -> dict[ContainerKey, ContainerUsage]:
         files = {key: self._directories[key] / "pid.json" for key in keys if key in self._directories}
         return of_descendants({pids["shim"]: key for key, file in files.items() if (pids := _read(file)) is not None})
 
@@ -266,19 +268,19 @@ class Supervised:
 
     # One attempt, from its files
 
-    def _container(self, key: Key) -> Path:
+    def _container(self, key: ContainerKey) -> Path:
         for name in (key.pod, key.container):
             if "/" in name or "\0" in name or name in ("", ".", ".."):
                 raise ContainerStartError(f"{name!r} is not a valid directory name")
         return self._pods / key.pod / "containers" / key.container
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: ContainerKey) -> None:
         directory = self._directories.pop(key)
         self._ended.pop(key, None)
         self._wrapper.clean(directory)
         remove_tree(directory)
 
-    def _attempt(self, key: Key, directory: Path) -> ContainerAttempt | None:
+    def _attempt(self, key: ContainerKey, directory: Path) -> ContainerAttempt | None:
         """Return the state of an attempt from its files, or None if it has not begun."""
         if key in self._ended:
             return self._ended[key]
@@ -313,28 +315,28 @@ class Supervised:
                     shim.write_json(str(directory / "exit.json"), end)
             return end
 
-    def _signal(self, key: Key, number: int) -> None:
+    def _signal(self, key: ContainerKey, number: int) -> None:
         pids = _read(self._directories[key] / "pid.json") if key in self._directories else None
         if pids is not None and _alive(pids["shim"], pids["shim_start"]):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pids["shim"], number)
 
-    async def _reap(self, key: Key) -> None:
+    async def _reap(self, key: ContainerKey) -> None:
         pid = self._children.get(key)
         if pid is not None:
             await _process_ended(pid, shim.start_time(pid))
             self._collect(key)
 
-    def _collect(self, key: Key) -> None:
+    def _collect(self, key: ContainerKey) -> None:
         """Reap a guardian's process unless another waiting task has already done so."""
         pid = self._children.pop(key, None)
         if pid is not None:
             os.waitpid(pid, 0)
 
-    def _prune(self, key: Key) -> None:
+    def _prune(self, key: ContainerKey) -> None:
         """Delete all attempts of a container but the last before the new one: `logs --previous` needs only that one."""
         for directory in _entries(self._container(key)):
-            old = Key(key.pod, key.container, _number(directory))
+            old = ContainerKey(key.pod, key.container, _number(directory))
             if old.attempt < key.attempt - 1:
                 self._forget(old)
 

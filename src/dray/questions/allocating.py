@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dray.allocator import Allocated, Features, Outcome, allocate
+from dray.allocator import Allocated, AllocationOutcome, Features, allocate
 from dray.api.allocations import taken_by_all, together
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod
@@ -14,7 +14,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.inspect.snapshot import Snapshot
 
-Key = tuple[str, str]
+NamespacedName = tuple[str, str]
 
 
 class UnclearManifests(ValueError):
@@ -26,7 +26,7 @@ class ClaimsAnswer(msgspec.Struct, frozen=True):
 
     id: str
     claims: tuple[ResourceClaim, ...]
-    outcome: Outcome
+    outcome: AllocationOutcome
 
 
 def allocations(
@@ -98,5 +98,5 @@ def _claims_of(pod: Pod, manifests: Snapshot) -> Iterable[ResourceClaim]:
             yield ResourceClaim(metadata=meta, spec=template.spec.spec)
 
 
-def _key(claim: ResourceClaim) -> Key:
+def _key(claim: ResourceClaim) -> NamespacedName:
     return claim.metadata.namespace, claim.metadata.name

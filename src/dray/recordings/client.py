@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
-from dray.api.calls import AnsweredByObject, CreateCall, Deletion, GetCall, ListCall, WatchCall
+from dray.api.calls import AnsweredByObject, AnyDeleteCall, CreateCall, GetCall, ListCall, WatchCall
 from dray.api.errors import Forbidden, NotFound
 from dray.api.types.authorization import SelfSubjectAccessReview, SubjectAccessReviewStatus
 from dray.api.wire import Tree, Wire
-from dray.client.interface import Batch, Client, Page, T
+from dray.client.interface import Client, EventBatch, Page, T
 
 _VERSION = "1"
 
@@ -45,9 +45,9 @@ class Recorded(Client):
         found = self._objects.get(call.resource.type, {}).items()
         return Page(tuple(one for (where, _), one in found if call.namespace in ("", where)), _VERSION)
 
-    async def _delete(self, call: Deletion) -> None:
+    async def _delete(self, call: AnyDeleteCall) -> None:
         raise Forbidden("nothing is written to a recording")
 
-    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[Batch[T], None]:
+    async def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[EventBatch[T], None]:
         await asyncio.Event().wait()
         yield []

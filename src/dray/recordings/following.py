@@ -27,7 +27,7 @@ from dray.recordings.recording import TYPES, Recording, record, reduced
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-Write = Callable[[Iterable[RecordedEvent]], None]
+WriteEvents = Callable[[Iterable[RecordedEvent]], None]
 
 
 class _OneByOne(Informer[Any]):
@@ -48,7 +48,7 @@ class Follower:
         self._alias: Callable[[str], str] | None = None
         self._informers: list[_OneByOne] = []
         self._known: dict[tuple[type[Any], str, str], Wire] = {}
-        self._write: Write = lambda events: None
+        self._write: WriteEvents = lambda events: None
         self._begun: float | None = None
         self.unread: list[str] = []  # the resources that the user may not list
 
@@ -71,7 +71,7 @@ class Follower:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin(self, time: str, source: str, open_: Callable[[Recording], Write]) -> Recording:
+    def begin(self, time: str, source: str, open_: Callable[[Recording], WriteEvents]) -> Recording:
         """Record what there is now; every later change goes to what `open_` gives. Nothing is lost in between."""
         objects = self.objects()
         kept = [reduced(one) for one in objects]

@@ -27,7 +27,7 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, Resource
 from dray.core.attempt import COMPARED
 from dray.core.configuration import Configuration
 from dray.replay.measures import SAMPLES, Figures, Meter, PlacedAt, Prices
-from dray.replay.timeline import Arrive, Decide, Drop, End, Free, Put, Step, Story, Timeline
+from dray.replay.timeline import Arrive, Decide, Drop, End, Free, Put, Story, Timeline, TimelineStep
 from dray.sim.cluster import Cluster
 
 _HARDWARE = (Node, ResourceSlice)
@@ -73,7 +73,9 @@ class Replay:
         self.cluster.add(*self._setup.objects, *self._beginning())
         self._setup.prepare(self.cluster)
         self.meter = Meter(self.cluster, prices)
-        self._unheard: deque[Step] = deque()  # what has happened, but may not have been known when a pod was placed
+        self._unheard: deque[TimelineStep] = (
+            deque()
+        )  # what has happened, but may not have been known when a pod was placed
         self._is_complete = False
         self._next_sample = 0.0
         self._pause = max(timeline.seconds / SAMPLES, 1e-3)  # between two looks at fragmentation
@@ -120,7 +122,7 @@ class Replay:
     def _stays(self, one: Any) -> bool:
         return typed_key(one) not in self._replaced and not (self._setup.instead and isinstance(one, _HARDWARE))
 
-    def _hear(self, step: Step) -> None:
+    def _hear(self, step: TimelineStep) -> None:
         """Do a step in the recorded order. The scheduler hears of what others do a moment after it was written."""
         self._hear_all(step.at)
         if isinstance(step, (End, Free)) or (isinstance(step, (Put, Drop)) and _type_of(step) in _HARDWARE):
@@ -172,7 +174,7 @@ class Replay:
         state.placement.start = start
         return False
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: TimelineStep) -> None:
         match step:
             case Put(object=one):
                 self._put(one)
@@ -288,7 +290,7 @@ class Replay:
         return self._story(pod).runs if self._is_free else None
 
 
-def _frees_for(pod: Pod, step: Step) -> bool:
+def _frees_for(pod: Pod, step: TimelineStep) -> bool:
     """Whether a claim lost its devices that a pod may share with others: it may have got new ones for this pod."""
     is_shared = isinstance(step, Free) and not step.owner and step.namespace == pod.metadata.namespace
     return is_shared and any(not entry.resourceClaimTemplateName for entry in pod.spec.resourceClaims)

@@ -34,7 +34,7 @@ class SimulationReport(msgspec.Struct, frozen=True):
     comparison: RunComparison | None = None
 
 
-Row = tuple[str, list[str]]
+ReportRow = tuple[str, list[str]]
 
 
 def tree_of(report: SimulationReport) -> dict[str, Any]:
@@ -61,11 +61,11 @@ def text_of(report: SimulationReport) -> str:
     return "\n".join(lines)
 
 
-def rows_of(report: SimulationReport) -> list[Row]:
+def rows_of(report: SimulationReport) -> list[ReportRow]:
     """The figures by name, a column for each run."""
     runs = [run.figures for run in report.runs]
 
-    def row(name: str, value: Callable[[Figures], str]) -> Row:
+    def row(name: str, value: Callable[[Figures], str]) -> ReportRow:
         return name, [value(one) for one in runs]
 
     rows = [
@@ -167,7 +167,7 @@ def _reason(code: str, one: Figures) -> str:
     return f"{found.pods} pods, {span(found.seconds)}" if found is not None else "-"
 
 
-def _table(rows: Sequence[Row]) -> Iterator[str]:
+def _table(rows: Sequence[ReportRow]) -> Iterator[str]:
     first = max(len(name) for name, _ in rows)
     widths = [max(len(cells[column]) for _, cells in rows) for column in range(len(rows[0][1]))]
     for name, cells in rows:

@@ -88,14 +88,14 @@ class Free(msgspec.Struct, frozen=True):
     owner: str  # uid of the pod that it was made for
 
 
-Step = Put | Drop | Arrive | Decide | End | Free
+TimelineStep = Put | Drop | Arrive | Decide | End | Free
 
 
 class Timeline(msgspec.Struct, frozen=True):
     """The objects at the beginning, what happened then, and the stories of all pods by uid."""
 
     objects: tuple[Any, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TimelineStep, ...]
     stories: dict[str, Story]
     seconds: float
 
@@ -112,7 +112,7 @@ def timeline_of(history: History) -> Timeline:
 class _Builder:
     def __init__(self, history: History) -> None:
         self._history = history
-        self._steps: list[Step | None] = []
+        self._steps: list[TimelineStep | None] = []
         self._stories: dict[str, Story] = {}
         self._pods: dict[tuple[str, str], Pod] = {}  # by namespace and name, as they were last
         self._claims: dict[tuple[str, str], ResourceClaim] = {}

@@ -40,7 +40,7 @@ CONFLICTS_ENDURED = 8  # a claim shared by many pods is written by many bindings
 
 RivalOf = Callable[[ResourceClaim], Awaitable[str]]
 """Names a claim that has a device of an allocation which was just written; empty if there is none."""
-Ready = Callable[[Promise, Sequence[ResourceClaim]], Awaitable[None]]
+ClaimsReady = Callable[[Promise, Sequence[ResourceClaim]], Awaitable[None]]
 """Waits until the devices of claims that were written are ready for the pod."""
 
 
@@ -82,7 +82,7 @@ class Binder:
         self,
         client: Client,
         sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
-        ready: Ready | None = None,
+        ready: ClaimsReady | None = None,
         uses: Callable[[Pod], list[Use]] = podclaims.uses_of,
         latest: Callable[[str, str], ResourceClaim | None] = lambda namespace, name: None,
         rival_of: RivalOf | None = None,

@@ -47,7 +47,7 @@ class GangPlan:
         return self.group.metadata.namespace, self.group.metadata.name
 
 
-Remaining = Callable[[GangPlan], list[PlacedMember]]
+UnboundMembers = Callable[[GangPlan], list[PlacedMember]]
 """The members that are still there and have not failed, if they are enough; else none."""
 
 
@@ -59,7 +59,7 @@ class GangBinder:
         client: Client,
         binder: Binder,
         sharing: Sharing,
-        remaining: Remaining,
+        remaining: UnboundMembers,
         is_bound: Callable[[GroupKey], bool],
     ) -> None:
         """`is_bound` tells whether a pod of a group has a node."""

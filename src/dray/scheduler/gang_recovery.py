@@ -19,7 +19,7 @@ from dray.api.types.scheduling import PodGroup
 from dray.client import SharedInformers
 from dray.core.gangs import GroupKey
 from dray.core.objects import ObjectLookup
-from dray.core.trial import ClaimKey
+from dray.core.trial import NamespacedName
 from dray.scheduler.gang_binding import GangBinder
 from dray.scheduler.group_status import is_initially_scheduled
 from dray.scheduler.tasks import each
@@ -37,7 +37,7 @@ class GangRecovery:
         self._pods, self._groups = informers.informer(Pod), informers.informer(PodGroup)
         self._all_claims = informers.informer(ResourceClaim)
         self._gangs_suspected: set[GroupKey] = set()
-        self._claims_suspected: set[ClaimKey] = set()
+        self._claims_suspected: set[NamespacedName] = set()
 
     async def run(self) -> None:
         """Look at all claims once, before anything is scheduled."""
@@ -61,11 +61,11 @@ class GangRecovery:
         names = {name for gang in gangs - {*busy} for name in self._claims_of(*gang)}
         await self._look_at(self._known(names), busy, PLAN_SECONDS)
 
-    def _known(self, names: Iterable[ClaimKey]) -> list[ResourceClaim]:
+    def _known(self, names: Iterable[NamespacedName]) -> list[ResourceClaim]:
         found = (self._objects.claim(*name) for name in names)
         return [claim for claim in found if claim is not None]
 
-    def _claims_of(self, namespace: str, name: str) -> Iterable[ClaimKey]:
+    def _claims_of(self, namespace: str, name: str) -> Iterable[NamespacedName]:
         """The claims of the pods of a gang, and of the gang itself, while no pod of it is bound."""
         group = self._groups.get(namespace, name)
         if group is None or not self._is_unbound_gang(namespace, name):

@@ -36,7 +36,7 @@ from dray.api.types.resource import (
 )
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree, Wire
-from dray.core.attempt import Decision, PreemptionPlan, Promise, Refused, Unfinished
+from dray.core.attempt import PlacementDecision, PreemptionPlan, Promise, Refused, Unfinished
 from dray.core.configuration import Configuration
 from dray.core.gang_attempt import GangAttempt, GangPromise, GroupPreemptionPlan
 from dray.core.model import ClusterModel
@@ -295,7 +295,7 @@ class Cluster:
         for observer in self.observers if is_new else ():
             observer.came(self.now, pod)
 
-    def _decide(self, waiting: Waiting) -> Decision:
+    def _decide(self, waiting: Waiting) -> PlacementDecision:
         """Let the core decide; there is nobody else here who would want a turn."""
         while True:
             begun = time.perf_counter()
@@ -307,7 +307,7 @@ class Cluster:
                 return decision
             attempt.seconds += time.perf_counter() - begun
 
-    def _refuse(self, waiting: Waiting, decision: Decision) -> None:
+    def _refuse(self, waiting: Waiting, decision: PlacementDecision) -> None:
         assert isinstance(decision, Refused)
         self.model.refuse(waiting, decision)
         self._note_refused(waiting, decision.why)

@@ -32,7 +32,7 @@ from dray.sim.what_if import PodOutcome, is_placed, outcomes
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 MOST_MOVES = 4
-Put = Callable[[Pod, str], bool]
+TryPlace = Callable[[Pod, str], bool]
 _SEQUENCES = 8  # that are verified of those with equally many moves
 _PODS = 12  # of a node that may move; the least important ones
 
@@ -133,7 +133,7 @@ class MovePlanner:
         finally:
             self._moved.discard(name)
 
-    def _ways(self, pod: Pod, budget: int, put: Put) -> Iterator[tuple[str, int]]:
+    def _ways(self, pod: Pod, budget: int, put: TryPlace) -> Iterator[tuple[str, int]]:
         """Ways to put a pod on a node; gives the node and the moves left, while it is there.
 
         A pod that moves stays where it is until its place is free.

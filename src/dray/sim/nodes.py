@@ -45,7 +45,7 @@ LEASES_A_SECOND = 20  # many nodes renew less often each, so that a quiet cluste
 WORKERS = 16
 RESTART_SECONDS = 1.0  # between restarts at the least, however short a pod runs
 
-Key = tuple[str, str]
+NamespacedName = tuple[str, str]
 
 
 async def register(
@@ -162,7 +162,7 @@ class SimulatedNodes:
         self._known = Knowledge(Sharing.of(gates))
         self._consumers = ClaimConsumers(informers, groups=self._known.sharing.groups)
         self._recorder = EventRecorder(client, "kubelet")
-        self._controller: Controller[Key] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
+        self._controller: Controller[NamespacedName] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
         self._ends: dict[str, float] = {}  # uid of a pod that runs → when its time is up, in the loop's time
         self._pods.add_handler(self._on_pods)
         self._claims.add_handler(self._on_claims)
@@ -263,7 +263,7 @@ class SimulatedNodes:
 
     # -- one pod
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def _reconcile(self, key: NamespacedName) -> float | None:
         if not key[0]:
             await self._adopt(key[1])
             return None

@@ -43,7 +43,7 @@ class ProtobufMessage(Protocol):
     def SerializeToString(self) -> bytes: ...  # protobuf's own name
 
 
-Answer = TypeVar("Answer")
+ResponseType = TypeVar("ResponseType")
 
 RANGE = ("/etcdserverpb.KV/Range", pb.RangeResponse)
 PUT = ("/etcdserverpb.KV/Put", pb.PutResponse)
@@ -168,7 +168,7 @@ class EtcdClient:
             self._retired.add(closing)
             closing.add_done_callback(self._retired.discard)
 
-    async def call(self, method: tuple[str, type[Answer]], request: ProtobufMessage) -> tuple[Answer, bool]:
+    async def call(self, method: tuple[str, type[ResponseType]], request: ProtobufMessage) -> tuple[ResponseType, bool]:
         """Send a request. Returns the response, and whether an earlier attempt may have been done as well.
 
         Tries one endpoint after the other. Raises EtcdRefused, or Unavailable if no endpoint responds.
@@ -190,7 +190,9 @@ class EtcdClient:
                 self.leave(chosen, error)
         raise Unavailable(f"etcd does not answer at {', '.join(self._endpoints)}: {failure.details()}") from failure
 
-    async def _attempt_as_user(self, chosen: int, method: tuple[str, type[Answer]], request: ProtobufMessage) -> Answer:
+    async def _attempt_as_user(
+        self, chosen: int, method: tuple[str, type[ResponseType]], request: ProtobufMessage
+    ) -> ResponseType:
         """Make one attempt, and a second one with a new token if etcd rejects the current token."""
         used = self._token
         try:
@@ -214,7 +216,9 @@ class EtcdClient:
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (*_HAS_LEADER, ("token", self._token)) if self._token else _HAS_LEADER
 
-    async def _attempt(self, chosen: int, method: tuple[str, type[Answer]], request: ProtobufMessage) -> Answer:
+    async def _attempt(
+        self, chosen: int, method: tuple[str, type[ResponseType]], request: ProtobufMessage
+    ) -> ResponseType:
         path, answer = method
         self._look_for_certificates()
         call = self._channels[chosen].unary_unary(
@@ -222,7 +226,7 @@ class EtcdClient:
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,  # type: ignore[attr-defined]  # every message has it
         )
-        result: Answer = await call(request, timeout=_ATTEMPT_SECONDS, metadata=self._metadata)
+        result: ResponseType = await call(request, timeout=_ATTEMPT_SECONDS, metadata=self._metadata)
         return result
 
     def watch(self) -> tuple[int, Any]:

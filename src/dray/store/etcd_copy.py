@@ -15,7 +15,7 @@ from itertools import groupby
 from dray.store.errors import Unreadable
 from dray.store.etcd import EtcdLog
 from dray.store.log import KeyVersion, Op
-from dray.store.scribe import Row, number
+from dray.store.scribe import LogRow, number
 from dray.store.snapshot import Recovered
 
 _PAGE = 5_000
@@ -39,7 +39,7 @@ async def read(log: EtcdLog) -> Recovered:
     return Recovered(tuple(_rows(versions, deadlines)), head)
 
 
-def _rows(versions: Sequence[KeyVersion], deadlines: dict[str, float]) -> Iterator[Row]:
+def _rows(versions: Sequence[KeyVersion], deadlines: dict[str, float]) -> Iterator[LogRow]:
     ordered = sorted(versions, key=lambda version: (version.revision, version.key))
     for revision, together in groupby(ordered, lambda version: version.revision):
         for at, version in enumerate(together):
@@ -64,7 +64,7 @@ async def write(log: EtcdLog, recovered: Recovered) -> None:
     await log.set_incomplete(False)
 
 
-def _commits(rows: Sequence[Row], now: float) -> Iterator[list[Op]]:
+def _commits(rows: Sequence[LogRow], now: float) -> Iterator[list[Op]]:
     ops: list[Op] = []
     size = 0
     for _, key, value, _, deadline in rows:

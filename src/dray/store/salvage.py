@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from dray.files import read_regular
-from dray.store.scribe import POSITION_BITS, Row, checksum
+from dray.store.scribe import POSITION_BITS, LogRow, checksum
 
 _MOST_BYTES = 1 << 40  # effectively unlimited; only the check for a regular file matters
 _PAGE = 16384  # page size of all database files of dray
@@ -33,7 +33,7 @@ class Salvage(Struct):
     checksum.
     """
 
-    rows: dict[int, Row]
+    rows: dict[int, LogRow]
     lost: list[str]
     unverified: int = 0
 
@@ -130,7 +130,7 @@ def _take(file: _DatabaseFile, page: bytes, found: Salvage, overflows: set[int])
                 found.unverified += len(record) == 5
 
 
-def _row(number: int, columns: list[object]) -> Row | None:
+def _row(number: int, columns: list[object]) -> LogRow | None:
     """Return the row with these columns, or None if they are of another table. Raises _Broken if the row is damaged."""
     if len(columns) not in (5, 6):
         return None

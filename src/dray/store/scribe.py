@@ -6,8 +6,8 @@ starts in a few hundredths of a second. It ends when the main process ends, afte
 received.
 
 The two processes communicate over a socket, one group of commits at a time. Messages are marshalled, because both
-sides use the same interpreter. The scribe first sends an `Answer`; then each `Group` it receives gets one
-`Answer`. The content of rows, and when rows are deleted, is decided by the main process.
+sides use the same interpreter. The scribe first sends an `ScribeReply`; then each `Group` it receives gets one
+`ScribeReply`. The content of rows, and when rows are deleted, is decided by the main process.
 
 The scribe checks the whole file before it writes, while the main process reads it. Every row has a checksum, and
 SQLite checks the pages.
@@ -27,16 +27,16 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-Row = tuple[int, str, bytes | None, int, float | None]
+LogRow = tuple[int, str, bytes | None, int, float | None]
 """(number (see `number`), key, value (None: deleted), revision at which the key was created, deadline)."""
 
-Group = tuple[list[Row], list[tuple[int, str]], int]
+Group = tuple[list[LogRow], list[tuple[int, str]], int]
 """(rows to append, revisions and keys of rows to delete, revision up to which the deletions complete a compaction).
 
 A group without rows and deletions is a probe: the answer says whether the file can be written.
 """
 
-Answer = tuple[str | None, str]
+ScribeReply = tuple[str | None, str]
 """(error of the group, None if it is on disk; another error, such as a failed checkpoint, or empty)."""
 
 POSITION_BITS = 16
@@ -159,7 +159,7 @@ class Writer:
         with suppress(FileNotFoundError):
             self._unsaved = Path(f"{path}-wal").stat().st_size  # left by a killed process
 
-    def write(self, rows: Sequence[Row], forgotten: Sequence[tuple[int, str]], compacted: int) -> None:
+    def write(self, rows: Sequence[LogRow], forgotten: Sequence[tuple[int, str]], compacted: int) -> None:
         """Append rows and delete superseded ones in one transaction, which is on disk when this returns.
 
         `compacted` is the revision to record as compacted if rows are deleted. Raises sqlite3.Error.
@@ -252,7 +252,7 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
                     writer.probe()
             except Exception as error:  # the main process must get an answer in any case
                 refusal = str(error)
-            answer: Answer = refusal, writer.checkpoint_failure()
+            answer: ScribeReply = refusal, writer.checkpoint_failure()
             connection.sendall(message(answer))
             writer.save()
 
@@ -279,7 +279,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ends only when the main process closes the connection
     path, head = sys.argv[1], int(sys.argv[2])
     with closing(Writer(path)) as writer, socket.socket(fileno=0) as connection, suppress(ConnectionError):
-        answer: Answer = _begin(writer, path, head) or None, ""
+        answer: ScribeReply = _begin(writer, path, head) or None, ""
         connection.sendall(message(answer))
         if answer[0] is None:
             _serve(connection, writer)

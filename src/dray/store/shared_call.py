@@ -8,19 +8,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-Answer = TypeVar("Answer")
+ResultType = TypeVar("ResultType")
 
 
-class SharedCall(Generic[Answer]):
+class SharedCall(Generic[ResultType]):
     """Calls `ask` once for all callers that wait when the request starts. Later callers share the next request."""
 
-    def __init__(self, ask: Callable[[], Awaitable[Answer]]) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[ResultType]]) -> None:
         self._ask = ask
-        self._waiting: list[asyncio.Future[Answer]] = []
+        self._waiting: list[asyncio.Future[ResultType]] = []
         self._asking: asyncio.Task[None] | None = None
 
-    async def __call__(self) -> Answer:
-        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def __call__(self) -> ResultType:
+        waiting: asyncio.Future[ResultType] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         if self._asking is None:
             self._asking = asyncio.create_task(self._run())

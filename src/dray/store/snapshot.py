@@ -16,7 +16,7 @@ from msgspec import Struct
 from dray.store.errors import Unreadable
 from dray.store.journal import SCHEMA_VERSION, SQLITE_ERRORS, create, remedy
 from dray.store.salvage import salvage
-from dray.store.scribe import POSITION_BITS, Row, Witness, acknowledged, checksum, connect, damage, revision_checksum
+from dray.store.scribe import POSITION_BITS, LogRow, Witness, acknowledged, checksum, connect, damage, revision_checksum
 
 
 class Recovered(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Recovered(Struct, frozen=True):
     `unverified` is the number of rows without a checksum, written by an older version.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[LogRow, ...]
     head: int
     lost: tuple[str, ...] = ()
     unverified: int = 0
@@ -90,9 +90,9 @@ def write(path: Path, recovered: Recovered) -> None:
         raise Unreadable(f"cannot write {path}: {error}") from error
 
 
-def _latest(rows: Iterable[Row], head: int) -> Recovered:
+def _latest(rows: Iterable[LogRow], head: int) -> Recovered:
     """Return the latest rows of keys that are not deleted, from rows in order; `head` is the minimum last revision."""
-    latest: dict[str, Row] = {}
+    latest: dict[str, LogRow] = {}
     for row in rows:
         head = max(head, row[0] >> POSITION_BITS)
         latest[row[1]] = row

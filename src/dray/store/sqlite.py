@@ -27,7 +27,7 @@ from dray.store.errors import Closed, CommitTooLarge, RevisionConflict, Unavaila
 from dray.store.journal import MAX_OPS, Journal, remedy
 from dray.store.log import KeyVersion, Op
 from dray.store.memory import MemoryLog
-from dray.store.scribe import LENGTH, Answer, Group, Row, message, number
+from dray.store.scribe import LENGTH, Group, LogRow, ScribeReply, message, number
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Pending(Struct, eq=False):
     awaited: bool  # whether a client in another process waits for it
     is_probe: bool = False  # whether to test writing to disk although nothing is to be committed
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LogRow]:
         get, versions = self.deadlines.get, self.versions
         return [(number(v.revision, at), v.key, v.value, v.created, get(v.key)) for at, v in enumerate(versions)]
 
@@ -204,7 +204,7 @@ class SqliteLog(MemoryLog):
             self._acknowledge(group)
             self._idle.set()
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: ScribeReply) -> None:
         """Handle the scribe's answer: publish and acknowledge the group that is on disk, or fail it."""
         reason, failure = answer
         if failure:
@@ -288,7 +288,7 @@ class Scribe(asyncio.Protocol):
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        answered: Callable[[Answer], None],
+        answered: Callable[[ScribeReply], None],
         lost: Callable[[], None],
     ) -> None:
         self._process = process
@@ -296,7 +296,7 @@ class Scribe(asyncio.Protocol):
         self._lost = lost
         self._transport: asyncio.WriteTransport
         self._received = b""
-        self._begun: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._begun: asyncio.Future[ScribeReply] = asyncio.get_running_loop().create_future()
         self._is_stopped = False
 
     @classmethod
@@ -304,7 +304,7 @@ class Scribe(asyncio.Protocol):
         cls,
         journal: Journal,
         undo_after: int,
-        answered: Callable[[Answer], None],
+        answered: Callable[[ScribeReply], None],
         lost: Callable[[], None],
     ) -> tuple["Scribe", str | None]:
         """Start the process. Returns the scribe, and the problem that prevents writing or None. Raises OSError.

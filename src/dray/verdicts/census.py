@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.types.core import Pod, PodAffinityTerm, TopologySpreadConstraint
-from dray.verdicts.node_rules import Refusal
+from dray.verdicts.node_rules import NodeRefusal
 from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod
 
 _AT_ONCE = 64  # comparisons of a rule with a pod in one step
 
-Eligible = Callable[[TopologySpreadConstraint], int]
+EligibleNodes = Callable[[TopologySpreadConstraint], int]
 Selects = Callable[[Pod], bool]
-Key = PodAffinityTerm | TopologySpreadConstraint
+PodTerm = PodAffinityTerm | TopologySpreadConstraint
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Question:
     pod: Pod
     near: Sequence[PodAffinityTerm]  # all of them must select a pod for it to count
     near_selects: Selects
-    counted: Sequence[tuple[Key, Selects]]  # rules that count pods, each by itself
+    counted: Sequence[tuple[PodTerm, Selects]]  # rules that count pods, each by itself
     refuses: Callable[[PlacedPod], Iterable[str]]  # the topology keys by which a placed pod refuses this one
     itself: Callable[[TopologySpreadConstraint], bool]  # whether a constraint counts the pod itself
 
@@ -131,7 +131,7 @@ class PodCensus:
 
     # Answers of a complete census
 
-    def affinity(self) -> Iterator[Refusal]:
+    def affinity(self) -> Iterator[NodeRefusal]:
         """Yield the same refusals as `Neighbours.affinity`."""
         affinity = self._question.pod.spec.affinity
         if affinity and affinity.podAffinity:
@@ -163,13 +163,13 @@ class PodCensus:
                 bad |= 1 << info.position
         return bad
 
-    def spreading(self, nodes: int, eligible: Eligible) -> Iterator[Refusal]:
+    def spreading(self, nodes: int, eligible: EligibleNodes) -> Iterator[NodeRefusal]:
         """Yield the same refusals as `Neighbours.spreading`."""
         for constraint in self._question.pod.spec.topologySpreadConstraints:
             if constraint.whenUnsatisfiable == "DoNotSchedule":
                 yield from self._unbalanced(constraint, nodes, eligible(constraint))
 
-    def _unbalanced(self, constraint: TopologySpreadConstraint, nodes: int, eligible: int) -> Iterator[Refusal]:
+    def _unbalanced(self, constraint: TopologySpreadConstraint, nodes: int, eligible: int) -> Iterator[NodeRefusal]:
         key, allowed = constraint.topologyKey, constraint.maxSkew
         counts = self.spread_counts(constraint, eligible)
         fewest = min(counts.values(), default=0)
@@ -201,7 +201,7 @@ class PodCensus:
                     total[position] = total.get(position, 0) + weight * count
         return total
 
-    def _counts_of(self, rule: Key) -> dict[int, int]:
+    def _counts_of(self, rule: PodTerm) -> dict[int, int]:
         return next(
             found for (known, _), found in zip(self._question.counted, self._counts, strict=True) if known is rule
         )

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from dray.api.extended_resources import Needs, Served, extended_resource_claim, needs_of
+from dray.api.extended_resources import ClassesByResource, Needs, extended_resource_claim, needs_of
 from dray.api.host_ports import Port, host_ports
 from dray.api.quantity import Quantity
 from dray.api.types.core import Container, Pod, PodSpec
@@ -21,7 +21,7 @@ CPU = "cpu"
 DEFAULT_CPU = 100  # millicores, what a container without a request counts for in scores, as in Kubernetes
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
-Amounts = dict[str, int]
+ResourceAmounts = dict[str, int]
 
 
 @lru_cache(maxsize=4096)
@@ -31,14 +31,14 @@ def amount(resource: str, text: str) -> int:
     return quantity.milli() if resource == CPU else -(-quantity.milli() // 1000)
 
 
-def amounts(quantities: Mapping[str, str]) -> Amounts:
+def amounts(quantities: Mapping[str, str]) -> ResourceAmounts:
     return {name: amount(name, text) for name, text in quantities.items()}
 
 
 class PodDemand(msgspec.Struct, frozen=True):
     """The resources and ports that one pod takes from a node."""
 
-    amounts: Amounts
+    amounts: ResourceAmounts
     scored_cpu: int
     scored_memory: int
     ports: frozenset[Port]
@@ -63,7 +63,7 @@ class Candidate:
         self.spec: PodSpec = pod.spec
         self.demand: PodDemand
         self.signatures: dict[str, Hashable]  # what each filter looks at, once it was asked
-        self.extended: Served = {}  # the resources that devices serve, where no device plugin does
+        self.extended: ClassesByResource = {}  # the resources that devices serve, where no device plugin does
         self.needs: dict[frozenset[str], Needs]  # what it needs of devices, by the resources that they serve
         if like is not None and like.spec is pod.spec:
             self.demand, self.signatures = like.demand, like.signatures
@@ -71,7 +71,7 @@ class Candidate:
         else:
             self.demand, self.signatures, self.needs = demand_of(pod), {}, {}
 
-    def serve(self, extended: Served) -> None:
+    def serve(self, extended: ClassesByResource) -> None:
         """Set the extended resources that DRA devices currently provide."""
         if extended != self.extended:
             self.extended, self.needs, self.signatures = extended, {}, {}
@@ -83,14 +83,14 @@ class Candidate:
         return extended_resource_claim(self.pod, self.needs[resources])
 
 
-def containers_demand(pod: Pod) -> Amounts:
+def containers_demand(pod: Pod) -> ResourceAmounts:
     """What the containers of a pod ask for: the larger of what runs together and what runs first."""
     spec = pod.spec
-    together: Amounts = {}
+    together: ResourceAmounts = {}
     for container in spec.containers:
         _add(together, _requests(container))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
+    sidecars: ResourceAmounts = {}
+    peak: ResourceAmounts = {}
     for container in spec.initContainers:
         requests = _requests(container)
         if container.restartPolicy == "Always":
@@ -122,22 +122,22 @@ def demand_of(pod: Pod) -> PodDemand:
     )
 
 
-def _requests(container: Container) -> Amounts:
+def _requests(container: Container) -> ResourceAmounts:
     resources = container.resources
     return amounts({**resources.limits, **resources.requests})
 
 
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
+def _add(total: ResourceAmounts, more: Mapping[str, int]) -> None:
     for name, value in more.items():
         total[name] = total.get(name, 0) + value
 
 
-def _sum(a: Mapping[str, int], b: Mapping[str, int]) -> Amounts:
+def _sum(a: Mapping[str, int], b: Mapping[str, int]) -> ResourceAmounts:
     total = dict(a)
     _add(total, b)
     return total
 
 
-def _raise(total: Amounts, other: Mapping[str, int]) -> None:
+def _raise(total: ResourceAmounts, other: Mapping[str, int]) -> None:
     for name, value in other.items():
         total[name] = max(total.get(name, 0), value)

@@ -26,7 +26,7 @@ from dray.api.types.core import NodeSelector
 from dray.api.types.resource import AllocationResult, DeviceClass, ResourceClaim
 from dray.verdicts.demand import Candidate, containers_demand
 from dray.verdicts.node_resources import NodeClaims, amounts_of, is_mapped, node_claims, uncovered, with_claims
-from dray.verdicts.node_rules import Refusal
+from dray.verdicts.node_rules import NodeRefusal
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
 SELECTORS_KEPT = 256  # different selectors of shared allocations at a time
@@ -49,7 +49,7 @@ class Search:
 class DeviceVerdict:
     """Result of the rule for a set of nodes."""
 
-    refused: list[Refusal] = field(default_factory=list)
+    refused: list[NodeRefusal] = field(default_factory=list)
     elsewhere: list[ResourceClaim] = field(default_factory=list)  # allocated claims that keep the pod from a node
     searches: list[Search] = field(default_factory=list)
     wrong: InputProblem | None = None  # wrong input that no other node makes right
@@ -177,7 +177,7 @@ class DeviceRule:
             if others and is_mapped(claim.status.allocation, self.index.device):
                 yield claim.metadata.name
 
-    def _unknown(self, pod: Candidate, nodes: int) -> Iterator[Refusal]:
+    def _unknown(self, pod: Candidate, nodes: int) -> Iterator[NodeRefusal]:
         """Yield nodes without an extended resource that neither a device class nor a device plugin there provides."""
         for name in pod.demand.amounts if pod.extended else ():
             if "/" in name and name not in pod.extended and (bad := nodes & ~self._table.offering.get(name, 0)):
@@ -217,7 +217,7 @@ class DeviceRule:
                 if not thorough:
                     return
 
-    def _wrong(self, pending: Sequence[ResourceClaim], failing: int, budget: Budget) -> Iterator[Refusal]:
+    def _wrong(self, pending: Sequence[ResourceClaim], failing: int, budget: Budget) -> Iterator[NodeRefusal]:
         """Yield the nodes on which the allocator found invalid input, with the problem."""
         for info in self._table.named(failing):
             outcome = self.index.allocate(info.name, pending, budget.node)

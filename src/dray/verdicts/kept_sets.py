@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from dray.verdicts.demand import Candidate
-from dray.verdicts.node_rules import Judge, NodeRule
+from dray.verdicts.node_rules import NodePredicate, NodeRule
 from dray.verdicts.nodes import NodeTable
 
 KEPT_SETS = 512  # sets of nodes that are kept up to date, one for each rule and signature
@@ -21,7 +21,7 @@ KEPT_SETS = 512  # sets of nodes that are kept up to date, one for each rule and
 
 @dataclass(slots=True)
 class _KeptSet:
-    judge: Judge
+    judge: NodePredicate
     nodes: int = 0
     seen_objects: int = -1
     seen_usage: int = -1

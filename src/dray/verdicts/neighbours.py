@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.selectors import LabelRequirements, Requirement, label_selector
 from dray.api.types.core import Pod, PodAffinityTerm, PodSpec, TopologySpreadConstraint
-from dray.verdicts.census import Eligible, PodCensus, Question, Selects
+from dray.verdicts.census import EligibleNodes, PodCensus, Question, Selects
 from dray.verdicts.demand import Candidate
-from dray.verdicts.node_rules import Refusal
+from dray.verdicts.node_rules import NodeRefusal
 from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod, required_anti_affinity
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
@@ -70,7 +70,7 @@ class Neighbours:
             lambda constraint: selector_of(constraint, pod).matches(pod.metadata.labels),
         )
 
-    def affinity(self, candidate: Candidate) -> Iterator[Refusal]:
+    def affinity(self, candidate: Candidate) -> Iterator[NodeRefusal]:
         """Yield the nodes that InterPodAffinity refuses, because of the pod's own terms or those of placed pods."""
         if self.census is not None:
             yield from self.census.affinity()
@@ -85,7 +85,7 @@ class Neighbours:
         if self._table.refusers:
             yield NodeReason(NodeCode.EXISTING_ANTI_AFFINITY), self._refused_by_others(candidate)
 
-    def spreading(self, candidate: Candidate, nodes: int, eligible: Eligible) -> Iterator[Refusal]:
+    def spreading(self, candidate: Candidate, nodes: int, eligible: EligibleNodes) -> Iterator[NodeRefusal]:
         """Yield the nodes of a set that PodTopologySpread refuses.
 
         `eligible` returns the nodes whose domains a constraint counts, including nodes that are full.
@@ -145,7 +145,7 @@ class Neighbours:
 
     def _unbalanced(
         self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int, eligible: int
-    ) -> Iterator[Refusal]:
+    ) -> Iterator[NodeRefusal]:
         """Yield the nodes that lack the topology label, and those whose domain already has too many matching pods."""
         key, allowed = constraint.topologyKey, constraint.maxSkew
         counts = self.spread_counts(candidate, constraint, eligible)

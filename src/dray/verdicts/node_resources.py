@@ -27,7 +27,7 @@ from dray.api.types.resource import (
     DeviceRequestAllocationResult,
     NodeAllocatableMapping,
 )
-from dray.verdicts.demand import Amounts, PodDemand, amount, demand_of
+from dray.verdicts.demand import PodDemand, ResourceAmounts, amount, demand_of
 
 NodeClaims = tuple[NodeAllocatableResourceClaimStatus, ...]
 FindDevice = Callable[[DeviceId], Device | None]
@@ -138,9 +138,9 @@ def _status(
 # Sums for a pod.
 
 
-def amounts_of(claims: NodeClaims) -> Amounts:
+def amounts_of(claims: NodeClaims) -> ResourceAmounts:
     """Return the total of mapped amounts, and of overheads for the pod and for each container that uses a claim."""
-    total: Amounts = {}
+    total: ResourceAmounts = {}
     for claim in claims:
         for mapped in claim.mapping:
             _add(total, mapped.name, mapped.quantity, 1)
@@ -150,7 +150,7 @@ def amounts_of(claims: NodeClaims) -> Amounts:
     return total
 
 
-def _add(total: Amounts, name: str, much: str | None, times: int) -> None:
+def _add(total: ResourceAmounts, name: str, much: str | None, times: int) -> None:
     if much is not None and times:
         total[name] = total.get(name, 0) + times * amount(name, much)
 
@@ -177,7 +177,7 @@ def demand_on_node(pod: Pod) -> PodDemand:
     return with_claims(pod, demand_of(pod), pod.status.nodeAllocatableResourceClaimStatuses)
 
 
-def uncovered(pod: Pod, own: Amounts, claims: NodeClaims) -> str:
+def uncovered(pod: Pod, own: ResourceAmounts, claims: NodeClaims) -> str:
     """Return a resource whose pod-level request is less than what containers and claims need, or an empty string."""
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
     more = amounts_of(claims)

@@ -18,8 +18,8 @@ from dray.verdicts.nodes import NodeInfo
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
-Judge = Callable[[NodeInfo], bool]
-Refusal = tuple[NodeReason, int]  # a reason, and the set of nodes for which it holds
+NodePredicate = Callable[[NodeInfo], bool]
+NodeRefusal = tuple[NodeReason, int]  # a reason, and the set of nodes for which it holds
 
 
 class NodeRule(Protocol):
@@ -31,7 +31,7 @@ class NodeRule(Protocol):
     def signature(self, pod: Candidate) -> Hashable | None:
         """Return the part of the pod that the result depends on, or None if every node is acceptable."""
 
-    def judge(self, pod: Candidate) -> Judge:
+    def judge(self, pod: Candidate) -> NodePredicate:
         """Return a function that says whether a node accepts pods with this signature."""
 
     def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
@@ -45,7 +45,7 @@ class NodeUnschedulable:
     def signature(self, pod: Candidate) -> Hashable | None:
         return any(tolerates(t, UNSCHEDULABLE) for t in pod.spec.tolerations)
 
-    def judge(self, pod: Candidate) -> Judge:
+    def judge(self, pod: Candidate) -> NodePredicate:
         tolerated = self.signature(pod)
         return lambda info: bool(tolerated) or not (info.node and info.node.spec.unschedulable)
 
@@ -60,7 +60,7 @@ class NodeName:
     def signature(self, pod: Candidate) -> Hashable | None:
         return pod.spec.nodeName or None
 
-    def judge(self, pod: Candidate) -> Judge:
+    def judge(self, pod: Candidate) -> NodePredicate:
         wanted = pod.spec.nodeName
         return lambda info: info.name == wanted
 
@@ -75,7 +75,7 @@ class TaintToleration:
     def signature(self, pod: Candidate) -> Hashable | None:
         return pod.spec.tolerations
 
-    def judge(self, pod: Candidate) -> Judge:
+    def judge(self, pod: Candidate) -> NodePredicate:
         return lambda info: self._first(pod, info) is None
 
     def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
@@ -98,7 +98,7 @@ class NodeAffinityRule:
             return None
         return tuple(sorted(pod.spec.nodeSelector.items())), required
 
-    def judge(self, pod: Candidate) -> Judge:
+    def judge(self, pod: Candidate) -> NodePredicate:
         wanted = pod.spec.nodeSelector.items()
         required = _required_nodes(pod)
 
@@ -123,7 +123,7 @@ class NodePorts:
     def signature(self, pod: Candidate) -> Hashable | None:
         return pod.demand.ports or None
 
-    def judge(self, pod: Candidate) -> Judge:
+    def judge(self, pod: Candidate) -> NodePredicate:
         wanted = pod.demand.ports
         return lambda info: not any(collisions(wanted, info.ports))
 
@@ -138,7 +138,7 @@ class NodeResourcesFit:
     def signature(self, pod: Candidate) -> Hashable | None:
         return pod.demand.signature, frozenset(pod.extended)
 
-    def judge(self, pod: Candidate) -> Judge:
+    def judge(self, pod: Candidate) -> NodePredicate:
         amounts, extended = pod.demand.amounts.items(), frozenset(pod.extended)
 
         def accepts(info: NodeInfo) -> bool:

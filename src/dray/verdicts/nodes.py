@@ -20,7 +20,7 @@ from operator import attrgetter
 from dray.allocator.bits import positions
 from dray.api.host_ports import Port
 from dray.api.types.core import Node, Pod, PodAffinityTerm
-from dray.verdicts.demand import Amounts, PodDemand, amounts
+from dray.verdicts.demand import PodDemand, ResourceAmounts, amounts
 from dray.verdicts.node_resources import demand_on_node
 
 _SIZES = 8  # pod sizes for which `Load` caches its results
@@ -43,8 +43,8 @@ class NodeInfo:
     name: str
     position: int = NOWHERE
     node: Node | None = None  # None if pods name a node that does not exist
-    allocatable: Amounts = field(default_factory=dict)
-    taken: Amounts = field(default_factory=dict)
+    allocatable: ResourceAmounts = field(default_factory=dict)
+    taken: ResourceAmounts = field(default_factory=dict)
     scored_cpu: int = 0
     scored_memory: int = 0
     pods: dict[str, PlacedPod] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class NodeTable:
         info.node, info.position = None, NOWHERE
         self._retire(info)
 
-    def _offer(self, info: NodeInfo, allocatable: Amounts) -> None:
+    def _offer(self, info: NodeInfo, allocatable: ResourceAmounts) -> None:
         """Set the allocatable resources of a node."""
         for name in {*info.allocatable, *allocatable} if info.position != NOWHERE else ():
             if "/" in name:

@@ -24,8 +24,8 @@ from dray.verdicts.node_rules import (
     NODE_AFFINITY,
     NODE_RULES,
     TAINT_TOLERATION,
+    NodeRefusal,
     NodeRule,
-    Refusal,
 )
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
@@ -171,7 +171,7 @@ class Rules:
         return NodeVerdict(info.name, tuple(said), devices, progress)
 
 
-def _refuse_once(judgement: Judgement, refusals: Iterable[Refusal], nodes: int) -> None:
+def _refuse_once(judgement: Judgement, refusals: Iterable[NodeRefusal], nodes: int) -> None:
     """Record only the first of several reasons that one rule gives for a node."""
     for reason, bad in refusals:
         if refused := bad & nodes:

@@ -37,7 +37,7 @@ _TRIES = 2  # where the process has ended and lost its copy
 _known: dict[str, Answers] = {}
 """The copies, in the process that answers."""
 
-Key = tuple[str, str]
+NamespacedName = tuple[str, str]
 T = TypeVar("T")
 
 
@@ -89,7 +89,7 @@ class _Copy:
 
     def __init__(self) -> None:
         self.is_new = True
-        self._objects: dict[type[Any], dict[Key, Any]] = {}
+        self._objects: dict[type[Any], dict[NamespacedName, Any]] = {}
         self._pools: dict[PoolName, PublishedPool] = {}
 
     async def news(self, facts: ClusterFacts) -> AsyncIterator[tuple[list[Told], dict[PoolName, PoolAnswer | None]]]:
@@ -164,7 +164,9 @@ class ClusterAnalyst:
     async def why(self, facts: ClusterFacts, namespace: str, name: str, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "why", namespace, name))
 
-    async def causes(self, facts: ClusterFacts, pods: Sequence[Key], seconds: float) -> Sequence[WaitingCause | None]:
+    async def causes(
+        self, facts: ClusterFacts, pods: Sequence[NamespacedName], seconds: float
+    ) -> Sequence[WaitingCause | None]:
         """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
         return cast("list[WaitingCause | None]", await self._ask(facts, seconds, "causes", pods))
 

@@ -26,7 +26,7 @@ _ROUND_SECONDS = 3.0  # people's questions wait for the end of a round
 _UNTRIED_SECONDS = 3.0  # after which a pod waits that no scheduler has refused; most wait for a moment only
 _KINDS = 64  # of pods that are looked at in one round
 
-Ask = Callable[[], Awaitable[ClusterFacts]]
+ReadFacts = Callable[[], Awaitable[ClusterFacts]]
 
 
 class CauseKind(NamedTuple):
@@ -48,7 +48,7 @@ class Causes:
         self._known: dict[CauseKind, tuple[Key, WaitingCause]] = {}
         self._due = 0.0
 
-    async def look(self, ask: Ask) -> dict[Key, int]:
+    async def look(self, ask: ReadFacts) -> dict[Key, int]:
         """The pods that wait, each with the number of its cause; causes are found out if it is time for that."""
         kinds = self._kinds()
         if kinds and time.monotonic() >= self._due:
@@ -56,7 +56,7 @@ class Causes:
         self._known = {kind: known for kind, known in self._known.items() if kind in kinds}
         return self._rows(kinds)
 
-    async def _find_out(self, ask: Ask, kinds: Mapping[CauseKind, list[Key]]) -> None:
+    async def _find_out(self, ask: ReadFacts, kinds: Mapping[CauseKind, list[Key]]) -> None:
         order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
         first = [kinds[kind][0] for kind in order]
         begun = time.monotonic()

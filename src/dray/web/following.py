@@ -15,13 +15,13 @@ from dray.web.rights import Scopes, VisibleScope
 
 GATHER_SECONDS = 0.1  # changes that come within this time are read together; each time costs a busy server something
 
-Handlers = Mapping[type[Any], Callable[[Deltas[Any]], None]]
+DeltaHandlers = Mapping[type[Any], Callable[[Deltas[Any]], None]]
 
 
 class Following:
     """The informers of one identity."""
 
-    def __init__(self, client: Client, namespace: str, handlers: Handlers) -> None:
+    def __init__(self, client: Client, namespace: str, handlers: DeltaHandlers) -> None:
         self._client = client
         self._namespace = namespace
         self._handlers = handlers

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from dray.api.wire import Tree
 from dray.web.inventory import CLAIMS, STATE
-from dray.web.tables import Row
+from dray.web.tables import TableRow
 
 SECONDS = 3600
 MOST_CHANGES = 300_000  # of devices, 32 bytes each
@@ -59,7 +59,7 @@ class DashboardHistory:
 
     # What happens
 
-    def changed(self, number: int, before: Row | None, now: float) -> None:
+    def changed(self, number: int, before: TableRow | None, now: float) -> None:
         """A device is not what it was."""
         second = int(now)
         if second != self._open_at:

@@ -17,9 +17,9 @@ from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, Reso
 from dray.api.wire import Tree
 from dray.client import Delta, Key, key_of
 from dray.web.rows.devices import PartitionPlace, flags_of, partition_places
-from dray.web.tables import Row, RowTable, Strings
+from dray.web.tables import RowTable, Strings, TableRow
 
-DeviceChanged = Callable[[DeviceId, int, Row | None, Row | None], None]
+DeviceChanged = Callable[[DeviceId, int, TableRow | None, TableRow | None], None]
 """Told of every device row that changes: the device, its number, the row before and after."""
 
 STATE, CLAIMS = 3, 5  # places in a row of devices
@@ -163,7 +163,7 @@ class DashboardInventory:
             self._count_states(before, row)
             self._changed(id_, number, before, row)
 
-    def _row(self, use: PoolUse, id_: DeviceId) -> Row:
+    def _row(self, use: PoolUse, id_: DeviceId) -> TableRow:
         holders = [*map(key_of, self._holders.claims(id_))]
         state, found = use.state(id_.device), use.pool.devices.get(id_.device)
         if state is DeviceState.FREE and not self.claims_known:
@@ -182,7 +182,7 @@ class DashboardInventory:
             share,
         )
 
-    def _count_states(self, before: Row | None, after: Row | None) -> None:
+    def _count_states(self, before: TableRow | None, after: TableRow | None) -> None:
         if before is not None:
             self.tally[before[STATE]] -= 1
         if after is not None:
@@ -191,14 +191,14 @@ class DashboardInventory:
         if (before is not None and before[STATE] == sick) != (after is not None and after[STATE] == sick):
             self._stale_drivers.update(dict.fromkeys(name for name in self._driver_of(before, after)))
 
-    def _driver_of(self, *rows: Row | None) -> Iterator[str]:
+    def _driver_of(self, *rows: TableRow | None) -> Iterator[str]:
         for row in filter(None, rows):
             pool = self._pools.rows.get(row[0])
             driver = self._drivers.rows.get(pool[0]) if pool is not None else None
             if driver is not None:
                 yield driver[0]
 
-    def _pool_row(self, view: PublishedPool) -> Row:
+    def _pool_row(self, view: PublishedPool) -> TableRow:
         newest = view.slices[0].spec.pool if view.slices else None
         return (
             self._drivers.number(view.name.driver),
@@ -242,7 +242,7 @@ class DashboardInventory:
                 self._stale_drivers[driver] = None
         self.operations = operations
 
-    def _driver_row(self, driver: str, views: Sequence[PublishedPool]) -> Row:
+    def _driver_row(self, driver: str, views: Sequence[PublishedPool]) -> TableRow:
         places = [place for view in views for place in view.devices.values()]
         nodes = {place.node for place in places}
         versions = {

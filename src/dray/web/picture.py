@@ -38,7 +38,7 @@ from dray.web.rows.claims import PodState
 from dray.web.rows.nodes import class_row, node_row
 from dray.web.sampling import sample_of
 from dray.web.streaming import OpenPage, event
-from dray.web.tables import COLUMNS, Row, RowTable, Strings
+from dray.web.tables import COLUMNS, RowTable, Strings, TableRow
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class DashboardPicture:
             elif old is not None:
                 self.tables["classes"].drop(old.metadata.name)
 
-    def _device_changed(self, device: DeviceId, number: int, before: Row | None, after: Row | None) -> None:
+    def _device_changed(self, device: DeviceId, number: int, before: TableRow | None, after: TableRow | None) -> None:
         if self.ready.is_set():
             now = time.time()
             self.history.changed(number, before, now)
@@ -193,7 +193,7 @@ class DashboardPicture:
         rows = {name: [*table.rows.items()] for name, table in self.tables.items()}
         return self._first(hello, seq, rows)
 
-    def _first(self, hello: bytes, seq: int, rows: dict[str, list[tuple[int, Row]]]) -> Iterator[bytes]:
+    def _first(self, hello: bytes, seq: int, rows: dict[str, list[tuple[int, TableRow]]]) -> Iterator[bytes]:
         yield hello
         for name, known in rows.items():
             for piece in self.tables[name].pieces(known, ROWS):

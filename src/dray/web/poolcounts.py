@@ -13,14 +13,14 @@ from dray.web.rights import may
 
 log = logging.getLogger(__name__)
 
-Counts = dict[tuple[str, str], tuple[int, int, int, int]]
+PoolCounts = dict[tuple[str, str], tuple[int, int, int, int]]
 """Total, allocated, available and unavailable devices, by driver and pool."""
 _DRIVERS = 8  # are asked about at once; a user may make ten requests a minute
 
 
-async def pool_counts(client: Client, drivers: Iterable[str]) -> Counts:
+async def pool_counts(client: Client, drivers: Iterable[str]) -> PoolCounts:
     """What the cluster says of the pools of these drivers; nothing of those that it does not answer for."""
-    found: Counts = {}
+    found: PoolCounts = {}
     served = await client.serves(ResourcePoolStatusRequest)
     if not served or not await may(client, "create", ResourcePoolStatusRequest):
         return found

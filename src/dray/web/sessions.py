@@ -23,13 +23,13 @@ SESSION_SECONDS = 12 * 3600
 _CODES = 64  # codes that wait to be used; the oldest goes first
 _REVOKED = 10_000
 
-Clock = Callable[[], float]
+ReadTime = Callable[[], float]
 
 
 class Sessions:
     """Codes and cookies of one server. `port` is part of the cookie's name, since cookies do not tell ports apart."""
 
-    def __init__(self, key: bytes = b"", clock: Clock = time.time) -> None:
+    def __init__(self, key: bytes = b"", clock: ReadTime = time.time) -> None:
         self._seal = Fernet(key or Fernet.generate_key())
         self._clock = clock
         self._codes: dict[str, tuple[float, Tree]] = {}

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-Row = tuple[Any, ...]
+TableRow = tuple[Any, ...]
 Columns = dict[str, Any]
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -77,7 +77,7 @@ class RowTable:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.rows: dict[int, Row] = {}
+        self.rows: dict[int, TableRow] = {}
         self._columns = ("id", *COLUMNS[name])
         self._numbers: dict[Hashable, int] = {}
         self._next = itertools.count()
@@ -94,14 +94,14 @@ class RowTable:
     def find(self, key: Hashable) -> int | None:
         return self._numbers.get(key)
 
-    def get(self, key: Hashable) -> Row | None:
+    def get(self, key: Hashable) -> TableRow | None:
         number = self._numbers.get(key)
         return self.rows.get(number) if number is not None else None
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._numbers)
 
-    def put(self, key: Hashable, row: Row) -> bool:
+    def put(self, key: Hashable, row: TableRow) -> bool:
         """Add or replace a row; whether anything is different now."""
         number = self.number(key)
         if self.rows.get(number) == row:
@@ -110,7 +110,7 @@ class RowTable:
         self._changed[number] = None
         return True
 
-    def drop(self, key: Hashable) -> Row | None:
+    def drop(self, key: Hashable) -> TableRow | None:
         """Remove a row, if it is there."""
         number = self._numbers.pop(key, None)
         row = self.rows.pop(number, None) if number is not None else None
@@ -130,12 +130,12 @@ class RowTable:
         found: Columns = {"set": self._packed([(n, self.rows[n]) for n in changed])} if changed else {}
         return found | {"gone": gone} if gone else found
 
-    def pieces(self, rows: list[tuple[int, Row]], most: int) -> Iterator[Columns]:
+    def pieces(self, rows: list[tuple[int, TableRow]], most: int) -> Iterator[Columns]:
         """Rows as they are sent in a first picture, so many at a time."""
         for first in range(0, len(rows), most):
             yield {"set": self._packed(rows[first : first + most])}
 
-    def _packed(self, rows: list[tuple[int, Row]]) -> Columns:
+    def _packed(self, rows: list[tuple[int, TableRow]]) -> Columns:
         columns = zip(*((number, *row) for number, row in rows), strict=True)
         return dict(zip(self._columns, columns, strict=True))
 

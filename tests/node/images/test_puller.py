@@ -16,7 +16,7 @@ import pytest
 from dray.api.types.core import Secret
 from dray.client import Client
 from dray.node.images.puller import ImageSettings
-from dray.node.runtime import Key
+from dray.node.runtime import ContainerKey
 from dray.node.runtimes import open_runtime
 from tests.node.cluster import Cluster
 from tests.node.conftest import running_agent
@@ -73,7 +73,7 @@ async def test_commands_in_an_image_need_nothing_of_the_host(
     pod = await cluster.phase("p", "Running")
     runtime = open_runtime(pod.status.containerStatuses[0].containerID.partition(":")[0], root)
     for tty in (False, True):
-        session = await runtime.exec(Key(pod.metadata.uid, "main", 0), ["id", "-u"], tty=tty)
+        session = await runtime.exec(ContainerKey(pod.metadata.uid, "main", 0), ["id", "-u"], tty=tty)
         assert (await within(session.read())).split() == [str(user).encode()], session.failure
         assert await within(session.wait()) == 0
         session.close()

@@ -13,7 +13,7 @@ from dray.api.paths import Path
 from dray.api.quantity import Quantity
 from dray.api.remembered import remembered
 
-Format = Callable[[str, Path], Iterator[FieldError]]
+FormatCheck = Callable[[str, Path], Iterator[FieldError]]
 
 DRIVER_MAX = 63
 POOL_MAX = 253
@@ -24,7 +24,7 @@ PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _DOMAIN_AND_NAME = "a fully qualified name must be a domain and a name separated by a slash"
 
 
-def _named(check: names.Check) -> Format:
+def _named(check: names.NameCheck) -> FormatCheck:
     def faults(text: str, path: Path) -> Iterator[FieldError]:
         for complaint in check(text):
             yield invalid(path, text, complaint)
@@ -184,7 +184,7 @@ def amount(text: str, path: Path) -> Iterator[FieldError]:
         yield invalid(path, text, "must be greater than or equal to 0")
 
 
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, FormatCheck] = {
     "amount": amount,
     "trimmed": trimmed,
     # Formats that Kubernetes checks in code have names of their own here, and other messages for lengths.

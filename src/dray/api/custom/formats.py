@@ -60,7 +60,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
-def _named(check: names.Check) -> Callable[[str], bool]:
+def _named(check: names.NameCheck) -> Callable[[str], bool]:
     return lambda text: not check(text)
 
 

@@ -22,7 +22,7 @@ _FILTER = re.compile(r"\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)
 _SIMPLE = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*)+")
 _MOST_STEPS = 64
 
-Step = Callable[[Any, "PathBudget"], Iterator[Any]]
+JsonPathStep = Callable[[Any, "PathBudget"], Iterator[Any]]
 
 
 class PathError(ValueError):
@@ -57,7 +57,7 @@ def simple(path: str) -> tuple[str, ...]:
 
 
 @remembered(4096)
-def parse(path: str) -> tuple[Step, ...]:
+def parse(path: str) -> tuple[JsonPathStep, ...]:
     """Parse a path into its steps. Raises PathError."""
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
@@ -101,13 +101,13 @@ def text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _each(step: Step, values: Iterator[Any], reach: PathBudget) -> Iterator[Any]:
+def _each(step: JsonPathStep, values: Iterator[Any], reach: PathBudget) -> Iterator[Any]:
     for value in values:
         reach.spend()
         yield from step(value, reach)
 
 
-def _steps(text: str) -> Iterator[Step]:
+def _steps(text: str) -> Iterator[JsonPathStep]:
     position = 0
     while position < len(text):
         if text.startswith("..", position):
@@ -145,7 +145,7 @@ def _closing(text: str, position: int) -> int:
     raise PathError("unterminated array: ] is missing")
 
 
-def _bracket(text: str) -> Step:
+def _bracket(text: str) -> JsonPathStep:
     if text.strip() == "*":
         return _wildcard
     if text[:1] in "'\"" and text[-1:] == text[:1] and len(text) > 1:
@@ -157,7 +157,7 @@ def _bracket(text: str) -> Step:
     raise PathError(f"invalid array index {text!r}")
 
 
-def _member(name: str) -> Step:
+def _member(name: str) -> JsonPathStep:
     def step(value: Any, reach: PathBudget) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
@@ -179,7 +179,7 @@ def _everywhere(value: Any, reach: PathBudget) -> Iterator[Any]:
         yield from _everywhere(child, reach)
 
 
-def _elements(start: str | None, colon: str | None, stop: str | None, stride: str | None) -> Step:
+def _elements(start: str | None, colon: str | None, stop: str | None, stride: str | None) -> JsonPathStep:
     low = int(start) if start is not None else None
     high = int(stop) if stop is not None else None
     by = int(stride or 1)
@@ -207,7 +207,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _filter(path: str, operator: str | None, literal: str | None) -> Step:
+def _filter(path: str, operator: str | None, literal: str | None) -> JsonPathStep:
     parse(path[1:])
     wanted = _literal(literal) if literal is not None else None
 

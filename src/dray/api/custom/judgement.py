@@ -12,7 +12,7 @@ from dray.api.custom.values import NEVER, Interrupt
 from dray.api.errors import FieldError
 from dray.api.wire import Tree
 
-Rules = Callable[[SchemaNode, Tree, Tree | None, Interrupt], Iterable[FieldError]]
+SchemaRules = Callable[[SchemaNode, Tree, Tree | None, Interrupt], Iterable[FieldError]]
 
 # Errors after which CEL rules are not evaluated. FieldValueForbidden means that validation needed too many steps.
 _BLOCKING = frozenset(
@@ -32,7 +32,7 @@ def no_rules(node: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrup
 
 
 def judged(
-    node: SchemaNode, tree: Tree, old: Tree | None, rules: Rules = no_rules, interrupt: Interrupt = NEVER
+    node: SchemaNode, tree: Tree, old: Tree | None, rules: SchemaRules = no_rules, interrupt: Interrupt = NEVER
 ) -> list[FieldError]:
     """Validate an object. Returns its field errors; `old` is the object that it replaces, or None.
 

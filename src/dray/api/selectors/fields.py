@@ -18,14 +18,14 @@ from dray.api.errors import BadRequest
 from dray.api.resources import Resource
 from dray.api.types import meta
 
-Reader = Callable[[Any], str]
+FieldReader = Callable[[Any], str]
 
 _ESCAPED = re.compile(r"\\([\\,=])")
 _TERM = re.compile(r"((?:[^\\,]|\\.)*)(?:,|$)")
 _OPERATOR = re.compile(r"((?:[^\\=!]|\\.|!(?!=))*)(!=|==|=)(.*)", re.DOTALL)
 
 
-def _metadata(field: Literal["name", "namespace"]) -> Reader:
+def _metadata(field: Literal["name", "namespace"]) -> FieldReader:
     def read(object_: Any) -> str:
         metadata: meta.ObjectMeta = object_.metadata
         return getattr(metadata, field)  # type: ignore[no-any-return]  # both fields are text
@@ -33,14 +33,17 @@ def _metadata(field: Literal["name", "namespace"]) -> Reader:
     return read
 
 
-_EVERYWHERE: Mapping[str, Reader] = {"metadata.name": _metadata("name"), "metadata.namespace": _metadata("namespace")}
+_EVERYWHERE: Mapping[str, FieldReader] = {
+    "metadata.name": _metadata("name"),
+    "metadata.namespace": _metadata("namespace"),
+}
 
 
 class FieldSelector(msgspec.Struct, frozen=True):
     """Conditions that must all hold. A condition is a field, a value, and whether they must be equal (or different)."""
 
     conditions: tuple[tuple[str, str, bool], ...] = ()
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[FieldReader, ...] = ()
 
     @property
     def everything(self) -> bool:
@@ -77,7 +80,7 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
     return FieldSelector(tuple(conditions), tuple(readers[field] for field, _, _ in conditions))
 
 
-def _offered(resource: Resource) -> Mapping[str, Reader]:
+def _offered(resource: Resource) -> Mapping[str, FieldReader]:
     if resource.custom is None:
         return resource.selectable
     served = resource.custom.versions

@@ -18,8 +18,8 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 MOST_PERMISSIONS = 10_000  # maximum per role: verbs times groups times resources times names
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
-Webhook = admissionregistration.ValidatingWebhook | admissionregistration.MutatingWebhook
-Binding = rbac.RoleBinding | rbac.ClusterRoleBinding
+AdmissionWebhook = admissionregistration.ValidatingWebhook | admissionregistration.MutatingWebhook
+AnyRoleBinding = rbac.RoleBinding | rbac.ClusterRoleBinding
 
 
 # Roles
@@ -74,7 +74,7 @@ def account_namespace(subject: rbac.Subject, path: Path) -> Errors:
         yield required(path / "namespace")
 
 
-def same_role(binding: Binding, old: Binding, context: Context) -> Errors:
+def same_role(binding: AnyRoleBinding, old: AnyRoleBinding, context: Context) -> Errors:
     """Yield an error if an update changes the roleRef of a binding."""
     yield from unchanged(binding.roleRef, old.roleRef, Path("roleRef"), as_go(binding.roleRef))
 
@@ -82,7 +82,9 @@ def same_role(binding: Binding, old: Binding, context: Context) -> Errors:
 # Webhooks
 
 
-def conditions(webhooks: Sequence[Webhook], old: Sequence[Webhook] | None, path: Path, context: Context) -> Errors:
+def conditions(
+    webhooks: Sequence[AdmissionWebhook], old: Sequence[AdmissionWebhook] | None, path: Path, context: Context
+) -> Errors:
     """Yield errors in match conditions. Conditions are not checked again if an update does not change them."""
     before = [webhook.matchConditions for webhook in old or ()]
     if old is not None and [webhook.matchConditions for webhook in webhooks] == before:

@@ -12,7 +12,7 @@ from dray.api.types import certificates
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, required_one_of
 
-Request = certificates.CertificateSigningRequest
+SigningRequest = certificates.CertificateSigningRequest
 
 _LEGACY = "kubernetes.io/legacy-unknown"
 _PEM = re.compile(
@@ -23,7 +23,7 @@ _DECISIONS = ("Approved", "Denied")
 _OUTCOMES = (*_DECISIONS, "Failed")
 
 
-def update_status(request: Request, old: Request, context: Context) -> Errors:
+def update_status(request: SigningRequest, old: SigningRequest, context: Context) -> Errors:
     """Yield errors if a signer changes more than permitted: it can add a certificate once, but not approve or deny."""
     yield from update_approval(request, old, context)
     for kind in _DECISIONS:
@@ -36,7 +36,7 @@ def update_status(request: Request, old: Request, context: Context) -> Errors:
         yield forbidden(STATUS / "certificate", "updates may not modify existing certificate content")
 
 
-def update_approval(request: Request, old: Request, context: Context) -> Errors:
+def update_approval(request: SigningRequest, old: SigningRequest, context: Context) -> Errors:
     """Yield errors in the conditions of a request, or if an update removes an outcome (Approved, Denied or Failed)."""
     yield from _conditions(request, STATUS / "conditions")
     for kind in _OUTCOMES:
@@ -44,11 +44,11 @@ def update_approval(request: Request, old: Request, context: Context) -> Errors:
             yield forbidden(STATUS / "conditions", f'updates may not remove a condition of type "{kind}"')
 
 
-def _of_type(request: Request, kind: str) -> list[certificates.CertificateSigningRequestCondition]:
+def _of_type(request: SigningRequest, kind: str) -> list[certificates.CertificateSigningRequestCondition]:
     return [condition for condition in request.status.conditions if condition.type == kind]
 
 
-def _conditions(request: Request, path: Path) -> Errors:
+def _conditions(request: SigningRequest, path: Path) -> Errors:
     seen: list[str] = []
     for index, condition in enumerate(request.status.conditions):
         here, kind = path / index, condition.type

@@ -29,7 +29,7 @@ _NO_ALTERNATIVES = "; `firstAvailable` is ignored while the feature gate DRAPrio
 _ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
 
 # Name of each request → names of its alternatives.
-Requests = Mapping[str, frozenset[str]]
+RequestNames = Mapping[str, frozenset[str]]
 
 
 def template_spec(
@@ -71,7 +71,7 @@ def claim_spec(
         yield from checked(_RESERVATION, spec.reservedFor, path / "reservedFor")
 
 
-def request_names(claim: resource.DeviceClaim) -> Requests:
+def request_names(claim: resource.DeviceClaim) -> RequestNames:
     """Return the names of a claim's requests, each with the names of its alternatives."""
     return {
         request.name: frozenset(alternative.name for alternative in request.firstAvailable)
@@ -174,14 +174,14 @@ def _constraint_attribute(constraint: resource.DeviceConstraint, path: Path) -> 
         yield required(path, _ONE_ATTRIBUTE)
 
 
-def _references(items: tuple[str, ...], path: Path, known: Requests) -> Errors:
+def _references(items: tuple[str, ...], path: Path, known: RequestNames) -> Errors:
     def reference(name: str, here: Path) -> Errors:
         yield from _reference(name, here, known)
 
     yield from each(within(items, devices.LIST_MAX), path, reference)
 
 
-def _reference(name: str, path: Path, known: Requests) -> Errors:
+def _reference(name: str, path: Path, known: RequestNames) -> Errors:
     """Yield errors if the name is not that of a request, or of a request and one of its alternatives."""
     request, slash, alternative = name.partition("/")
     if "/" in alternative:
@@ -223,7 +223,7 @@ def _reservations(status: resource.ResourceClaimStatus, before: resource.Resourc
         yield forbidden(path, text)
 
 
-def _allocation(allocation: resource.AllocationResult, path: Path, known: Requests) -> Errors:
+def _allocation(allocation: resource.AllocationResult, path: Path, known: RequestNames) -> Errors:
     """Yield errors in a new allocation. Stored allocations are not validated again."""
 
     def result(item: resource.DeviceRequestAllocationResult, here: Path) -> Errors:
@@ -241,7 +241,7 @@ def _allocation(allocation: resource.AllocationResult, path: Path, known: Reques
         yield from node_selector(allocation.nodeSelector, path / "nodeSelector")
 
 
-def _is_plain(item: resource.DeviceRequestAllocationResult, known: Requests) -> bool:
+def _is_plain(item: resource.DeviceRequestAllocationResult, known: RequestNames) -> bool:
     """Return whether a result is valid at first glance, as most are: a device for a request without alternatives."""
     return item.request in known and not (
         names.label(item.request)
@@ -253,7 +253,7 @@ def _is_plain(item: resource.DeviceRequestAllocationResult, known: Requests) -> 
     )
 
 
-def _result(item: resource.DeviceRequestAllocationResult, path: Path, known: Requests) -> Errors:
+def _result(item: resource.DeviceRequestAllocationResult, path: Path, known: RequestNames) -> Errors:
     yield from _reference(item.request, path / "request", known)
     yield from named(item.device, path / "device", names.label)
     if item.bindingConditions or item.bindingFailureConditions:

@@ -23,7 +23,7 @@ from dray.api.validation.schemas import DEEPEST, depth, schema
 from dray.api.written import as_go
 
 Definition = apiextensions.CustomResourceDefinition
-Version = apiextensions.CustomResourceDefinitionVersion
+DefinitionVersion = apiextensions.CustomResourceDefinitionVersion
 
 APPROVED = "api-approved.kubernetes.io"
 _REVIEWS = "https://github.com/kubernetes/enhancements/pull/1111"
@@ -198,7 +198,7 @@ def _conversion(conversion: apiextensions.CustomResourceConversion, path: Path) 
 # Versions
 
 
-def _shared(versions: Sequence[Version]) -> dict[str, str]:
+def _shared(versions: Sequence[DefinitionVersion]) -> dict[str, str]:
     """Return the parts that are equal in all versions, with their names in errors."""
     if not versions:
         return {}
@@ -210,11 +210,11 @@ def _shared(versions: Sequence[Version]) -> dict[str, str]:
     }
 
 
-def _has_status(*versions: Version) -> bool:
+def _has_status(*versions: DefinitionVersion) -> bool:
     return any(version.subresources is not None and version.subresources.status is not None for version in versions)
 
 
-def _versions(versions: Sequence[Version], shared: dict[str, str], context: Context) -> Errors:
+def _versions(versions: Sequence[DefinitionVersion], shared: dict[str, str], context: Context) -> Errors:
     path = SPEC / "versions"
     found = [version.name for version in versions]
     for index, version in enumerate(versions):
@@ -232,7 +232,7 @@ def _versions(versions: Sequence[Version], shared: dict[str, str], context: Cont
         yield invalid(path, _summary(versions, shared), "must have exactly one version marked as storage version")
 
 
-def _judged(part: str, version: Version, path: Path, context: Context, has_status: bool) -> Errors:
+def _judged(part: str, version: DefinitionVersion, path: Path, context: Context, has_status: bool) -> Errors:
     """Yield errors in one part of a version; `path` is where they are reported."""
     if part == "schema":
         tree = version.schema.openAPIV3Schema if version.schema is not None else None
@@ -247,7 +247,7 @@ def _judged(part: str, version: Version, path: Path, context: Context, has_statu
         yield from _selectable(version.selectableFields, path, version)
 
 
-def _summary(versions: Sequence[Version], shared: Mapping[str, str]) -> list[msgspec.Raw]:
+def _summary(versions: Sequence[DefinitionVersion], shared: Mapping[str, str]) -> list[msgspec.Raw]:
     """Return the versions as Kubernetes prints them, without schemas; `shared` parts are null."""
     trees = [
         {
@@ -264,11 +264,11 @@ def _summary(versions: Sequence[Version], shared: Mapping[str, str]) -> list[msg
     return [msgspec.Raw(msgspec.json.encode(tree)) for tree in trees]
 
 
-def _part(version: Version, part: str, shared: Mapping[str, str]) -> Any:
+def _part(version: DefinitionVersion, part: str, shared: Mapping[str, str]) -> Any:
     return None if part in shared else as_go(getattr(version, part)) or None
 
 
-def _deprecation(version: Version, path: Path) -> Errors:
+def _deprecation(version: DefinitionVersion, path: Path) -> Errors:
     warning = version.deprecationWarning
     here = path / "deprecationWarning"
     if warning is None:
@@ -328,7 +328,7 @@ def _columns(columns: Sequence[apiextensions.CustomResourceColumnDefinition], pa
             yield invalid(here / "JSONPath", column.jsonPath, _DOTTED)
 
 
-def _selectable(fields: Sequence[apiextensions.SelectableField], path: Path, version: Version) -> Errors:
+def _selectable(fields: Sequence[apiextensions.SelectableField], path: Path, version: DefinitionVersion) -> Errors:
     seen: set[str] = set()
     tree = schema_of(version)
     root = compiled(tree) if depth(tree) <= DEEPEST else None

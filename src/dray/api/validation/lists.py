@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from dray.api.errors import FieldError, duplicate, invalid, required, too_long, too_many, unsupported
-from dray.api.names import Check, Complaints
+from dray.api.names import Complaints, NameCheck
 from dray.api.paths import Path
 from dray.api.written import as_written
 
@@ -62,7 +62,7 @@ def named(value: T, path: Path, check: Callable[[T], Complaints]) -> Errors:
         yield invalid(path, value, text)
 
 
-def required_name(value: str, path: Path, check: Check, detail: str = "") -> Errors:
+def required_name(value: str, path: Path, check: NameCheck, detail: str = "") -> Errors:
     """Yield an error if a name is missing, or per message of `check`."""
     if value:
         yield from named(value, path, check)

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, too_long
-from dray.api.names import Check
+from dray.api.names import NameCheck
 from dray.api.paths import METADATA, Path
 from dray.api.types import meta
 from dray.api.validation.lists import IMMUTABLE, Errors, named
@@ -19,7 +19,7 @@ _checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
 
 
 def metadata(
-    value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain, any_finalizer: bool = False
+    value: meta.ObjectMeta, namespaced: bool, name_check: NameCheck = names.subdomain, any_finalizer: bool = False
 ) -> Errors:
     """Yield errors in the metadata of a new object. `any_finalizer` permits finalizers without a domain."""
     if value.generateName:

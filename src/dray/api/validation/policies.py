@@ -31,7 +31,7 @@ _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _NO_ITEMS = "validations or auditAnnotations must contain at least one item"
 _MUTATIONS: Mapping[str, ExpressionUse] = {"ApplyConfiguration": "mutation", "JSONPatch": "json patch"}
 _MUTATION_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
-Spec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
+PolicySpec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
 _FAILURE_POLICIES = ("Fail", "Ignore")
 _REINVOCATION_POLICIES = ("IfNeeded", "Never")
 _MATCH = "io.k8s.api.admissionregistration.v1.MatchResources"
@@ -53,7 +53,7 @@ def mutating_policy(
 # Policies
 
 
-def _expressions(spec: Spec, context: Context, stored: Stored) -> Expressions:
+def _expressions(spec: PolicySpec, context: Context, stored: Stored) -> Expressions:
     return Expressions(context.policy_expressions(spec.paramKind is not None, bool(spec.variables)), stored)
 
 
@@ -119,7 +119,7 @@ def _mutation(mutation: Mutation, path: Path, expressions: Expressions) -> Error
             yield from expressions.check(use, chosen.expression.strip(), path / field / "expression")
 
 
-def _common(spec: Spec, expressions: Expressions) -> Errors:
+def _common(spec: PolicySpec, expressions: Expressions) -> Errors:
     """Yield errors in the fields that all policies have: matching, parameters, conditions and variables."""
     yield from one_of(spec.failurePolicy, _FAILURE_POLICIES, SPEC / "failurePolicy")
     yield from _param_kind(spec.paramKind, SPEC / "paramKind")

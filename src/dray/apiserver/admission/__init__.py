@@ -29,9 +29,9 @@ from dray.background.turns import pause
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 _WRITES: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
-Waiting = Awaitable[None] | None
-Step = Callable[["AdmissionRequest"], Waiting]
-Steps = dict[tuple[type[Wire], Operation], list[Step]]
+MaybeAwaitable = Awaitable[None] | None
+AdmissionStep = Callable[["AdmissionRequest"], MaybeAwaitable]
+StepsByRequest = dict[tuple[type[Wire], Operation], list[AdmissionStep]]
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ class AdmissionPlugin(Protocol):
     @property
     def name(self) -> str: ...
 
-    def admit(self, request: AdmissionRequest) -> Waiting:
+    def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
         """Change `request.tree` in place, before validation."""
 
-    def validate(self, request: AdmissionRequest) -> Waiting:
+    def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
         """Refuse the request or let it pass; changes nothing but `warnings`, `writes` and what is held."""
 
 
@@ -123,10 +123,10 @@ class Admission:
         None  # what `admit` looks at beside tree, namespace and gates; None: who knows
     )
 
-    def admit(self, request: AdmissionRequest) -> Waiting:
+    def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
         return None
 
-    def validate(self, request: AdmissionRequest) -> Waiting:
+    def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
         return None
 
 
@@ -170,8 +170,8 @@ class Chain:
         configuration = [BY_TYPE[type_] for plugin in plugins for type_ in _configured_by(plugin)]
         self._configured = reader.last_change(*configuration) if reader is not None else _NEVER
         self._seen = -1  # the revision of the configuration that these are for:
-        self._admit: Steps = {}
-        self._validate: Steps = {}
+        self._admit: StepsByRequest = {}
+        self._validate: StepsByRequest = {}
         self._reads: dict[tuple[type[Wire], Operation], tuple[LastChange, ...] | None] = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
@@ -181,7 +181,7 @@ class Chain:
             if (waiting := admit(request)) is not None:
                 await waiting
 
-    def _steps(self, what: str, known: Steps, request: AdmissionRequest) -> list[Step]:
+    def _steps(self, what: str, known: StepsByRequest, request: AdmissionRequest) -> list[AdmissionStep]:
         """What the plugins do about one kind of object and operation, in their order."""
         if self._configured.revision != self._seen:
             self._start_over()

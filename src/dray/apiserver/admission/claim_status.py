@@ -25,7 +25,7 @@ from dray.apiserver.security.authorization import forbidden as refusal
 ASSOCIATED, ARBITRARY = "associated-node:", "arbitrary-node:"
 _CLAIMS = "resourceclaims"
 
-Key = tuple[str, str, str, str]  # driver, pool, device, share
+DeviceStatusKey = tuple[str, str, str, str]  # driver, pool, device, share
 
 
 class ClaimStatusRights(Admission):
@@ -88,7 +88,7 @@ def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> set[
     return changed | {key[0] for key in gone & allocated}
 
 
-def _key(one: AllocatedDeviceStatus) -> Key:
+def _key(one: AllocatedDeviceStatus) -> DeviceStatusKey:
     return one.driver, one.pool, one.device, one.shareID or ""
 
 

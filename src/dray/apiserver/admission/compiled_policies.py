@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.types.admissionregistration import MatchResources, MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from dray.apiserver.admission.conditions import Conditions
-from dray.cel.admission import BUDGET, Compiler, Evaluation, Read
+from dray.cel.admission import BUDGET, Compiler, Evaluation, ReadVariable
 from dray.cel.limits import Interrupt
 
 
@@ -22,6 +22,6 @@ class CompiledPolicy:
         for variable in spec.variables:
             self.compiler.compile("variable", variable.expression, variable.name)
 
-    def evaluation(self, read: Read, interrupt: Interrupt) -> Evaluation:
+    def evaluation(self, read: ReadVariable, interrupt: Interrupt) -> Evaluation:
         """An evaluation with a budget of its own."""
         return Evaluation(read, self.compiler.variables, BUDGET, interrupt)

@@ -12,7 +12,7 @@ from functools import partial
 from dray.api.needs import KnownValues
 from dray.api.types.admissionregistration import MatchCondition
 from dray.apiserver.admission.judging import VALUES, JudgementFailed, judged
-from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
+from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, ReadVariable
 from dray.cel.expression import Expression
 from dray.cel.limits import Interrupt
 from dray.cel.values import Value
@@ -29,7 +29,7 @@ class Conditions:
         self.source = conditions
         self._expressions = [compiler.compile("condition", condition.expression) for condition in conditions]
 
-    def hold(self, read: Read, interrupt: Interrupt) -> bool:
+    def hold(self, read: ReadVariable, interrupt: Interrupt) -> bool:
         """Whether all hold; `read` gives the request's values by the names of variables.
 
         Raises ConditionsFailed, and what the interrupt raises.
@@ -52,13 +52,13 @@ class Conditions:
         return True
 
 
-def held(conditions: Conditions, read: Read, known: KnownValues) -> bool:
+def held(conditions: Conditions, read: ReadVariable, known: KnownValues) -> bool:
     """Whether conditions hold. Raises ConditionsFailed, and Lacking if the worker process must evaluate them."""
     there = partial(_hold, conditions.source)
     return judged(known, id(conditions), read, conditions.hold, there, (name for name in VALUES if name != "params"))
 
 
-def _hold(conditions: Sequence[MatchCondition], read: Read, interrupt: Interrupt) -> bool:
+def _hold(conditions: Sequence[MatchCondition], read: ReadVariable, interrupt: Interrupt) -> bool:
     return Conditions(conditions, Compiler(params=False, composed=False)).hold(read, interrupt)
 
 
@@ -72,6 +72,6 @@ def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str
     return result.value, None
 
 
-def _without_namespace(read: Read) -> Read:
+def _without_namespace(read: ReadVariable) -> ReadVariable:
     """Conditions are evaluated before anybody looks for the namespace."""
     return lambda name: None if name == "namespaceObject" else read(name)

@@ -28,7 +28,7 @@ from dray.apiserver.admission.policy_view import PolicyView
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.steps import RequestResolver, resolver_of_its_own
-from dray.cel.admission import Read
+from dray.cel.admission import ReadVariable
 
 EXEMPT = (
     MutatingAdmissionPolicy,
@@ -64,7 +64,7 @@ class JudgingContext(NamedTuple):
     def view(self, request: AdmissionRequest, version: str) -> PolicyView:
         return PolicyView(request, version, self.reader, self.authorizer)
 
-    async def hold(self, conditions: Conditions, request: AdmissionRequest, read: Callable[[], Read]) -> bool:
+    async def hold(self, conditions: Conditions, request: AdmissionRequest, read: Callable[[], ReadVariable]) -> bool:
         """Whether conditions hold. `read` is called for each attempt. Raises ConditionsFailed."""
         known = KnownValues()
         return await self.resolver.run(request.user.name, False, lambda: held(conditions, read(), known))

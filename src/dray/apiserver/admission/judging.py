@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from dray.api.needs import KnownValues, Lacking
 from dray.apiserver.steps import quickly
 from dray.background.resolver import Computing, UnansweredQuestion
-from dray.cel.admission import Read
+from dray.cel.admission import ReadVariable
 from dray.cel.errors import AuthorizerUnanswered, TooSlow
 from dray.cel.limits import Interrupt, giving_up
 from dray.cel.values import AuthorizerCheck, CelAuthorizer, CelDecision, ResourceCheck, Value
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # what expressions see, but for the authorizer
 
-Judge = Callable[[Read, Interrupt], T]
+Evaluate = Callable[[ReadVariable, Interrupt], T]
 """A verdict, from the values of variables by name."""
 
 
@@ -34,7 +34,7 @@ class JudgementFailed(Exception):
 class Judging:
     """A judgement that can be sent to the worker process: how to judge, and what the expressions can see."""
 
-    def __init__(self, judge: Judge[Any], read: Callable[[str], Value], names: Iterable[str]) -> None:
+    def __init__(self, judge: Evaluate[Any], read: Callable[[str], Value], names: Iterable[str]) -> None:
         self._judge = judge
         self._values = {name: read(name) for name in names}
         check = read("authorizer.requestResource")
@@ -63,7 +63,12 @@ class Judging:
 
 
 def judged(
-    known: KnownValues, key: Hashable, read: Read, here: Judge[T], there: Judge[T], names: Iterable[str] = VALUES
+    known: KnownValues,
+    key: Hashable,
+    read: ReadVariable,
+    here: Evaluate[T],
+    there: Evaluate[T],
+    names: Iterable[str] = VALUES,
 ) -> T:
     """A verdict. `here` judges on the event loop; `there` does the same in the worker process, if that takes too long.
 

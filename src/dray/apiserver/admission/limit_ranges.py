@@ -22,7 +22,7 @@ from dray.background.turns import turns
 ANNOTATION = "kubernetes.io/limit-ranger"
 _RANGES = BY_TYPE[LimitRange]
 
-Amounts = Mapping[str, Quantity]
+Quantities = Mapping[str, Quantity]
 
 
 class LimitRanger(Admission):
@@ -115,8 +115,8 @@ def _fill_container(container: dict[str, Any], word: str, item: LimitRangeItem, 
 class _Asked(NamedTuple):
     """What a container, a pod or a claim for a volume asks for; the last has no limits, only a request."""
 
-    requests: Amounts
-    limits: Amounts | None
+    requests: Quantities
+    limits: Quantities | None
 
 
 def _faults(obj: Pod | PersistentVolumeClaim, items: Sequence[LimitRangeItem]) -> Generator[None, None, list[str]]:
@@ -156,7 +156,7 @@ def _asked_by(containers: Sequence[Container]) -> Generator[None, None, list[_As
     return found
 
 
-def _parsed(amounts: Mapping[str, str]) -> Generator[None, None, Amounts]:
+def _parsed(amounts: Mapping[str, str]) -> Generator[None, None, Quantities]:
     found: dict[str, Quantity] = {}
     for name, amount in amounts.items():
         found[name] = Quantity.parse(amount)
@@ -164,7 +164,7 @@ def _parsed(amounts: Mapping[str, str]) -> Generator[None, None, Amounts]:
     return found
 
 
-def _together(ordinary: Sequence[Amounts], first: Sequence[Amounts]) -> Generator[None, None, Amounts]:
+def _together(ordinary: Sequence[Quantities], first: Sequence[Quantities]) -> Generator[None, None, Quantities]:
     """What all containers have at once: the sum, or one init container if that has more."""
     total: dict[str, Quantity] = {}
     for amounts in ordinary:

@@ -14,7 +14,7 @@ from dray.api.needs import KnownValues
 from dray.api.resources import RESOURCES
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from dray.api.wire import Tree
-from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
+from dray.apiserver.admission import Admission, AdmissionRequest, MaybeAwaitable
 from dray.apiserver.admission.bound_policies import BoundPolicy, bound, denied
 from dray.apiserver.admission.conditions import ConditionsFailed
 from dray.apiserver.admission.judges import EXEMPT, Configured, JudgingContext
@@ -25,7 +25,7 @@ from dray.apiserver.write.patches.effort import Effort
 from dray.apiserver.write.patches.json_patch import json_patch
 from dray.apiserver.write.patches.rejection import PatchRejected, TestFailed
 from dray.apiserver.write.patches.typed import atomics, merged, problems, root
-from dray.cel.admission import Read
+from dray.cel.admission import ReadVariable
 
 
 class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
@@ -77,7 +77,7 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
         wanted = await self.context.resolver.run(request.user.name, False, patch)
         return await change(self.context, request, version, partial(self._changed, version, wanted))
 
-    def _reading(self, about: AdmissionRequest, version: str, params: Params) -> Read:
+    def _reading(self, about: AdmissionRequest, version: str, params: Params) -> ReadVariable:
         """The values that expressions read; made for each attempt, since the object may have to be converted first."""
         return partial(self.context.view(about, version).read_with, params)
 
@@ -124,7 +124,7 @@ class MutatingPolicies(Admission):
         kinds = MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
         self._policies = Configured(context.reader, kinds, partial(bound, context, *kinds, ActingPolicy))
 
-    def admit(self, request: AdmissionRequest) -> Waiting:
+    def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
         about = self._policies.about(request)
         return act_all(about, request) if about and changeable(request) is not None else None
 

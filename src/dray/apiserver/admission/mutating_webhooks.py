@@ -17,7 +17,7 @@ import msgspec
 from dray.api.errors import ApiError, InternalError
 from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
 from dray.api.wire import Tree
-from dray.apiserver.admission import AdmissionRequest, Waiting
+from dray.apiserver.admission import AdmissionRequest, MaybeAwaitable
 from dray.apiserver.admission.judges import JudgingContext
 from dray.apiserver.admission.mutating import act_all, change, changeable, finished, present
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
@@ -78,7 +78,7 @@ class MutatingWebhooks(Webhooks[MutatingWebhookJudge]):
         super().__init__(context, MutatingWebhookJudge)
         self._policies = policies
 
-    def admit(self, request: AdmissionRequest) -> Waiting:
+    def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
         about, policies = self.judges.about(request), self._policies
         if not about or (changeable(request) is None and request.operation != "DELETE"):
             return None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Validation
 from dray.apiserver.admission.compiled_policies import CompiledPolicy
 from dray.apiserver.admission.conditions import ConditionsFailed, evaluate
-from dray.cel.admission import Evaluation, OutOfBudget, Read
+from dray.cel.admission import Evaluation, OutOfBudget, ReadVariable
 from dray.cel.expression import Expression
 from dray.cel.limits import Interrupt
 
@@ -60,7 +60,7 @@ class Policy(CompiledPolicy):
         """The refusal that a failure amounts to, if it does."""
         return [] if self.ignores_failures else [PolicyRefusal(text)]
 
-    def judge(self, read: Read, interrupt: Interrupt) -> PolicyVerdict:
+    def judge(self, read: ReadVariable, interrupt: Interrupt) -> PolicyVerdict:
         """What the policy says; `read` gives the request's values by the names of variables. Raises what interrupts."""
         try:
             if not self.conditions.hold(read, interrupt):
@@ -87,7 +87,7 @@ class Policy(CompiledPolicy):
                 yield from self.failure(error)
 
 
-def judge_policy(policy: ValidatingAdmissionPolicy, read: Read, interrupt: Interrupt) -> PolicyVerdict:
+def judge_policy(policy: ValidatingAdmissionPolicy, read: ReadVariable, interrupt: Interrupt) -> PolicyVerdict:
     """What a policy that is not compiled yet says."""
     return Policy(policy).judge(read, interrupt)
 

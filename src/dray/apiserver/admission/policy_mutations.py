@@ -18,7 +18,7 @@ from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutati
 from dray.apiserver.admission.compiled_policies import CompiledPolicy
 from dray.apiserver.admission.conditions import evaluate
 from dray.apiserver.admission.judging import JudgementFailed, judged
-from dray.cel.admission import OBJECT, OutOfBudget, Read, Use
+from dray.cel.admission import OBJECT, ExpressionUse, OutOfBudget, ReadVariable
 from dray.cel.limits import Interrupt
 from dray.cel.values import NANOS, Duration, Made, Timestamp, Value, format_seconds, type_name
 
@@ -45,12 +45,12 @@ class MutatingPolicy(CompiledPolicy):
         self.source, spec, compiler = policy, policy.spec, self.compiler
         self._mutations = [compiler.compile(*_expression(mutation)) for mutation in spec.mutations]
 
-    def patch(self, number: int, read: Read, known: KnownValues) -> Patch:
+    def patch(self, number: int, read: ReadVariable, known: KnownValues) -> Patch:
         """What a mutation wants. Raises MutationFailed, and Lacking if the worker process must evaluate it."""
         there = partial(_evaluated, self.source, number)
         return judged(known, (id(self), number), read, partial(self.evaluated, number), there)
 
-    def evaluated(self, number: int, read: Read, interrupt: Interrupt) -> Patch:
+    def evaluated(self, number: int, read: ReadVariable, interrupt: Interrupt) -> Patch:
         """Raises MutationFailed, and what the interrupt raises."""
         evaluation = self.evaluation(read, interrupt)
         try:
@@ -66,11 +66,11 @@ class MutatingPolicy(CompiledPolicy):
         return Patch(operations=[_operation(one) for one in value])
 
 
-def _evaluated(policy: MutatingAdmissionPolicy, number: int, read: Read, interrupt: Interrupt) -> Patch:
+def _evaluated(policy: MutatingAdmissionPolicy, number: int, read: ReadVariable, interrupt: Interrupt) -> Patch:
     return MutatingPolicy(policy).evaluated(number, read, interrupt)
 
 
-def _expression(mutation: Mutation) -> tuple[Use, str]:
+def _expression(mutation: Mutation) -> tuple[ExpressionUse, str]:
     """What a mutation is, and its text."""
     if mutation.applyConfiguration is not None:
         return "mutation", mutation.applyConfiguration.expression.strip()

@@ -20,7 +20,7 @@ _HIDDEN = ("managedFields", "ownerReferences", "selfLink")
 
 
 class PolicyView:
-    """One request in one version. Raises Unconverted for a version that a webhook has to make first."""
+    """One request in one version. Raises `Lacking` for a version that a webhook has to make first."""
 
     def __init__(self, request: AdmissionRequest, version: str, reader: Reader, authorizer: Union) -> None:
         self._request = request

@@ -15,7 +15,7 @@ from dray.api.errors import ApiError, Forbidden, TooLarge, Unauthorized
 from dray.api.needs import KnownValues, Lacking
 from dray.api.resources import RESOURCES
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
-from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
+from dray.apiserver.admission import Admission, AdmissionRequest, MaybeAwaitable
 from dray.apiserver.admission.bound_policies import BoundPolicy, bound, denied
 from dray.apiserver.admission.judges import EXEMPT, Configured, JudgingContext, Unprocessable
 from dray.apiserver.admission.judging import judged
@@ -29,7 +29,7 @@ _DENIALS: Mapping[str, type[ApiError]] = {
     "Unauthorized": Unauthorized,
 }
 
-Binding = ValidatingAdmissionPolicyBinding
+PolicyBinding = ValidatingAdmissionPolicyBinding
 
 
 class Denial(NamedTuple):
@@ -45,10 +45,12 @@ class Denial(NamedTuple):
         return denied(request, text, _DENIALS.get(self.refusal.reason, Unprocessable))
 
 
-class CheckingPolicy(BoundPolicy[Policy, Binding]):
+class CheckingPolicy(BoundPolicy[Policy, PolicyBinding]):
     """A validating policy and what binds it."""
 
-    def __init__(self, policy: ValidatingAdmissionPolicy, bindings: list[Binding], context: JudgingContext) -> None:
+    def __init__(
+        self, policy: ValidatingAdmissionPolicy, bindings: list[PolicyBinding], context: JudgingContext
+    ) -> None:
         super().__init__(Policy(policy), bindings, context)
 
     def denials(self, request: AdmissionRequest, views: dict[str, PolicyView], known: KnownValues) -> Iterator[Denial]:
@@ -88,11 +90,11 @@ class ValidatingPolicies(Admission):
         self._resolver = context.resolver
         self._policies = Configured(context.reader, kinds, partial(bound, context, *kinds, CheckingPolicy))
 
-    def validate(self, request: AdmissionRequest) -> Waiting:
+    def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
         about = self._policies.about(request)
         return self._ask(about, request) if about else None
 
-    def _ask(self, about: Sequence[CheckingPolicy], request: AdmissionRequest) -> Waiting:
+    def _ask(self, about: Sequence[CheckingPolicy], request: AdmissionRequest) -> MaybeAwaitable:
         warnings, known = len(request.warnings), KnownValues()
 
         def check() -> None:

@@ -81,7 +81,7 @@ class WebhookClient:
     async def call(
         self, config: WebhookClientConfig, review: dict[str, Any], timeout: float, user: str
     ) -> ReviewAnswer:
-        """Ask whether a request of a user is allowed. Raises CallFailed."""
+        """Ask whether a request of a user is allowed. Raises WebhookCallFailed."""
         try:
             answer = _answer(await self.post(config, msgspec.json.encode(review), timeout, LARGEST_ANSWER, user))
         except Unanswered as error:
@@ -91,7 +91,7 @@ class WebhookClient:
         return answer
 
     async def post(self, config: HookConfig, body: bytes, timeout: float, largest: int, user: str = "") -> bytes:
-        """What a webhook answers to a body, in so many seconds and bytes at most; in a user's turn. Raises CallFailed."""
+        """What a webhook answers to a body, in so many seconds and bytes at most; in a user's turn. Raises WebhookCallFailed."""
         try:
             place = place_of(config, self._reader)
         except Unreachable as error:

@@ -24,7 +24,7 @@ from dray.api.types.admissionregistration import (
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
-from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
+from dray.apiserver.admission import Admission, AdmissionRequest, MaybeAwaitable
 from dray.apiserver.admission.conditions import Conditions, ConditionsFailed
 from dray.apiserver.admission.judges import EXEMPT, Configured, JudgingContext, Unprocessable
 from dray.apiserver.admission.matching import Matcher, described, presented
@@ -41,7 +41,7 @@ from dray.cel.admission import Compiler
 DEFAULT_SECONDS = 10
 LONGEST_WARNING = 256
 NEVER_SENT = (*EXEMPT, MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
-Webhook = ValidatingWebhook | MutatingWebhook
+AnyWebhook = ValidatingWebhook | MutatingWebhook
 
 
 DENIALS: Mapping[int, type[ApiError]] = {
@@ -57,7 +57,7 @@ DENIALS: Mapping[int, type[ApiError]] = {
 class WebhookJudge:
     """A webhook, ready to be asked."""
 
-    def __init__(self, webhook: Webhook, context: JudgingContext, client: WebhookClient) -> None:
+    def __init__(self, webhook: AnyWebhook, context: JudgingContext, client: WebhookClient) -> None:
         self.webhook = webhook
         self.context = context
         self._client = client
@@ -139,7 +139,7 @@ class ValidatingWebhooks(Webhooks[WebhookJudge]):
     def __init__(self, context: JudgingContext) -> None:
         super().__init__(context, WebhookJudge)
 
-    def validate(self, request: AdmissionRequest) -> Waiting:
+    def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
         about = self.judges.about(request)
         return self._ask_all(about, request) if about else None
 

@@ -32,7 +32,7 @@ from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.request import Answer, Request
 from dray.store import KeyVersion
 
-Values = dict[StateKey, bytes]
+ConvertedStates = dict[StateKey, bytes]
 
 _TOGETHER = 100  # objects that a webhook is asked about at once,
 _BYTES = 256 << 10  # and about how many bytes: no answer takes long to read
@@ -47,7 +47,7 @@ class Conversions:
         self._client = WebhookClient(storage)
         self._seconds = (limits or Limits()).conversion_seconds
         self._kept = EncodedCache()
-        self._asking: dict[StateKey, asyncio.Task[Values]] = {}
+        self._asking: dict[StateKey, asyncio.Task[ConvertedStates]] = {}
 
     async def aclose(self) -> None:
         for task in set(self._asking.values()):
@@ -112,12 +112,12 @@ class Conversions:
         is_whole = custom is not None and not custom.fills_on_read
         return value if is_whole and value.startswith(form.head) else self._kept.get(key)
 
-    async def _ask_for(self, form: Form, missing: dict[StateKey, KeyVersion], until: float) -> Values:
+    async def _ask_for(self, form: Form, missing: dict[StateKey, KeyVersion], until: float) -> ConvertedStates:
         trees = [cast(Tree, msgspec.json.decode(cast(bytes, state.value))) for state in missing.values()]
         converted = await self._trees(form.resource, form.version, trees, until)
         return {key: as_bytes(form, tree) for key, tree in zip(missing, converted, strict=True)}
 
-    def _asked(self, missing: dict[StateKey, KeyVersion], task: asyncio.Task[Values]) -> None:
+    def _asked(self, missing: dict[StateKey, KeyVersion], task: asyncio.Task[ConvertedStates]) -> None:
         for key in missing:
             del self._asking[key]
         if not task.cancelled() and task.exception() is None:

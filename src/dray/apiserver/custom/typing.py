@@ -12,7 +12,7 @@ from dray.api.custom.structure import ANYTHING, SchemaNode, compiled
 from dray.api.names import CEL_RESERVED
 from dray.cel.library.times import parse_duration, parse_timestamp
 from dray.cel.ranges import Range
-from dray.cel.sizes import Path
+from dray.cel.sizes import SizePath
 from dray.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Kind, Type, list_of, map_of
 from dray.cel.values import MergedList, Value
 
@@ -27,7 +27,7 @@ _TEXT = {"type": "string"}
 _METADATA = {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}}
 _RESOURCE = compiled({"type": "object", "properties": {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}})
 
-Fields = dict[str, Mapping[str, Type]]
+FieldsByType = dict[str, Mapping[str, Type]]
 
 
 def escaped(name: str) -> str:
@@ -37,13 +37,13 @@ def escaped(name: str) -> str:
     return _ESCAPES.sub(lambda match: _SPECIAL[match[0]], name)
 
 
-def declared(node: SchemaNode, root: bool) -> tuple[Type, Fields]:
+def declared(node: SchemaNode, root: bool) -> tuple[Type, FieldsByType]:
     """The type of a place, and the fields of the objects in it."""
-    fields: Fields = {}
+    fields: FieldsByType = {}
     return _typed(node, "self", fields, root), fields
 
 
-def _typed(node: SchemaNode, name: str, fields: Fields, root: bool = False) -> Type:
+def _typed(node: SchemaNode, name: str, fields: FieldsByType, root: bool = False) -> Type:
     if node.int_or_string:
         return DYN
     if node.type == "array":
@@ -157,7 +157,7 @@ class SchemaSizes:
         self._node = node
         self._root = root
 
-    def size(self, path: Path) -> Range | None:
+    def size(self, path: SizePath) -> Range | None:
         if not path or path[0].startswith("@"):  # an element of something that is not part of the value
             return None
         node: SchemaNode | None = self._node

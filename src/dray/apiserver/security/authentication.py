@@ -26,7 +26,7 @@ from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.tokens import TokenAuthority, TokenInvalid, unauthorized
 from dray.files import read_text
 
-Headers = Iterable[tuple[bytes, bytes]]  # lower-case names, as ASGI has them
+RawHeaders = Iterable[tuple[bytes, bytes]]  # lower-case names, as ASGI has them
 Certificate = Mapping[str, Any] | bytes  # what `ssl` tells about the peer, or DER, or PEM
 
 ANONYMOUS = "system:anonymous"
@@ -48,7 +48,7 @@ class Authenticator:
         self._headers = {f"Bearer {token}".encode(): user for token, user in self._users.items()}
         self._certificates: dict[bytes, User] = {}
 
-    def authenticate(self, headers: Headers, certificate: Certificate | None = None) -> User:
+    def authenticate(self, headers: RawHeaders, certificate: Certificate | None = None) -> User:
         """The user of a request. Raises Unauthorized, and Forbidden for an impersonation that is not allowed."""
         token = b""
         impersonation: list[tuple[bytes, bytes]] = []

@@ -38,19 +38,19 @@ LONGEST_SECONDS = 2**32
 REMEMBERED = 8192  # verified tokens; far more than there are pods on most clusters, and a few megabytes
 TOKEN_REQUEST = Resource(TokenRequest)  # for error texts
 
-Bound = tuple[str, str]  # name, uid
+BoundObject = tuple[str, str]  # name, uid
 
 
 class TokenClaims(msgspec.Struct, frozen=True):
     """What a valid signature says."""
 
     namespace: str
-    account: Bound
+    account: BoundObject
     audiences: tuple[str, ...]
     expires: float
     id: str
-    pod: Bound | None = None
-    node: Bound | None = None
+    pod: BoundObject | None = None
+    node: BoundObject | None = None
 
 
 class TokenInvalid(Exception):
@@ -123,7 +123,9 @@ class TokenAuthority:
             raise Invalid(TOKEN_REQUEST, name, [invalid("spec.expirationSeconds", seconds, problem)])
         return spec
 
-    def _bound(self, account: ServiceAccount, ref: BoundObjectReference | None) -> tuple[Bound | None, Bound | None]:
+    def _bound(
+        self, account: ServiceAccount, ref: BoundObjectReference | None
+    ) -> tuple[BoundObject | None, BoundObject | None]:
         """The pod and the node that a new token is bound to."""
         if ref is None:
             return None, None
@@ -224,7 +226,7 @@ def _claims(payload: dict[str, Any]) -> TokenClaims:
     return TokenClaims(bound_to["namespace"], account, audiences, float(payload["exp"]), payload["jti"], pod, node)
 
 
-def _bindings(claims: TokenClaims) -> tuple[Bound, Bound | None, Bound | None]:
+def _bindings(claims: TokenClaims) -> tuple[BoundObject, BoundObject | None, BoundObject | None]:
     return claims.account, claims.pod, claims.node
 
 
@@ -238,7 +240,7 @@ def _user(claims: TokenClaims) -> User:
     return service_account_user(claims.namespace, claims.account[0], claims.account[1], extra)
 
 
-def _match(ref: BoundObjectReference, found: Pod | Node | None, plural: str) -> Bound:
+def _match(ref: BoundObjectReference, found: Pod | Node | None, plural: str) -> BoundObject:
     if found is None:
         raise not_found(BY_NAME["", plural], ref.name)
     if ref.uid and ref.uid != found.metadata.uid:

@@ -24,13 +24,15 @@ from dray.apiserver.streaming.websockets import WebSocket
 STREAMS_WITHIN = 30.0  # seconds, in which a SPDY client opens the streams that it asked for
 _NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 
-Message = tuple[int, bytes]  # a channel and data; CLOSE with the number of a channel says that nothing more comes there
+StreamMessage = tuple[
+    int, bytes
+]  # a channel and data; CLOSE with the number of a channel says that nothing more comes there
 
 
 class StreamClient(Protocol):
     """The other end of a conversation."""
 
-    async def receive(self) -> Message | None:
+    async def receive(self) -> StreamMessage | None:
         """What the client sends next; None when it is gone."""
         ...
 
@@ -63,7 +65,7 @@ class WebSocketClient:
         """An empty message on the lowest output channel tells the client that the server is there."""
         await self.send(min(outputs, default=ERROR), b"")
 
-    async def receive(self) -> Message | None:
+    async def receive(self) -> StreamMessage | None:
         while (message := await self._socket.receive()) is not None:
             if not message:
                 continue
@@ -92,7 +94,7 @@ class SpdyClient:
         self._connection = connection
         self._tells_status = protocol == channels.V4
         self._streams: dict[int, SpdyStream] = {}
-        self._messages: asyncio.Queue[Message | None] = asyncio.Queue(16)
+        self._messages: asyncio.Queue[StreamMessage | None] = asyncio.Queue(16)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, wanted: set[int]) -> bool:
@@ -129,7 +131,7 @@ class SpdyClient:
             await self._messages.put((channel, data))
         await self._messages.put((CLOSE, bytes([channel])))
 
-    async def receive(self) -> Message | None:
+    async def receive(self) -> StreamMessage | None:
         return await self._messages.get()
 
     async def send(self, channel: int, data: bytes) -> None:

@@ -28,7 +28,7 @@ _EXEC_SPDY = (channels.V4, channels.V3, channels.V2, channels.V1)
 _FORWARD_WS = (channels.PORT_FORWARD_TUNNEL, channels.V4)
 
 TakeOver = Callable[[bytes], Duplex]
-Place = Callable[[], AbstractContextManager[None]]
+ReserveStream = Callable[[], AbstractContextManager[None]]
 """One of the places that a user has for streams; raises TooManyRequests when there is none left."""
 Dial = Callable[[Request, str, Sequence[tuple[str, str]]], Awaitable["aiohttp.ClientWebSocketResponse"]]
 """Connect to the node of a pod: the request, what is wanted there (exec/CONTAINER, …), and parameters."""
@@ -63,7 +63,7 @@ class PodStreams:
         self._dial = dial
         self._container = container
 
-    async def serve(self, request: Request, options: ConnectOptions, upgrade: Upgrade, place: Place) -> None:
+    async def serve(self, request: Request, options: ConnectOptions, upgrade: Upgrade, place: ReserveStream) -> None:
         """Talk until either side has had enough. Raises ApiError while the client still expects HTTP."""
         if isinstance(options, PodPortForwardOptions):
             await self._forward(request, options.ports, upgrade, place)
@@ -102,7 +102,7 @@ class PodStreams:
 
     # -- port-forward
 
-    async def _forward(self, request: Request, ports: Sequence[int], upgrade: Upgrade, place: Place) -> None:
+    async def _forward(self, request: Request, ports: Sequence[int], upgrade: Upgrade, place: ReserveStream) -> None:
         from dray.apiserver.streaming.portforward import check_ports, forward_channels, forward_spdy
         from dray.apiserver.streaming.spdy import SpdyConnection
         from dray.apiserver.streaming.websockets import MessageBytes, WebSocket

@@ -16,7 +16,7 @@ import msgspec
 
 from dray.api.resources import Resource
 
-Served: TypeAlias = Mapping[Resource, Sequence[str]]  # each resource with its served versions
+VersionsByResource: TypeAlias = Mapping[Resource, Sequence[str]]  # each resource with its served versions
 
 V2 = "v2"
 V2BETA1 = "v2beta1"
@@ -72,7 +72,7 @@ def version_order(version: str) -> tuple[int, int, int]:
 class Discovery:
     """The discovery documents of one set of served resources, as JSON bytes."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: VersionsByResource) -> None:
         self._served = served
 
     @cached_property

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HEALTH = ("/healthz", "/livez", "/readyz")
 _ROOT = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
-Served = Mapping[Resource, Sequence[str]]
+VersionsByResource = Mapping[Resource, Sequence[str]]
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -62,13 +62,13 @@ class CustomServed(Protocol):
     def on_change(self, listener: Callable[[], None]) -> None: ...
 
     @property
-    def served(self) -> Served: ...
+    def served(self) -> VersionsByResource: ...
 
 
 class DocumentsMade:
     """What was made of the resources that are served at one time; whoever works on a document holds on to it."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: VersionsByResource) -> None:
         self._served = served
         self.discovery = Discovery(served)
         self.aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
@@ -86,7 +86,7 @@ class Documents:
 
     def __init__(
         self,
-        served: Served,
+        served: VersionsByResource,
         custom: CustomServed,
         metrics: Metrics,
         health: StoreHealth,

@@ -51,12 +51,12 @@ T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
+HeaderList = list[tuple[bytes, bytes]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to read
 _STREAMED = {PROTOBUF: f"{PROTOBUF};stream=watch".encode()}
-_NONE: Headers = []
+_NONE: HeaderList = []
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WITH_BODY = ("create", "update", "patch")
 _READ = (*_WITH_BODY, "delete", "deletecollection")
@@ -127,7 +127,7 @@ class HttpCall:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._headers: Headers = scope["headers"]
+        self._headers: HeaderList = scope["headers"]
         self._first = dict(reversed(self._headers))  # the first header of each name
         self._accepted = PLAIN
         self._user = ADMIN
@@ -385,7 +385,7 @@ class HttpCall:
         await self.reply(code, body, content_type)
 
     async def _reply_parts(
-        self, code: int, parts: Sequence[Part], content_type: bytes = b"application/json", headers: Headers = _NONE
+        self, code: int, parts: Sequence[Part], content_type: bytes = b"application/json", headers: HeaderList = _NONE
     ) -> None:
         """A large body: each piece is sent when the client has taken the one before."""
         await self.begin(code, content_type, [(b"content-length", b"%d" % sum(map(len, parts))), *headers])
@@ -424,7 +424,7 @@ class HttpCall:
         value = self._query.get("pretty")
         return value is not None and value not in ("0", "false")
 
-    async def reply(self, code: int, body: bytes, content_type: bytes, headers: Headers = _NONE) -> None:
+    async def reply(self, code: int, body: bytes, content_type: bytes, headers: HeaderList = _NONE) -> None:
         if len(body) > self._api._limits.piece:
             await self._reply_parts(code, (body,), content_type, headers)
             return
@@ -433,7 +433,7 @@ class HttpCall:
             body = b""
         await self._send({"type": "http.response.body", "body": body})
 
-    async def begin(self, code: int, content_type: bytes, headers: Headers = _NONE) -> None:
+    async def begin(self, code: int, content_type: bytes, headers: HeaderList = _NONE) -> None:
         self.code = code
         self._api._server.priority.answered += 1
         all_headers = [(b"content-type", content_type), _NO_CACHE, *headers]

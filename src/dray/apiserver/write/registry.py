@@ -68,7 +68,7 @@ from dray.background.turns import Steps
 from dray.store import KeyVersion, RevisionConflict
 
 T = TypeVar("T")
-Judge = Callable[[Resource, Wire, validation.Context], list[FieldError]]
+ValidateObject = Callable[[Resource, Wire, validation.Context], list[FieldError]]
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
@@ -171,7 +171,7 @@ class Registry:
         admission.warnings += strategy.unused(request.resource) + strategy.warnings(request.resource, obj)
         return await self._store(request, admission, obj, validation.validate_create)
 
-    async def _store(self, request: Request, admission: AdmissionRequest, obj: Wire, judge: Judge) -> Answer:
+    async def _store(self, request: Request, admission: AdmissionRequest, obj: Wire, judge: ValidateObject) -> Answer:
         """Store a new object; raises the store's Conflict when there is one of its name."""
         resource = admission.resource
         await self._check(request, admission.name, partial(judge, resource, obj))

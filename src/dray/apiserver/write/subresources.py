@@ -38,7 +38,7 @@ _ATTEMPTS = 8
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 T = TypeVar("T", core.Binding, policy.Eviction, authentication.TokenRequest, Scale)
-Handler = Callable[[Request], Awaitable[Answer]]
+SubresourceHandler = Callable[[Request], Awaitable[Answer]]
 IssueToken = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
 
@@ -63,7 +63,7 @@ class Subresources:
         self._issue_token = issue_token
         self._conversions = conversions
         self._budgets = Budgets(storage)
-        self._handlers: dict[str, Handler] = {
+        self._handlers: dict[str, SubresourceHandler] = {
             "binding": self.bind,
             "eviction": self._evict,
             "scale": self._scale,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 AT_ONCE = 512  # characters of selectors, or of the rules of a schema, that a write may have checked on the loop: 20 ms
 KEPT = 1024  # answers about short selectors: most objects are made from a few templates
 
-Judge = Callable[[validation.Context], list[FieldError]]
+Validator = Callable[[validation.Context], list[FieldError]]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +47,7 @@ class Validators:
         self._kept: dict[tuple[str, bool], Checked] = {}
         self._on_loop: dict[str, _ValidationChecks] = {}  # by version; one after the other, so they serve all
 
-    def errors(self, request: Request, known: KnownValues, judge: Judge) -> list[FieldError]:
+    def errors(self, request: Request, known: KnownValues, judge: Validator) -> list[FieldError]:
         """What validation finds wrong: a step, which runs in the worker thread if the request is large. Raises Lacking."""
         version = request.version or request.resource.stored
         checks = self._on_loop.get(version) if not request.is_large else None

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dray.api import names
 from dray.cel import types
-from dray.cel.declarations import Run, function, method
+from dray.cel.declarations import Implementation, function, method
 from dray.cel.errors import EvaluationError
 from dray.cel.prices import AUTHORIZATION
 from dray.cel.types import AUTHORIZER, DECISION, GROUP_CHECK, PATH_CHECK, RESOURCE_CHECK
@@ -43,7 +43,7 @@ def _resource(check: GroupCheck, resource: str) -> Value:
     return ResourceCheck(check.ask, replace(check.question, resource=resource))
 
 
-def _with(field: str) -> Run:
+def _with(field: str) -> Implementation:
     def narrowed(check: ResourceCheck, text: str) -> Value:
         return ResourceCheck(check.ask, replace(check.question, **{field: text}))  # type: ignore[arg-type]  # a text field
 

@@ -20,7 +20,7 @@ _DATE = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])")
 _TIME = re.compile(r"([01][0-9]|2[0-3])(:[0-5][0-9]){2}(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
 
 
-def _prefix(check: names.Check) -> names.Check:
+def _prefix(check: names.NameCheck) -> names.NameCheck:
     """Return a check for a name prefix: like `check`, but the text may end in a dash."""
     return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
@@ -43,11 +43,11 @@ def _is_datetime(text: str) -> bool:
     return bool(rest) and _is_date(date) and _TIME.fullmatch(rest[0]) is not None
 
 
-def _plain(complaint: str, holds: Callable[[str], object]) -> names.Check:
+def _plain(complaint: str, holds: Callable[[str], object]) -> names.NameCheck:
     return lambda text: [] if holds(text) else [complaint]
 
 
-_CHECKS: dict[str, names.Check] = {
+_CHECKS: dict[str, names.NameCheck] = {
     "dns1123Label": names.label,
     "dns1123Subdomain": names.subdomain,
     "dns1035Label": names.label_1035,

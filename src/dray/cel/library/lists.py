@@ -7,7 +7,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 
 from dray.cel import types
-from dray.cel.declarations import Overload, Run, function, metered, method, overload
+from dray.cel.declarations import Implementation, Overload, function, metered, method, overload
 from dray.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 from dray.cel.library.operators import add, contains, same
 from dray.cel.limits import MAX_COST, EffortAccount
@@ -62,7 +62,7 @@ def _is_sorted(elements: List) -> Value:
     return not any(_order(left, right) == 1 for left, right in pairwise(elements))
 
 
-def _sum(zero: Value) -> Run:
+def _sum(zero: Value) -> Implementation:
     @metered
     def total(account: EffortAccount, elements: List) -> Value:
         result = zero

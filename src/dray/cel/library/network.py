@@ -14,7 +14,7 @@ from dray.cel.values import Value
 
 _IPV4_PART = re.compile(r"[0-9]*\Z")
 Address = IPv4Address | IPv6Address
-Network = IPv4Interface | IPv6Interface
+CidrValue = IPv4Interface | IPv6Interface
 
 
 class _NotAnAddress(ValueError):
@@ -102,7 +102,7 @@ def _is_link_local(address: Address) -> bool:
     return bool(address.is_link_local)
 
 
-def cidr(text: str) -> Network:
+def cidr(text: str) -> CidrValue:
     """Evaluate `cidr(text)`: parse a network in CIDR notation. Raises EvaluationError if it is invalid."""
     try:
         return _parse_network(text)
@@ -110,7 +110,7 @@ def cidr(text: str) -> Network:
         raise EvaluationError(f"network address parse error during conversion from string: {error}") from error
 
 
-def _parse_network(text: str) -> Network:
+def _parse_network(text: str) -> CidrValue:
     call = f"network address parse error during conversion from string: netip.ParsePrefix({quote(text)})"
     address_text, slash, bits = text.rpartition("/")
     if not slash:
@@ -132,11 +132,11 @@ def _parse_network(text: str) -> Network:
     return IPv6Interface((address, int(bits)))
 
 
-def _contains_ip(network: Network, address: Address) -> Value:
+def _contains_ip(network: CidrValue, address: Address) -> Value:
     return network.version == address.version and address in network.network
 
 
-def _contains_cidr(network: Network, other: Network) -> Value:
+def _contains_cidr(network: CidrValue, other: CidrValue) -> Value:
     if network.version != other.version or network.network.prefixlen > other.network.prefixlen:
         return False
     return other.ip in network.network

@@ -23,7 +23,7 @@ from dray.controllers.workloads.adoption import Adoption, controlled, controller
 from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import namespace_ends
 from dray.controllers.workloads.pods import is_deleting
-from dray.controllers.workloads.progress import Conditions
+from dray.controllers.workloads.progress import DeploymentConditions
 from dray.controllers.workloads.revisions import REVISION, Sets
 from dray.controllers.workloads.rollout import Resize, size, wanted
 from dray.controllers.workloads.status import write_status
@@ -35,7 +35,7 @@ class _Found(NamedTuple):
     """The ReplicaSets, and the conditions for the Deployment's status."""
 
     sets: Sets
-    conditions: Conditions
+    conditions: DeploymentConditions
 
 
 class DeploymentController:
@@ -105,7 +105,9 @@ class DeploymentController:
             return True
         return any(not is_finished(pod) for pod in controlled(self._pods, replica_set))
 
-    async def _finish(self, deployment: Deployment, sets: Sets, conditions: Conditions, now: float) -> DeploymentStatus:
+    async def _finish(
+        self, deployment: Deployment, sets: Sets, conditions: DeploymentConditions, now: float
+    ) -> DeploymentStatus:
         status = progress.rollout_status(deployment, sets, conditions, now)
         if progress.is_complete(deployment, status):
             await self._clean_up(deployment, sets)
@@ -119,7 +121,9 @@ class DeploymentController:
             return await self._keep_new(deployment, sets, sets.new, conditions)
         return await self._create_new(deployment, sets, conditions)
 
-    async def _keep_new(self, deployment: Deployment, sets: Sets, new: ReplicaSet, conditions: Conditions) -> _Found:
+    async def _keep_new(
+        self, deployment: Deployment, sets: Sets, new: ReplicaSet, conditions: DeploymentConditions
+    ) -> _Found:
         """Update the annotations and minReadySeconds of the current template's ReplicaSet from the Deployment.
 
         Returns the ReplicaSets and the conditions afterwards.
@@ -137,7 +141,7 @@ class DeploymentController:
             conditions = self._progressing(conditions, progress.FOUND_NEW_SET, text)
         return _Found(Sets(new, sets.old), conditions)
 
-    async def _create_new(self, deployment: Deployment, sets: Sets, conditions: Conditions) -> _Found:
+    async def _create_new(self, deployment: Deployment, sets: Sets, conditions: DeploymentConditions) -> _Found:
         count = rollout.new_size(deployment, 0, rollout.total(sets.old))
         annotations = revisions.inherited_annotations(deployment, None, revisions.next_revision(sets.old))
         annotations |= revisions.size_annotations(wanted(deployment), rollout.max_replicas(deployment))
@@ -182,7 +186,9 @@ class DeploymentController:
             conditions = self._progressing(conditions, CREATE_ERROR, text, status="False")
             await self._write(deployment, replace(deployment.status, conditions=conditions), Sets(None, ()))
 
-    def _progressing(self, conditions: Conditions, reason: str, text: str, status: str = "True") -> Conditions:
+    def _progressing(
+        self, conditions: DeploymentConditions, reason: str, text: str, status: str = "True"
+    ) -> DeploymentConditions:
         now = self._clock.time()
         return progress.with_condition(conditions, now, progress.PROGRESSING, status, reason, text)
 

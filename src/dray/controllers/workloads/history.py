@@ -27,7 +27,7 @@ HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"
 _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619
 
-Owner = StatefulSet | DaemonSet
+RevisionOwner = StatefulSet | DaemonSet
 
 
 class TemplateRevisions(NamedTuple):
@@ -75,11 +75,11 @@ class RevisionHistory:
         self._writes = writes
         index_by_controller(informer)
 
-    def known(self, owner: Owner) -> list[ControllerRevision]:
+    def known(self, owner: RevisionOwner) -> list[ControllerRevision]:
         """Return all revisions of a set, oldest first."""
         return sorted(controlled(self._informer, owner), key=lambda one: (one.revision, one.metadata.name))
 
-    async def record(self, owner: Owner, hash_: str = "") -> TemplateRevisions:
+    async def record(self, owner: RevisionOwner, hash_: str = "") -> TemplateRevisions:
         """Ensure that a revision exists for the set's template. `hash_` is the hash that its pods already carry,
         or "".
 
@@ -97,7 +97,7 @@ class RevisionHistory:
             current = same
         return TemplateRevisions(current, [one for one in known if one.metadata.uid != current.metadata.uid])
 
-    async def _create(self, owner: Owner, data: Tree, number: int, hash_: str) -> ControllerRevision:
+    async def _create(self, owner: RevisionOwner, data: Tree, number: int, hash_: str) -> ControllerRevision:
         meta = owner.metadata
         collisions = owner.status.collisionCount or 0
         while True:
@@ -125,13 +125,13 @@ class RevisionHistory:
             self._writes.wrote(owner, made)
             return made
 
-    async def _renumber(self, owner: Owner, revision: ControllerRevision, number: int) -> ControllerRevision:
+    async def _renumber(self, owner: RevisionOwner, revision: ControllerRevision, number: int) -> ControllerRevision:
         meta = revision.metadata
         changed = await self._client.patch(ControllerRevision, meta.name, {"revision": number}, meta.namespace)
         self._writes.wrote(owner, changed)
         return changed
 
-    async def trim(self, owner: Owner, older: Sequence[ControllerRevision], live: Collection[str]) -> None:
+    async def trim(self, owner: RevisionOwner, older: Sequence[ControllerRevision], live: Collection[str]) -> None:
         """Delete revisions beyond the set's history limit that no pod uses."""
         limit: Any = owner.spec.revisionHistoryLimit
         for revision in surplus(older, live, 10 if limit is None else limit):

@@ -17,7 +17,7 @@ COMPLETE = "Complete"
 FAILED = "Failed"
 SUSPENDED = "Suspended"
 
-Conditions = tuple[JobCondition, ...]
+JobConditions = tuple[JobCondition, ...]
 
 
 def finish(job: Job) -> JobCondition | None:
@@ -68,7 +68,7 @@ def _failed_indexes(job: Job, count: Tally) -> str | None:
     return indexes.written(count.failed_indexes) if job.spec.backoffLimitPerIndex is not None else None
 
 
-def _suspension(job: Job, conditions: Conditions, now: float) -> Conditions:
+def _suspension(job: Job, conditions: JobConditions, now: float) -> JobConditions:
     known = any(c.type == SUSPENDED for c in conditions)
     if job.spec.suspend:
         return _with(conditions, now, SUSPENDED, "True", "JobSuspended", "Job suspended")
@@ -77,7 +77,7 @@ def _suspension(job: Job, conditions: Conditions, now: float) -> Conditions:
     return conditions
 
 
-def _with(conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str) -> Conditions:
+def _with(conditions: JobConditions, now: float, type_: str, status: str, reason: str, message: str) -> JobConditions:
     """Return the conditions with this condition set. If the condition already has this status, nothing changes."""
     for condition in conditions:
         if condition.type == type_ and condition.status == status:

@@ -27,14 +27,14 @@ BY_NAMESPACE = "namespace"
 _PAUSE_SECONDS = 20e-6
 _FEW = 200
 
-Reconcile = Callable[[T], Awaitable[float | None]]
+ReconcileObject = Callable[[T], Awaitable[float | None]]
 
 
 class WorkloadLoop(Generic[T]):
     """Runs `reconcile` for owners of one type. Writes are made as the controller's service account."""
 
     def __init__(
-        self, context: ControllerContext, type_: type[T], name: str, reconcile: Reconcile[T], *, account: str = ""
+        self, context: ControllerContext, type_: type[T], name: str, reconcile: ReconcileObject[T], *, account: str = ""
     ) -> None:
         self.client = context.client_for(account or f"{name}-controller")
         self.owners = context.informers.informer(type_)

@@ -23,16 +23,23 @@ PAUSED = "DeploymentPaused"
 RESUMED = "DeploymentResumed"
 _NO_DEADLINE = 2**31 - 1
 
-Conditions = tuple[DeploymentCondition, ...]
+DeploymentConditions = tuple[DeploymentCondition, ...]
 
 
-def find(conditions: Conditions, type_: str) -> DeploymentCondition | None:
+def find(conditions: DeploymentConditions, type_: str) -> DeploymentCondition | None:
     return next((condition for condition in conditions if condition.type == type_), None)
 
 
 def with_condition(
-    conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str, *, renew: bool = False
-) -> Conditions:
+    conditions: DeploymentConditions,
+    now: float,
+    type_: str,
+    status: str,
+    reason: str,
+    message: str,
+    *,
+    renew: bool = False,
+) -> DeploymentConditions:
     """Return the conditions with this condition set. With equal status and reason nothing changes, unless `renew`."""
     current = find(conditions, type_)
     if current is not None and not renew and (current.status, current.reason) == (status, reason):
@@ -50,11 +57,11 @@ def with_condition(
     return (*without(conditions, type_), condition)
 
 
-def without(conditions: Conditions, type_: str) -> Conditions:
+def without(conditions: DeploymentConditions, type_: str) -> DeploymentConditions:
     return tuple(condition for condition in conditions if condition.type != type_)
 
 
-def pause_conditions(deployment: Deployment, conditions: Conditions, now: float) -> Conditions:
+def pause_conditions(deployment: Deployment, conditions: DeploymentConditions, now: float) -> DeploymentConditions:
     """Return the conditions updated for a paused or resumed rollout. A rollout that timed out stays timed out."""
     current = find(conditions, PROGRESSING)
     if not has_deadline(deployment) or (current is not None and current.reason == TIMED_OUT):
@@ -67,7 +74,7 @@ def pause_conditions(deployment: Deployment, conditions: Conditions, now: float)
     return conditions
 
 
-def counted(deployment: Deployment, sets: Sets, conditions: Conditions, now: float) -> DeploymentStatus:
+def counted(deployment: Deployment, sets: Sets, conditions: DeploymentConditions, now: float) -> DeploymentStatus:
     """Return the status with the counts of all ReplicaSets and the condition Available."""
     everything = sets.all
     replicas = sum(one.status.replicas for one in everything)
@@ -100,7 +107,9 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     )
 
 
-def rollout_status(deployment: Deployment, sets: Sets, conditions: Conditions, now: float) -> DeploymentStatus:
+def rollout_status(
+    deployment: Deployment, sets: Sets, conditions: DeploymentConditions, now: float
+) -> DeploymentStatus:
     """Return the complete status of a Deployment during or after a rollout."""
     status = counted(deployment, sets, conditions, now)
     conditions = _progress(deployment, sets, status, now)
@@ -128,7 +137,7 @@ def _deadline(deployment: Deployment, condition: DeploymentCondition) -> float:
     return since + (deployment.spec.progressDeadlineSeconds or 0)
 
 
-def _progress(deployment: Deployment, sets: Sets, status: DeploymentStatus, now: float) -> Conditions:
+def _progress(deployment: Deployment, sets: Sets, status: DeploymentStatus, now: float) -> DeploymentConditions:
     conditions = status.conditions
     if not has_deadline(deployment):
         return without(conditions, PROGRESSING)
@@ -158,7 +167,7 @@ def _has_moved(before: DeploymentStatus, after: DeploymentStatus) -> bool:
     )
 
 
-def _failures(conditions: Conditions, sets: Sets, now: float) -> Conditions:
+def _failures(conditions: DeploymentConditions, sets: Sets, now: float) -> DeploymentConditions:
     """Return the conditions with the ReplicaFailure condition of a ReplicaSet, of the new one first."""
     candidates: Sequence[ReplicaSet] = [sets.new, *sets.old] if sets.new is not None else sets.old
     for one in candidates:

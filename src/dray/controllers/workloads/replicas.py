@@ -19,16 +19,16 @@ from dray.controllers.workloads.pods import is_active, is_available, is_ready, i
 FAILURE = "ReplicaFailure"
 
 C = TypeVar("C", bound=ReplicaSetCondition | ReplicationControllerCondition)
-Owner = ReplicaSet | ReplicationController
+ReplicaOwner = ReplicaSet | ReplicationController
 Status = ReplicaSetStatus | ReplicationControllerStatus
 
 
-def missing(owner: Owner, active: Sequence[Pod]) -> int:
+def missing(owner: ReplicaOwner, active: Sequence[Pod]) -> int:
     """Return how many pods must be created, or if negative, how many must be deleted."""
     return (owner.spec.replicas or 0) - len(active)
 
 
-def status_of(owner: Owner, pods: Sequence[Pod], error: ApiError | None, now: float) -> Status:
+def status_of(owner: ReplicaOwner, pods: Sequence[Pod], error: ApiError | None, now: float) -> Status:
     """Return the status of the owner of `pods`; `error` is why the last write of a pod failed, or None."""
     active = [pod for pod in pods if is_active(pod)]
     wanted = owner.spec.template.metadata.labels.items()

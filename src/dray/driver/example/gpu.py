@@ -10,7 +10,7 @@ from pathlib import Path
 from dray.api.wire import Tree
 from dray.driver import AllocatedClaim, ClaimReference, DeviceHealth, Edits, Pool, PreparedDevice, Version, device
 from dray.driver.example.options import options
-from dray.driver.pools import Attribute, Pools
+from dray.driver.pools import AnyAttributeValue, Pools
 from dray.files import read_text
 
 DRIVER = "gpu.example.com"
@@ -60,7 +60,7 @@ class GpuDriver:
 def _gpu(name: str) -> Tree:
     number = _number(name)
     model = "h100" if number % 4 == 3 else "a100"
-    attributes: dict[str, Attribute] = {
+    attributes: dict[str, AnyAttributeValue] = {
         "model": model,
         "index": number,
         "driverVersion": Version("1.0.0"),

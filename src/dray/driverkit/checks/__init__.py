@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from dray.driverkit.checks import prepare, registration, restart, slices, unprepare
 from dray.driverkit.setting import Setting
 
-Check = Callable[[Setting], Awaitable[None]]
+DriverCheck = Callable[[Setting], Awaitable[None]]
 
-CHECKS: dict[str, tuple[Check, ...]] = {
+CHECKS: dict[str, tuple[DriverCheck, ...]] = {
     "registration": (
         registration.introduces_itself,
         registration.takes_the_answer_to_its_registration,

@@ -57,7 +57,7 @@ class FoundImage:
     layers: tuple[Layer, ...]
 
 
-Read = Callable[[str], AbstractContextManager[IO[bytes]]]  # opens a file of a layout by its path
+OpenMember = Callable[[str], AbstractContextManager[IO[bytes]]]  # opens a file of a layout by its path
 
 
 class Archives:
@@ -99,7 +99,7 @@ def _places(directory: Path) -> Iterator[tuple[Path, str]]:
                 yield here / file, str((here / file.partition(".tar")[0].removesuffix(".tgz")).relative_to(directory))
 
 
-def _reader(place: Path) -> Read:
+def _reader(place: Path) -> OpenMember:
     if place.is_dir():
         return lambda path: _opened(place / path)
     return lambda path: _archived(place, path)
@@ -126,7 +126,7 @@ def _archived(place: Path, path: str) -> Iterator[IO[bytes]]:
         raise ImageError(f"{place}: {error}") from error
 
 
-def _small(read: Read, path: str, what: str) -> bytes:
+def _small(read: OpenMember, path: str, what: str) -> bytes:
     """Return the content of a small file, such as a manifest. Raises `ImageError` if it is too large."""
     with read(path) as stream:
         data = stream.read(MOST_MANIFEST_BYTES + 1)
@@ -138,7 +138,7 @@ def _small(read: Read, path: str, what: str) -> bytes:
 # OCI layouts
 
 
-def _in_layout(read: Read, repository: str, name: ImageName, what: str) -> FoundImage | None:
+def _in_layout(read: OpenMember, repository: str, name: ImageName, what: str) -> FoundImage | None:
     index = decoded(_small(read, "index.json", what), ImageIndex, f"{what}: index.json")
     for descriptor in index.manifests:
         if _is_meant(descriptor, repository, name, alone=len(index.manifests) == 1):
@@ -166,7 +166,7 @@ def _blob(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"
 
 
-def _from_layout(read: Read, descriptor: Descriptor, what: str) -> FoundImage:
+def _from_layout(read: OpenMember, descriptor: Descriptor, what: str) -> FoundImage:
     data = check_digest(_small(read, _blob(descriptor.digest), what), descriptor.digest, what)
     if is_index(data, descriptor.mediaType):
         return _from_layout(read, choose(decoded(data, ImageIndex, what), what), what)
@@ -185,7 +185,7 @@ class _Saved(msgspec.Struct, frozen=True):
     RepoTags: tuple[str, ...] | None = ()
 
 
-def _in_docker_archive(read: Read, name: ImageName, what: str) -> FoundImage | None:
+def _in_docker_archive(read: OpenMember, name: ImageName, what: str) -> FoundImage | None:
     for image in decoded(_small(read, "manifest.json", what), tuple[_Saved, ...], f"{what}: manifest.json"):
         if any(_same(tag, name) for tag in image.RepoTags or ()):
             config = _small(read, image.Config, what)

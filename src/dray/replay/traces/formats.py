@@ -45,7 +45,7 @@ _PODS = [
 _MACHINES_2023 = ["sn", "cpu_milli", "memory_mib", "gpu", "model"]
 _MACHINES_PHILLY = ["machineId", "gpus", "memory"]
 _MANY_CPUS, _MUCH_MEMORY = 64_000, 512 * 1024  # of a machine of Philly, whose list tells neither
-Row = dict[str, str]
+CsvRow = dict[str, str]
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -186,7 +186,7 @@ FORMATS = {
 }
 
 
-def _rows(content: bytes, columns: list[str]) -> Iterable[Row]:
+def _rows(content: bytes, columns: list[str]) -> Iterable[CsvRow]:
     """The rows of a table, by column; with or without a line of names, as the traces come in both forms."""
     try:
         lines = [*csv.reader(io.StringIO(content.decode("utf-8-sig")))]
@@ -205,7 +205,7 @@ def _rows(content: bytes, columns: list[str]) -> Iterable[Row]:
         yield dict(zip(columns, line, strict=False))
 
 
-def _number(row: Row, column: str) -> float | None:
+def _number(row: CsvRow, column: str) -> float | None:
     text = row[column].strip()
     if not text or text in ("nan", "None"):
         return None

@@ -15,9 +15,9 @@ from dray.api.types.resource import DeviceRequest, ResourceClaim
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.client import Key
 from dray.questions.pod_groups import GroupRow
-from dray.web.tables import Row, Strings
+from dray.web.tables import Strings, TableRow
 
-Number = Callable[[str], int | None]
+RowNumber = Callable[[str], int | None]
 
 
 class PodState(IntEnum):
@@ -51,7 +51,7 @@ def group_key(pod: Pod) -> Key | None:
     return (pod.metadata.namespace, name) if name else None
 
 
-def pod_row(pod: Pod, state: PodState, strings: Strings, node: int | None, cause: int | None, claims: tuple[int, ...], group: int | None) -> Row:  # fmt: skip
+def pod_row(pod: Pod, state: PodState, strings: Strings, node: int | None, cause: int | None, claims: tuple[int, ...], group: int | None) -> TableRow:  # fmt: skip
     meta = pod.metadata
     return (
         strings.number(meta.namespace),
@@ -66,7 +66,7 @@ def pod_row(pod: Pod, state: PodState, strings: Strings, node: int | None, cause
     )
 
 
-def claim_row(claim: ResourceClaim, strings: Strings, allocated: float | None, node: Number, devices: Iterable[tuple[DeviceId, int]], pods: tuple[int, ...]) -> Row:  # fmt: skip
+def claim_row(claim: ResourceClaim, strings: Strings, allocated: float | None, node: RowNumber, devices: Iterable[tuple[DeviceId, int]], pods: tuple[int, ...]) -> TableRow:  # fmt: skip
     meta, status = claim.metadata, claim.status
     numbers = dict(devices)
     where = node_of(status.allocation)
@@ -113,7 +113,7 @@ def _prepared(claim: ResourceClaim, numbers: dict[DeviceId, int]) -> Iterable[tu
             yield number, None if ready is None else ready == "True"
 
 
-def group_row(group: PodGroup | Workload, strings: Strings, pods: int, placed: int, claims: tuple[int, ...], fares: GroupRow | None) -> Row:  # fmt: skip
+def group_row(group: PodGroup | Workload, strings: Strings, pods: int, placed: int, claims: tuple[int, ...], fares: GroupRow | None) -> TableRow:  # fmt: skip
     meta = group.metadata
     wanted, state = None, ""
     if isinstance(group, PodGroup):

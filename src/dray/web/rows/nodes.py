@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass
-from dray.web.tables import Row, Strings
+from dray.web.tables import Strings, TableRow
 
 _ZONE = "topology.kubernetes.io/zone"
 _RACKS = ("topology.kubernetes.io/rack", "topology.dray.dev/rack")
 
 
-def node_row(node: Node, strings: Strings) -> Row:
+def node_row(node: Node, strings: Strings) -> TableRow:
     labels = node.metadata.labels
     return (
         node.metadata.name,
@@ -32,6 +32,6 @@ def _rack(labels: Mapping[str, str]) -> str:
     return next((labels[key] for key in sorted(labels) if key.rpartition("/")[2] == "rack"), "")
 
 
-def class_row(one: DeviceClass) -> Row:
+def class_row(one: DeviceClass) -> TableRow:
     selectors = tuple(selector.cel.expression for selector in one.spec.selectors if selector.cel is not None)
     return one.metadata.name, selectors, one.spec.extendedResourceName or ""

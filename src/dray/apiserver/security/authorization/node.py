@@ -50,7 +50,7 @@ _FREE = GrantTable(
     ]
 )
 
-Check = Callable[[str, Attributes], Decision]
+NodeCheck = Callable[[str, Attributes], Decision]
 
 
 class NodeAuthorizer:
@@ -59,7 +59,7 @@ class NodeAuthorizer:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._entitling: dict[tuple[str, str, str, str], str] = {}  # node, resource, namespace, name → pod
-        self._checks: dict[tuple[str, str, str], Check] = {
+        self._checks: dict[tuple[str, str, str], NodeCheck] = {
             ("", "nodes", ""): self._own_node,
             ("", "nodes", "status"): self._own_node,
             ("", "pods", ""): self._own_pods,

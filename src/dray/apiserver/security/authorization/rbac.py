@@ -20,9 +20,9 @@ from dray.api.users import User
 from dray.apiserver.read.reader import Reader, many, one
 from dray.apiserver.security.authorization import NAMED_ONLY, NO_OPINION, Attributes, Decision
 
-Binding = ClusterRoleBinding | RoleBinding
+RbacBinding = ClusterRoleBinding | RoleBinding
 SubjectKey = tuple[str, str, str]  # kind, namespace, name
-Bindings = dict[SubjectKey, list[tuple[Binding, Subject]]]
+BindingsBySubject = dict[SubjectKey, list[tuple[RbacBinding, Subject]]]
 RESOURCES = tuple(BY_TYPE[type_] for type_ in (ClusterRole, ClusterRoleBinding, Role, RoleBinding))
 MANY_QUESTIONS = 1024  # answers kept for each user and namespace; the cluster's own parts ask few, but often
 MANY_USERS = 4096  # tables kept; more than that many users at once start again
@@ -126,7 +126,7 @@ class Rbac:
         self._last_change = reader.last_change(*RESOURCES)
         self._seen = -1
         self._tables: dict[tuple[str, tuple[str, ...], str], GrantTable] = {}
-        self._bindings: dict[str, Bindings] = {}
+        self._bindings: dict[str, BindingsBySubject] = {}
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
         missing: list[str] = []
@@ -203,7 +203,7 @@ class Rbac:
             for binding, subject in bindings.get(key, ()):
                 yield self._grant(binding, subject, scope)
 
-    def _grant(self, binding: Binding, subject: Subject, scope: str) -> RoleGrant:
+    def _grant(self, binding: RbacBinding, subject: Subject, scope: str) -> RoleGrant:
         ref = binding.roleRef
         rules = self.rules_of(ref, scope)
         if rules is None:
@@ -214,11 +214,11 @@ class Rbac:
         reason = f'RBAC: allowed by {kind} "{name}" of {ref.kind} "{ref.name}" to {subject.kind} "{whom}"'
         return RoleGrant(rules, reason)
 
-    def _bindings_in(self, scope: str) -> Bindings:
+    def _bindings_in(self, scope: str) -> BindingsBySubject:
         index = self._bindings.get(scope)
         if index is None:
             index = self._bindings[scope] = {}
-            found: Iterable[Binding] = (
+            found: Iterable[RbacBinding] = (
                 many(self._reader, RoleBinding, scope) if scope else many(self._reader, ClusterRoleBinding)
             )
             for binding in found:

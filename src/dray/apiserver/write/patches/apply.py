@@ -20,7 +20,7 @@ from dray.apiserver.write.patches.managed_fields import (
     UPDATE,
     Changes,
     Entry,
-    Identity,
+    ManagerIdentity,
     Versions,
     arranged,
     identity,
@@ -67,7 +67,7 @@ def server_side_apply(
     api_version = resource.api_version(version)
     shape = root(resource.message(version))
     wanted = _checked(resource, api_version, shape, applied, subresource)
-    mine: Identity = (manager, APPLY, "", subresource)
+    mine: ManagerIdentity = (manager, APPLY, "", subresource)
     speaks_of = applied_fields(shape, wanted)
     fields = stripped(speaks_of)
     if live is None:

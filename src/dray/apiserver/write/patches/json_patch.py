@@ -30,7 +30,7 @@ _NEEDS_FROM = ("move", "copy")
 _OPERATIONS = ("remove", *_NEEDS_VALUE, *_NEEDS_FROM)
 
 Pointer: TypeAlias = list[str]
-Edit: TypeAlias = Callable[[Any, str], None]  # (parent container that may be changed, last token)
+PathEdit: TypeAlias = Callable[[Any, str], None]  # (parent container that may be changed, last token)
 
 
 def json_patch(tree: Tree, operations: JsonValue, effort: Effort | None = None) -> Tree:
@@ -169,7 +169,7 @@ class _Document:
     def _become(self, value: JsonValue) -> None:
         self.root = value
 
-    def _edit(self, pointer: Pointer, edit: Edit) -> None:
+    def _edit(self, pointer: Pointer, edit: PathEdit) -> None:
         """Change the container that the pointer's last token is about, after making the way to it our own."""
         if not pointer:
             raise PatchRejected("the whole document cannot be removed")

@@ -18,7 +18,7 @@ from dray.apiserver.write.patches.field_sets import FieldSet, difference, inters
 from dray.apiserver.write.patches.typed import Comparison, compare, created_fields
 
 Entry: TypeAlias = dict[str, Any]
-Identity: TypeAlias = tuple[str, str, str, str]
+ManagerIdentity: TypeAlias = tuple[str, str, str, str]
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATERS = 10  # entries of updates that an object keeps; older ones share one, as in Kubernetes
@@ -130,7 +130,7 @@ def track_update(
     return arranged(_capped(entries))
 
 
-def others(managed: Sequence[Entry], mine: Identity, changes: Changes) -> list[Entry]:
+def others(managed: Sequence[Entry], mine: ManagerIdentity, changes: Changes) -> list[Entry]:
     """The other managers' entries without what they lose; one that has lost everything is gone."""
     result: list[Entry] = []
     for entry in managed:
@@ -148,14 +148,14 @@ def others(managed: Sequence[Entry], mine: Identity, changes: Changes) -> list[E
     return result
 
 
-def identity(entry: Entry) -> Identity:
+def identity(entry: Entry) -> ManagerIdentity:
     """What makes an entry somebody's own."""
     operation = entry.get("operation", "")
     version = "" if operation == APPLY else entry.get("apiVersion", "")
     return entry.get("manager", ""), operation, version, entry.get("subresource", "")
 
 
-def made(owner: Identity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
+def made(owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
     """A new entry."""
     manager, operation, version, subresource = owner
     entry: Entry = {
@@ -171,7 +171,7 @@ def made(owner: Identity, fields: FieldSet, time: str, api_version: str = "") ->
     return entry
 
 
-def renewed(before: Entry | None, owner: Identity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
+def renewed(before: Entry | None, owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
     """An entry with new fields; it keeps its time if nothing is different."""
     entry = made(owner, fields, time, api_version)
     if before and before.get("fieldsV1") == fields and before.get("apiVersion") == entry["apiVersion"]:

@@ -22,7 +22,7 @@ RETAIN = "$retainKeys"
 DELETE_PREFIX = "$deleteFromPrimitiveList/"
 ORDER_PREFIX = "$setElementOrder/"
 
-Identity: TypeAlias = str | int | float | bool | None
+ElementIdentity: TypeAlias = str | int | float | bool | None
 
 
 def strategic_merge(message_name: str, tree: Tree, patch: JsonValue, effort: Effort | None = None) -> Tree:
@@ -151,7 +151,7 @@ def _directive(item: JsonValue, key: str) -> str:
     return str(directive)
 
 
-def _identity(item: JsonValue, key: str) -> Identity:
+def _identity(item: JsonValue, key: str) -> ElementIdentity:
     """What an element is found by: its merge key, or itself where it is a plain value."""
     value = item.get(key) if isinstance(item, dict) else item
     if value is not None and not isinstance(value, (str, int, float)):
@@ -173,7 +173,7 @@ def _set_order(
         merged[name] = _ordered(current, order, before if isinstance(before, LISTS) else (), key)
 
 
-def _places(items: Iterable[Any], key: str) -> dict[Identity, int]:
+def _places(items: Iterable[Any], key: str) -> dict[ElementIdentity, int]:
     return {_identity(item, key): place for place, item in enumerate(items)}
 
 
