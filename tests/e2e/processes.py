@@ -46,6 +46,11 @@ class Process:
         self._process = None
         return code
 
+    def signal(self, number: int) -> None:
+        """Send a signal and do not wait; nothing happens to a process that has ended."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def complaints(self) -> str:
         return self._log.read_text()
 

@@ -69,13 +69,14 @@ class Recorder:
             status, _ = await self._send(session, self._targets()[0], "POST", CLAIMS, tree)
             assert status == 201
 
-    async def work(self, session: aiohttp.ClientSession) -> None:
-        """Be one client until it is over: one operation after the other."""
+    async def work(self, session: aiohttp.ClientSession, pause: float = 0.0) -> None:
+        """Be one client until it is over: one operation after the other, with a pause in between."""
         while not self.is_over:
             key = self._dice.choice(self._keys)
             kind = self._dice.choice((READ, WRITE, SWAP))
             if not await self._act(session, self._dice.choice(self._targets()), key, kind):
                 await asyncio.sleep(0.05)
+            await asyncio.sleep(pause)
 
     async def read_all(self, session: aiohttp.ClientSession) -> None:
         """Read each claim from each server at the end, whatever it takes."""

@@ -75,6 +75,11 @@ class Etcd:
         command = [ETCD.with_name("etcdctl"), f"--endpoints=http://{self.endpoint}", *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
+    def signal(self, number: int) -> None:
+        """Send a signal and do not wait; nothing happens to a process that has ended."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
