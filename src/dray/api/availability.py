@@ -235,9 +235,7 @@ class PoolUse:
         return consumed(share for _, share in self.shares(name)).get(id_, {})
 
     def used_part(self, name: str) -> float | None:
-        """Return the consumed fraction of a device, from 0 to 1; None if no claim holds it, or if a claim holds
-        all of it.
-        """
+        """Return the consumed fraction of a device (0 to 1); None if it is unused or a claim holds all of it."""
         id_ = DeviceId(*self.pool.name, name)
         claims = self.holders.claims(id_)
         if not claims or any(id_ in taken_by_claim(claim).devices for claim in claims):

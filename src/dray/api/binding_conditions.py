@@ -45,9 +45,7 @@ def waiting_results(claim: ResourceClaim) -> Iterator[DeviceRequestAllocationRes
 
 
 def device_binding(claim: ResourceClaim) -> DeviceBinding:
-    """Return the state that the conditions of a claim indicate. A failed condition takes precedence over a
-    missing one.
-    """
+    """Return the state of a claim's devices. A failed condition takes precedence over a missing one."""
     pending: DeviceBinding | None = None
     for result in waiting_results(claim):
         name = f"{result.driver}/{result.pool}/{result.device}"

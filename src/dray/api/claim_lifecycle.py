@@ -91,9 +91,7 @@ def allows(claim: ResourceClaim, event: ClaimEvent) -> bool:
 
 
 def after(state: ClaimState, event: ClaimEvent | None) -> ClaimState:
-    """Return the state after an event. Returns the same state for None or an event that is not possible in this
-    state.
-    """
+    """Return the state after an event; the same state for None or an event that is not possible in this state."""
     return TRANSITIONS[state].get(event, state) if event is not None else state
 
 

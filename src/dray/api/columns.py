@@ -18,9 +18,7 @@ ColumnSource: TypeAlias = str | Callable[[Any], Any]  # a dotted attribute path,
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A table column; `cell` takes an object and the current time. Columns with priority 1 are shown only by `-o
-    wide`.
-    """
+    """A table column; `cell` takes an object and the current time. Only `-o wide` shows columns of priority 1."""
 
     name: str
     cell: Callable[[Any, float], Cell | None]

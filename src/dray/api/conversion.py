@@ -64,9 +64,7 @@ def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
 
 
 def _custom(resource: Resource, version: str, tree: Tree) -> Tree:
-    """Convert a custom object by changing its apiVersion, or with the result of the webhook. Raises Lacking if
-    that is missing.
-    """
+    """Convert a custom object by its apiVersion or the webhook's result. Raises Lacking if that is missing."""
     assert resource.custom is not None
     wanted = resource.api_version(version)
     if resource.custom.converts and tree["apiVersion"] != wanted:

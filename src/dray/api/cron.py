@@ -55,9 +55,7 @@ class Schedule(msgspec.Struct, frozen=True):
     every: float = 0.0  # seconds
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the first scheduled time after `moment`, in its time zone, or None if no time is found within
-        five years.
-        """
+        """Return the first scheduled time after `moment`, in its time zone; None if none within five years."""
         if self.every:
             whole = moment.replace(microsecond=0)
             return whole + timedelta(seconds=max(1, int(self.every)))

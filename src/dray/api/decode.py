@@ -271,9 +271,7 @@ def to_object(resource: Resource, tree: Tree) -> Wire:
 
 
 def part(message: str, type_: type[T], tree: Tree) -> T | None:
-    """Convert a part of an object to canonical form and a struct. Returns None if it does not fit; `check` gives
-    the reason.
-    """
+    """Convert a part of an object to canonical form and a struct. Returns None if it does not fit its struct."""
     try:
         found = msgspec.convert(tree, type_)
         return msgspec.convert(tree, type_) if _tidy(_plan(message), tree) else found
@@ -358,9 +356,7 @@ def _needs_visit(slot: _Slot) -> bool:
 
 @cache
 def _visited_messages() -> frozenset[str]:
-    """Return the messages that contain, at any depth, a value that has a canonical form or range, or that may be
-    null.
-    """
+    """Return the messages with a value, at any depth, that has a canonical form or range, or may be null."""
     found: set[str] = set()
     users: dict[str, set[str]] = {}
     for name, message in schema.table().items():

@@ -53,9 +53,7 @@ def _compiled(resource: Resource) -> tuple[_Default, ...]:
 
 
 def _default(message: str, path: str, value: object) -> _Default:
-    """Look up the path of a default in the schema. Fields that are not pointers in Kubernetes always exist and
-    are unset if empty.
-    """
+    """Return the default for a path. Objects on the way that are not pointers in Kubernetes always exist."""
     way = []
     for name, behind in steps(path).way:
         field = schema.message(message).fields[name]

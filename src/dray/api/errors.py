@@ -77,9 +77,7 @@ def internal(path: object, detail: str) -> FieldError:
 
 
 def unsupported(path: object, value: Any, supported: Sequence[str]) -> FieldError:
-    """Return the error for a value that is not in `supported`. Kubernetes lists these sorted in most places, but
-    not in all.
-    """
+    """Return the error for a value that is not in `supported`, which Kubernetes sorts in most places."""
     options = ", ".join(map(shown, supported))
     return FieldError(
         "FieldValueNotSupported", str(path), f"Unsupported value: {shown(value)}: supported values: {options}"

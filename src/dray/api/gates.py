@@ -217,9 +217,7 @@ class FeatureGates:
 
     @classmethod
     def parse(cls, text: str) -> FeatureGates:
-        """Parse `A=true,B=false`. `AllAlpha` and `AllBeta` set all gates of a stage that are not named. Raises
-        GateError.
-        """
+        """Parse `A=true,B=false`; `AllAlpha` and `AllBeta` set the other gates of a stage. Raises GateError."""
         return cls.of(_assignment(part) for part in text.split(",") if part.strip())
 
     @classmethod
@@ -251,9 +249,7 @@ class FeatureGates:
         return self.chosen.get(gate.name, gate.default)
 
     def _check_needs(self) -> None:
-        """Raise GateError if an explicitly enabled gate requires a disabled one. Gates enabled by default just
-        have no effect.
-        """
+        """Raise GateError if an explicitly enabled gate requires a disabled one."""
         for name, value in self.chosen.items():
             missing = [needed for needed in _BY_NAME[name].needs if not self.enabled(needed)] if value else []
             if missing:

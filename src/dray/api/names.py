@@ -143,9 +143,7 @@ _CONFIG_KEY = _Form(
 
 
 def _at_most(text: str, limit: int, unit: str = "characters") -> list[str]:
-    """Return the error message if the text is too long. Kubernetes always counts bytes, but only newer messages
-    say so.
-    """
+    """Return the error if the text has more bytes than the limit; older messages say characters."""
     return [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
 
 
@@ -205,9 +203,7 @@ def label_value(text: str) -> Complaints:
 
 @_remembered
 def qualified_name(text: str) -> Complaints:
-    """Return the errors if the text is not a name with an optional domain and slash: label keys, finalizers,
-    conditions.
-    """
+    """Return the errors if the text is no name with optional domain and slash: label keys, finalizers."""
     parts = text.split("/")
     if len(parts) > 2:
         hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

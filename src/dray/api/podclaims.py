@@ -119,9 +119,7 @@ def has_claims(pod: Pod) -> bool:
 
 
 def is_controlled_by(claim: ResourceClaim, uid: str) -> bool:
-    """Return whether a claim's controlling owner has this UID, so was created for this pod or group and not an
-    earlier one.
-    """
+    """Return whether the claim's controlling owner has this UID, not just the same name."""
     return uid in [ref.uid for ref in claim.metadata.ownerReferences if ref.controller]
 
 
@@ -226,9 +224,7 @@ def holds_devices(pod: Pod) -> bool:
 
 
 def placed_at(pod: Pod) -> str | None:
-    """Return the time at which a pod got its node: the time of its binding, or of its creation if it was created
-    with a node.
-    """
+    """Return the time of a pod's binding, or of its creation if it was created with a node."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.lastTransitionTime:
             return condition.lastTransitionTime

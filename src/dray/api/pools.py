@@ -74,9 +74,7 @@ def _published_twice(slices: Sequence[ResourceSlice]) -> PoolProblem | None:
 
 
 def _counter_problem(slices: Sequence[ResourceSlice], every: Sequence[ResourceSlice]) -> PoolProblem | None:
-    """Return the problem of a duplicate counter set, or of a device that consumes a counter that does not exist;
-    or None.
-    """
+    """Return the problem of a duplicate counter set, or of a consumed counter that does not exist, or None."""
     sets = [set_ for one in slices for set_ in one.spec.sharedCounters]
     counters = {set_.name: set_.counters for set_ in sets}
     if len(counters) < len(sets):

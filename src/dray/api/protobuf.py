@@ -61,9 +61,7 @@ def decode(body: bytes, api_version: str = "", kind: str = "", most: int = 0) ->
 
 
 def decode_message(name: str, data: bytes, most: int = 0) -> Tree:
-    """Decode one message without an envelope into a JSON tree. Raises BadRequest, or TooLarge for more than
-    `most` values.
-    """
+    """Decode one message without envelope into a JSON tree. Raises BadRequest, or TooLarge above `most` values."""
     message = message_class(name)()
     _parse(message, data, name.rpartition(".")[2])
     try:

@@ -96,9 +96,7 @@ class Quantity:
 
     @classmethod
     def from_json(cls, value: str | int | float | None) -> Quantity:
-        """Parse a quantity from a JSON document: null is zero, surrounding whitespace is ignored. Raises
-        QuantityError.
-        """
+        """Parse a JSON quantity: null is zero, surrounding whitespace is ignored. Raises QuantityError."""
         if value is None:
             return ZERO
         return cls.parse(value.strip() if isinstance(value, str) else value)
@@ -192,9 +190,7 @@ class Quantity:
         return self.scaled(-3)
 
     def is_whole(self) -> bool:
-        """Return whether the value is a whole number. As in Kubernetes, values too large for 64-bit thousandths
-        count as whole.
-        """
+        """Return whether this is a whole number. As in Kubernetes, very large values always count as whole."""
         milli = self.milli()
         return milli % 1000 == 0 or abs(milli) >= 2**63 - 1
 
@@ -308,9 +304,7 @@ def _parse_long(negative: bool, whole: str, fraction: str, exponent: int, format
 
 
 def _divide_up(value: int, digits: int) -> int:
-    """Return the value divided by ten to the power of `digits`, rounded away from zero; fast for any number of
-    digits.
-    """
+    """Return the value divided by ten to the power of `digits`, rounded away from zero."""
     if digits > _MAX_DIGITS * 2:
         return (value > 0) - (value < 0)
     divisor: int = 10**digits

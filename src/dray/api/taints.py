@@ -16,9 +16,7 @@ from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceSlice
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str | None = None) -> bool:
-    """Return whether a rule selects a device, or, for `device` None, any device of a pool. A rule without
-    selector selects none.
-    """
+    """Return whether a rule selects a device, or any device of a pool. A rule without selector selects none."""
     selector = rule.spec.deviceSelector
     return (
         selector is not None

@@ -37,9 +37,7 @@ def template_warnings(path: str) -> Callable[[Any, Any], Iterator[str]]:
 
 
 def pod_guards(spec: str, *statuses: str) -> dict[str, tuple[str, ...]]:
-    """Return the fields of a pod spec at a path behind each feature gate; `statuses` are paths of claim status
-    fields.
-    """
+    """Return the fields of a pod spec behind each feature gate; `statuses` are paths of claim status fields."""
     claims = (f"{spec}.{field}[].resources.claims" for field in ("containers", "initContainers", "ephemeralContainers"))
     return {
         "WorkloadPodGroupResourceClaimTemplate": (f"{spec}.resourceClaims[].podGroupResourceClaim",),

@@ -229,9 +229,7 @@ def _pod(pod: Pod) -> Usage:
 
 
 def _effective(pod: Pod, kind: str) -> Usage:
-    """Return the largest amounts the pod needs at any time: all containers and sidecars, or an init container and
-    earlier sidecars.
-    """
+    """Return the amounts needed at once: by all containers and sidecars, or by an init container before them."""
     running: Usage = {}
     starting: Usage = {}
     for container in pod.spec.initContainers:

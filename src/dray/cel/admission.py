@@ -175,9 +175,7 @@ def _compiled(text: str, params: bool, use: ExpressionUse, declared: Declared | 
 
 
 class Compiler:
-    """Compiler of the expressions of one policy. Variables must be compiled in order, before the expressions that
-    use them.
-    """
+    """Compiler of a policy's expressions. Variables must be compiled in order, before expressions that use them."""
 
     def __init__(self, *, params: bool, composed: bool) -> None:
         """`params` says whether the policy has a paramKind; `composed` says whether it declares variables."""
@@ -203,9 +201,7 @@ class Compiler:
 
 
 def exposed(found: Type) -> Type:
-    """Return the type that a variable has in other expressions: dyn for structs and other opaque types, otherwise
-    `found`.
-    """
+    """Return the type that a variable has in other expressions: dyn for structs and opaque types, else `found`."""
     if found.kind not in _KEPT:
         return DYN
     return Type(found.kind, found.name, tuple(map(exposed, found.params))) if found.params else found

@@ -10,9 +10,7 @@ from dray.cel.types import Type
 
 @dataclass(eq=False, slots=True)
 class AstNode:
-    """Base class of all expression nodes. `offset` is the position for error messages; `height` is the nesting
-    depth that is limited.
-    """
+    """Base class of all nodes. `offset` is the position for errors; `height` is the limited nesting depth."""
 
     offset: int
     height: int = field(default=0, kw_only=True)

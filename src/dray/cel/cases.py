@@ -40,9 +40,7 @@ def answer_case(line: str, place: str) -> dict[str, Any]:
 
 
 def read_device(tree: Any, place: str) -> DeviceView:
-    """Convert a decoded JSON object to a device. Raises CaseError if it is invalid; `place` is the position named
-    in that error.
-    """
+    """Convert a decoded JSON object to a device. Raises CaseError, which names `place`, if it is invalid."""
     if not isinstance(tree, dict):
         raise CaseError(f"{place}: expected a device as an object")
     try:

@@ -65,9 +65,7 @@ class _Checker:
         return node.checked_type
 
     def settle(self, node: AstNode) -> None:
-        """Replace the type parameters in the types of `node` and its descendants by the types they are bound to,
-        or by dyn.
-        """
+        """Replace type parameters in the types of `node` and its descendants by their bound types, or dyn."""
         node.type = self._bindings.settle(node.checked_type)
         for child in children(node):
             self.settle(child)
@@ -123,9 +121,7 @@ class _Checker:
         return types.BOOL if node.test else self._bindings.substitute(result)
 
     def _declared_name(self, operand: Type, field: str) -> str:
-        """Return the declared name of a struct field: a reserved word like `namespace` may be declared as
-        `__namespace__`.
-        """
+        """Return the declared name of a field: reserved words like `namespace` may be `__namespace__`."""
         if field not in CEL_RESERVED:
             return field
         operand = self._bindings.substitute(operand)

@@ -16,9 +16,7 @@ _NO_LIST = "must evaluate to a primitive scalar (string, integer, boolean, semve
 
 
 class Checked(NamedTuple):
-    """Result of validating an expression: the refusal (None if the API accepts it) and the maximum cost of a
-    derived attribute.
-    """
+    """Result of validating an expression: the refusal or None, and the maximum cost of a derived attribute."""
 
     refusal: Refusal | None
     cost: int = 0

@@ -353,9 +353,7 @@ def _kinds(node: Call) -> set[Kind]:
 
 
 def _is_inner_map(node: AstNode) -> bool:
-    """Return whether the expression is a map of one domain, whose missing keys are errors, not the map of all
-    domains.
-    """
+    """Return whether the expression is the map of one domain (missing keys are errors), not of all domains."""
     found = node.checked_type
     return found.kind is Kind.MAP and found.params[0].kind is Kind.STRING and found.params[1].kind is not Kind.MAP
 

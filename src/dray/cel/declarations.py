@@ -38,9 +38,7 @@ def metered(run: R) -> R:
 
 
 def _bound(run: Implementation | None) -> BoundFunction:
-    """Return the implementation as a function that takes the effort account first; a function that is not metered
-    ignores it.
-    """
+    """Return the implementation with the effort account as first argument; unmetered functions ignore it."""
     assert run is not None
     return run if run in _METERED else lambda account, *args: run(*args)
 
@@ -96,9 +94,7 @@ class Function:
         )
 
     def price_of(self, overload_id: str) -> Price | None:
-        """Return the price of an overload, or of the function if the overload has none or the id is empty; None
-        if no price is set.
-        """
+        """Return the price of an overload, or of the function if the overload has none; None if neither has one."""
         own = next((overload.price for overload in self.overloads if overload.id == overload_id), None)
         return own or self.price
 
@@ -113,9 +109,7 @@ class Function:
         return self._checked(runnable[0]) if len(runnable) == 1 else self._dispatch(runnable)
 
     def unchecked(self, overload_id: str) -> Implementation | None:
-        """Return the overload's own implementation without type checks and metering, or None if the overload has
-        none.
-        """
+        """Return the overload's own implementation without type checks and metering, or None."""
         run = next((overload.run for overload in self.overloads if overload.id == overload_id), None)
         return partial(run, UNMETERED) if run is not None and run in _METERED else run
 
@@ -200,9 +194,7 @@ class Environment:
 
 
 def collect(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:
-    """Return all functions of the libraries by name. Overloads of functions with the same name are combined in
-    library order.
-    """
+    """Return all functions by name. Overloads of functions with the same name are combined in library order."""
     functions: dict[str, Function] = {}
     for function in (function for library in libraries for function in library):
         known = functions.get(function.name)
@@ -225,9 +217,7 @@ def overload(
 
 
 def succeeds(run: Implementation) -> Implementation:
-    """Return a function that calls `run` and returns False if it raises EvaluationError, otherwise True;
-    implements tests like `isURL`.
-    """
+    """Return a function that returns whether `run` raises no EvaluationError; implements tests like `isURL`."""
 
     def test(*args: Value) -> Value:
         try:

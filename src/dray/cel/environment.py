@@ -94,9 +94,7 @@ def every_function() -> Mapping[str, Function]:
 
 
 def attribute_type(features: CelFeatures) -> Type:
-    """Return the CEL type of attribute values: dyn if list attributes are enabled (so values can be iterated),
-    otherwise any.
-    """
+    """Return the CEL type of attribute values: dyn if list attributes are enabled, otherwise any."""
     return types.DYN if features.list_attributes else types.ANY
 
 

@@ -56,9 +56,7 @@ class TooSlow(Interrupted):
 
 
 class AuthorizerUnanswered(Interrupted):
-    """Evaluation needs an authorizer decision that is not available yet; the caller restarts it once `question`
-    is answered.
-    """
+    """Evaluation needs an authorizer decision first; the caller restarts it once `question` is answered."""
 
     def __init__(self, question: Any) -> None:
         super().__init__()

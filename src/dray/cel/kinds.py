@@ -84,9 +84,7 @@ def _typed(text: str) -> Type:
 
 
 def _custom_messages(root: str) -> FieldTypes:
-    """Return the fields of the messages of a custom kind. Not cached, because the messages disappear with the
-    definition.
-    """
+    """Return the fields of a custom kind's messages. Not cached, because they disappear with the definition."""
     found: dict[str, dict[str, Type]] = {}
     waiting = [root]
     while waiting:

@@ -46,17 +46,13 @@ class EffortAccount:
         return MAX_EFFORT - max(0, self.left)
 
     def spend_text(self, size: int) -> None:
-        """Subtract the effort of creating a string or bytes of this size. Raises CostExceeded if the account is
-        exhausted.
-        """
+        """Subtract the effort of creating a string or bytes of this size. Raises CostExceeded if exhausted."""
         self.left -= size
         if self.left < 0:
             raise CostExceeded
 
     def spend_elements(self, count: int) -> None:
-        """Subtract the effort of creating a list of this size, or of comparing this many elements. Raises
-        CostExceeded if the account is exhausted.
-        """
+        """Subtract the effort of creating or comparing this many elements. Raises CostExceeded if exhausted."""
         self.spend_text(_ELEMENT_EFFORT * count)
 
 
@@ -73,9 +69,7 @@ UNMETERED: EffortAccount = _SingleOperations()
 
 
 def giving_up(interrupt: Interrupt) -> Interrupt:
-    """Return an interrupt function that raises TooSlow when `interrupt` returns True; used for evaluations that
-    are retried later.
-    """
+    """Return an interrupt function that raises TooSlow when `interrupt` returns True; for evaluations tried later."""
 
     def ending() -> bool:
         if interrupt():

@@ -1,7 +1,7 @@
 """Recursive-descent parser of the CEL grammar: builds the syntax tree and expands macros.
 
-The first syntax error ends parsing. Its message equals that of Kubernetes, but there is no error recovery, so
-only one syntax error is reported.
+A missing operand before an operator is reported and parsing continues; any other syntax error ends parsing. The
+messages equal those of Kubernetes, which recovers from more errors and may report more of them.
 """
 
 from __future__ import annotations

@@ -164,9 +164,7 @@ class _Planner:
         return Loop(over, node.var, node.var2, node.accu, init, condition, step, self.plan(node.result))
 
     def _in_place(self, step: Step) -> Step:
-        """Replace a step that adds to the loop's accumulator by one that changes the accumulator in place,
-        without a copy.
-        """
+        """Replace a step that adds to the loop's accumulator by one that changes it in place, without a copy."""
         if (
             isinstance(step, Conditional)
             and isinstance(step.truthy, Attribute)

@@ -113,9 +113,7 @@ def _known(target: Argument | None, arguments: Sequence[Argument], position: int
 
 
 def _reading(position: int, result: Callable[[Range], Range] | None = None) -> Price:
-    """Return the price of one pass over the string at this argument position; `result` computes the size of the
-    result.
-    """
+    """Return the price of one pass over the string at this argument; `result` computes the size of the result."""
 
     def estimate(overload: str, target: Argument | None, arguments: Sequence[Argument]) -> Estimate:
         size = _known(target, arguments, position)

@@ -88,9 +88,7 @@ def each_name(value: Mapping[str, Value], interrupt: Interrupt | None) -> Iterab
 
 
 def each_pair(value: Value, interrupt: Interrupt | None) -> Iterable[tuple[Value, Value]]:
-    """Return the values of a loop with two variables: index and element, or key and value. Raises Irregular for
-    other types.
-    """
+    """Return index and element, or key and value, of each round of a loop. Raises Irregular for other types."""
     pairs: Iterable[tuple[Value, Value]]
     if isinstance(value, list):
         pairs = enumerate(value)

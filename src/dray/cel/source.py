@@ -1,6 +1,4 @@
-"""Source text of an expression: converts offsets to lines and columns, and formats error messages that show the
-position.
-"""
+"""Source text of an expression: converts offsets to lines and columns, and formats errors with their position."""
 
 from __future__ import annotations
 

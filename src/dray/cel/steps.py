@@ -58,9 +58,7 @@ class CostMeter:
             raise CostExceeded
 
     def round(self) -> None:
-        """Count one round of a loop. Raises Interrupted if the interrupt function, called every 100 rounds,
-        returns True.
-        """
+        """Count one round of a loop. Raises Interrupted if the interrupt function, called regularly, returns True."""
         self._rounds += 1
         if self.interrupt is not None and self._rounds % _CHECK_FREQUENCY == 0 and self.interrupt():
             raise Interrupted
@@ -302,9 +300,7 @@ class Logical:
 
 @dataclass(slots=True)
 class Invocation:
-    """Function call. All arguments are evaluated, even after an error; if `stops` is set, the first error ends
-    the call.
-    """
+    """Function call. All arguments are evaluated, even after an error, unless `stops` is set."""
 
     function: str
     overload: str
@@ -375,9 +371,7 @@ _ABSENT = object()
 
 
 def _initial(value: Value, optional: bool, place: str) -> Value:
-    """Return the value of an element or field of a new list, map or object. For an optional, returns its value or
-    `_ABSENT`.
-    """
+    """Return the value of an element or field of a new value; for an optional, its value or `_ABSENT`."""
     if not optional or isinstance(value, EvaluationError):
         return value
     if not isinstance(value, Optional):
@@ -410,9 +404,7 @@ class MakeList:
 
 @dataclass(slots=True)
 class MakeMap:
-    """Map literal with entries that are not constant; an entry is its key, its value, and whether the value is
-    optional.
-    """
+    """Map literal with entries that are not constant; an entry is key, value, and whether the value is optional."""
 
     entries: Sequence[tuple[Step, Step, bool]]
 

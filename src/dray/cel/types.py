@@ -104,9 +104,7 @@ class Type:
 
     @property
     def certain(self) -> bool:
-        """Whether values are guaranteed to have this type at run time: it contains neither dyn, any nor type
-        parameters.
-        """
+        """Whether values surely have this type at run time: it contains no dyn, any or type parameter."""
         return not self.is_dyn and self.kind is not Kind.PARAM and all(param.certain for param in self.params)
 
     @property

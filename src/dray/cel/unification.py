@@ -26,9 +26,7 @@ class Bindings:
         self._settled: dict[Type, Type] = {}
 
     def unify(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Unify each given type with the wanted type at the same position. Returns whether all fit; only then are
-        parameters bound.
-        """
+        """Unify each given type with the wanted one. Returns whether all fit; only then are parameters bound."""
         self._journal.clear()
         if self._assignable_all(given, wanted):
             self._forget_substitutions()
@@ -128,9 +126,7 @@ class Bindings:
         return False, False
 
     def _free_of(self, parameter: Type, within: Type) -> bool:
-        """Return whether a parameter does not occur in a type, directly or in the types that its parameters are
-        bound to.
-        """
+        """Return whether a parameter does not occur in a type, directly or through bound parameters."""
         if parameter.name in within.open:
             return False
         bound = (self._bound.get(name) for name in within.open)

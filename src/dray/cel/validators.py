@@ -1,6 +1,4 @@
-"""Checks of a well-typed expression for errors that would occur during evaluation: literal arguments, mixed lists
-and maps, and format clauses.
-"""
+"""Checks a well-typed expression for errors in literal arguments, mixed lists and maps, and format clauses."""
 
 from __future__ import annotations
 

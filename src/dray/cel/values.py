@@ -113,9 +113,7 @@ _NOTHING: dict[str, Value] = {}
 
 
 class LazyMap(dict[str, Value]):
-    """A map that computes each entry on first access by calling `compute`, which raises EvaluationError for
-    unknown keys.
-    """
+    """A map that computes each entry on first access; `compute` raises EvaluationError for unknown keys."""
 
     __slots__ = ("_compute",)
 
@@ -276,9 +274,7 @@ def type_name(value: Value) -> str:
 
 
 def equal(account: EffortAccount, left: Value, right: Value) -> bool:
-    """Return whether two values are equal in CEL. Raises NoSuchOverload if `left` cannot be compared with another
-    type.
-    """
+    """Return whether two values are equal in CEL. Raises NoSuchOverload if `left` allows only its own type."""
     kind, other = left.__class__, right.__class__
     if kind is other:
         if kind in _PLAIN:

@@ -49,9 +49,7 @@ async def discover(client: Http, chosen: FeatureGates) -> ClusterGates:
 
 
 async def holds_devices(client: Http) -> bool:
-    """Return whether the API server prevents allocating a device to two claims: dray's server does, that of
-    Kubernetes does not.
-    """
+    """Return whether the API server prevents allocating a device to two claims, as dray's server does."""
     try:
         version = msgspec.json.decode(await client.read("/version")).get("gitVersion", "")
     except (ApiError, msgspec.DecodeError, AttributeError):

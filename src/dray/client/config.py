@@ -49,9 +49,7 @@ class Config:
 
 
 def load(kubeconfig: str = "", context: str = "") -> Config:
-    """Return the configuration from the given kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod. Raises
-    ConfigError.
-    """
+    """Return the configuration of the given kubeconfig, $KUBECONFIG, ~/.kube/config or the pod. Raises ConfigError."""
     named = kubeconfig or os.environ.get("KUBECONFIG", "")
     if named or Path(_DEFAULT_KUBECONFIG).expanduser().exists():
         return from_kubeconfig(named or _DEFAULT_KUBECONFIG, context)

@@ -82,9 +82,7 @@ class TokenFile:
 
 
 class TokenPlugin:
-    """A token from an exec plugin or auth provider of a kubeconfig, run on first use and after the token was
-    rejected.
-    """
+    """A token from an exec plugin or auth provider, run on first use and after the token was rejected."""
 
     def __init__(self, make_loader: Callable[[], Any]) -> None:
         self._make_loader = make_loader

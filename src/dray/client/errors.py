@@ -37,9 +37,7 @@ _BY_CODE = {class_.code: class_ for class_ in reversed(_CLASSES)} | {502: errors
 
 
 def from_answer(code: int, body: bytes) -> ApiError:
-    """Return the error for an unsuccessful HTTP response. The body may be something other than a Status, such as
-    a proxy's HTML.
-    """
+    """Return the error for an unsuccessful HTTP response, whose body may also be a proxy's HTML."""
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

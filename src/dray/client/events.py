@@ -156,9 +156,7 @@ class EventRecorder:
             self._idle.set()
 
     async def flush(self) -> None:
-        """Wait until everything recorded so far has been attempted once; `run` must be running. Retries are not
-        awaited.
-        """
+        """Wait until everything recorded so far was attempted once, without retries; needs a running `run`."""
         await self._idle.wait()
 
     def _awake(self) -> None:

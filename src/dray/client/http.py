@@ -102,9 +102,7 @@ Fence = Callable[[], None]
 
 
 class Http(Client):
-    """A `Client` for one server and user. `fence` is called before each attempt to write; with `read_only`,
-    writes are never sent.
-    """
+    """A `Client` for one server and user. `fence` is called before each write; `read_only` prevents all writes."""
 
     def __init__(
         self, config: Config, *, clock: Clock | None = None, fence: Fence | None = None, read_only: bool = False
@@ -266,9 +264,7 @@ class Http(Client):
     async def _request(
         self, request: HttpRequest, silence: float | None = _READ_SECONDS
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Context with the response to a request. A connection failure, also while reading, becomes
-        ServiceUnavailable.
-        """
+        """Context with the response to a request. A failed connection becomes ServiceUnavailable."""
         import aiohttp
 
         method, path, query, body, _ = request
@@ -357,9 +353,7 @@ def _reading(call: ListCall | WatchCall) -> Query:
 
 
 def _fencing() -> aiohttp.TraceConfig:
-    """Return a trace configuration that calls the fence when a connection is available, right before the request
-    is sent.
-    """
+    """Return a trace configuration that calls the fence right before a request is sent on its connection."""
 
     import aiohttp
 

@@ -143,9 +143,7 @@ class Informer(Generic[T]):
         clock: Clock | None = None,
         gather: float = 0.0,
     ) -> None:
-        """`gather` is the number of seconds between two batches: a consumer that can wait gets fewer and larger
-        batches.
-        """
+        """`gather` is the pause in seconds between two batches, for consumers that prefer larger batches."""
         self._client = client
         self._gather = gather
         self._type = type_
@@ -174,9 +172,7 @@ class Informer(Generic[T]):
 
     @property
     def denied(self) -> str:
-        """The server's message if the permission to list or watch the objects is missing, otherwise empty. The
-        copy is then outdated.
-        """
+        """The server's message if permission to list or watch is missing (then the copy is outdated), or empty."""
         return self._denied
 
     async def settled(self) -> None:

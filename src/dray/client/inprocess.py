@@ -66,9 +66,7 @@ class Backend(Protocol):
 
 
 class InProcess(Client):
-    """A `Client` for a server in this process. The server takes ownership of trees: callers must not use them
-    after a call.
-    """
+    """A `Client` for a server in this process. Callers must not use a tree after passing it to a call."""
 
     def __init__(self, server: Backend, user: User, *, user_agent: str = "dray") -> None:
         self._server = server

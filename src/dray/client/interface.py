@@ -50,9 +50,7 @@ class Page(NamedTuple, Generic[T]):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change. The `object` of a BOOKMARK has only `metadata.resourceVersion`; that of a DELETED event is the
-    last state.
-    """
+    """One change. A BOOKMARK's `object` has only `metadata.resourceVersion`, a DELETED one's is the last state."""
 
     type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
     object: T

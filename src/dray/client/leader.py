@@ -132,9 +132,7 @@ class LeaderElection:
         self._leads.value = 1
 
     async def release(self) -> None:
-        """Release the lease so that another process can lead immediately. Does nothing if this process does not
-        hold it.
-        """
+        """Release the lease if this process holds it, so that another process can lead immediately."""
         if self.leader != self.identity:
             return
         try:
@@ -214,9 +212,7 @@ class LeaderElection:
 
     @property
     def _duration(self) -> int:
-        """The lease duration in whole seconds, as stored in the Lease; rounded up so that no process takes over
-        too early.
-        """
+        """The lease duration in whole seconds, rounded up so that no process takes over too early."""
         return math.ceil(self._lease.duration)
 
     def _expiry(self) -> float:

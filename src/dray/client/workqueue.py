@@ -100,9 +100,7 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """Wait for a key and return it; the caller must call `done`. Raises `QueueClosed` once the queue is
-        closed and empty.
-        """
+        """Wait for a key; the caller must call `done`. Raises `QueueClosed` when the queue is closed and empty."""
         while not self._queue:
             if self._closed:
                 self._wake()
@@ -142,7 +140,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def _wake(self) -> None:
-        """Wake one worker, unless a woken one has not run yet. Each worker wakes the next while keys are left."""
+        """Wake one worker unless one is already woken. Each worker wakes the next while keys are left."""
         while self._getters and not self._woken:
             getter = self._getters.popleft()
             if not getter.done():

@@ -58,9 +58,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import EtcdLog and EtcdTls on first use: importing gRPC takes longer than all other imports, and most
-    clusters do not need it.
-    """
+    """Import EtcdLog and EtcdTls on first use, because importing gRPC takes long and is seldom needed."""
     if name in {"EtcdLog", "EtcdTls"}:
         from dray.store import etcd
 

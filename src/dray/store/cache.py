@@ -278,9 +278,7 @@ class Cache:
                 await self._start_over(error)
 
     async def _start_over(self, error: Compacted) -> None:
-        """Reload everything, because the log has compacted the revisions since the last batch. Ends all
-        subscriptions.
-        """
+        """Reload everything and end all subscriptions, because the log has compacted needed revisions."""
         while True:
             try:
                 await self._load(error.oldest)
@@ -320,9 +318,7 @@ class Cache:
                 waiter.set_result(None)
 
     async def upkeep(self) -> None:
-        """Drop events that are too old, here and in the log. A task calls this regularly; only tests with their
-        own clock call it directly.
-        """
+        """Drop events that are too old, here and in the log. Called regularly by a task, and by tests."""
         due = self._history.mark(self.revision, self._decode)
         is_forgotten = False
         while not is_forgotten:

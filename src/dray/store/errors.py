@@ -10,9 +10,7 @@ class StoreError(Exception):
 
 
 class RevisionConflict(StoreError):
-    """An operation expected another revision of its key, so nothing was committed. `actual` is 0 if the key does
-    not exist.
-    """
+    """A key had another revision than expected, so nothing was committed. `actual` is 0 for an absent key."""
 
     def __init__(self, key: str, expected: int, actual: int) -> None:
         super().__init__(f"{key}: expected {_state(expected)}, found {_state(actual)}")

@@ -77,7 +77,7 @@ class EtcdLog:
         self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
         self._leases: dict[int, EtcdLease] = {}
         self._tails: list[Tail] = []
-        self._made: dict[str, Op] = {}  # operations whose `make` spares a tail the decoding, until the tail sees them
+        self._made: dict[str, Op] = {}  # key → operation whose `make` a tail can use instead of decoding
         self._wanted = 0
         self._nudging: asyncio.Task[None] | None = None
         self._closed = False

@@ -122,9 +122,7 @@ class CommitBatches:
             self._send()
 
     def _next_batch(self) -> list[WaitingCommit]:
-        """Remove and return the commits of the next batch: the oldest ones that fit and share no key with earlier
-        ones.
-        """
+        """Remove and return the oldest commits that fit in a batch and share no key with earlier ones."""
         taken: set[str] = set().union(*self._in_flight.values())
         batch: list[WaitingCommit] = []
         left: list[WaitingCommit] = []
@@ -191,9 +189,7 @@ class CommitBatches:
             commit.resolve(CommitOutcome(response.txn, revision, is_repeated))
 
     def _record_deletions(self, request: pb.TxnRequest, commits: Mapping[int, WaitingCommit]) -> None:
-        """Add an operation that stores the positions of deletions, because deletions have no value that could
-        hold them.
-        """
+        """Add an operation that stores the positions of deletions, which have no value."""
         positions = {op.key: at for at, commit in commits.items() for op in commit.ops if op.value is None}
         if positions:
             record = pb.PutRequest(key=self._prefix + DELETIONS, value=deletions_record(positions))

@@ -230,9 +230,7 @@ class EtcdClient:
         return result
 
     def watch(self) -> tuple[int, Any]:
-        """Open a watch stream. Returns the index of its endpoint, and the stream, which ends if the member loses
-        the leader.
-        """
+        """Open a watch. Returns the index of its endpoint, and the stream; it ends if the member loses the leader."""
         self._look_for_certificates()
         call = self._channels[self._current].stream_stream(
             _WATCH,

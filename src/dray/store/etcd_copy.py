@@ -80,9 +80,7 @@ def _commits(rows: Sequence[LogRow], now: float) -> Iterator[list[Op]]:
 
 
 def _compare(wanted: Recovered, written: Recovered) -> None:
-    """Raise Unreadable if a copy differs from its original. Keys with a deadline may be missing, because they may
-    have expired.
-    """
+    """Raise Unreadable if a copy differs from its original, except for keys that may have expired."""
     found = {row[1]: row[2] for row in written.rows}
     for _, key, value, _, deadline in wanted.rows:
         if found.pop(key, value if deadline is not None else None) != value:

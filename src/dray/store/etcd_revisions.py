@@ -49,16 +49,12 @@ def complete_at(revision: int) -> int:
 
 
 def first_position(commits: int) -> int:
-    """Return the position of the first of `commits` commits; the last commit has the last position of the
-    transaction.
-    """
+    """Return the position of the first of `commits` commits, of which the last has the last position."""
     return LAST + 1 - commits
 
 
 def with_position(value: bytes, position: int) -> bytes:
-    """Return a value in stored form, with the position of its commit. The last position, the most common, needs
-    no space.
-    """
+    """Return a value in stored form, with the position of its commit. The last position needs no space."""
     if position == LAST and value > _MARK + b"\xff":
         return value
     return _header(position) + _SEPARATOR + value

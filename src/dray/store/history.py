@@ -93,9 +93,7 @@ class VersionHistory:
             version.undecode(decode)
 
     def forget(self, revision: int, most: int | None = None) -> bool:
-        """Drop the events up to a revision, or about `most` events in whole revisions. Returns whether all were
-        dropped.
-        """
+        """Drop events up to a revision, at most about `most`. Returns whether all were dropped."""
         forgotten = 0
         while self._events and (oldest := self._events[0].version.revision) <= revision:
             if most is not None and forgotten >= most and oldest > self.floor:

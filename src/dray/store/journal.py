@@ -55,9 +55,7 @@ def remedy(path: Path) -> str:
 
 
 class Journal:
-    """The database file, locked for this process. `lock` is a file descriptor that excludes other processes while
-    any process has it open.
-    """
+    """The locked database file. Other processes are excluded while any process has the descriptor `lock` open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -95,9 +93,7 @@ class Journal:
         return int(self._database.execute("SELECT revision FROM compacted").fetchone()[0])
 
     def undo_after(self, revision: int) -> None:
-        """Delete rows after a revision, which a dead scribe wrote but did not acknowledge. Raises sqlite3.Error
-        or OSError.
-        """
+        """Delete rows after a revision that a dead scribe did not acknowledge. Raises sqlite3.Error or OSError."""
         undo_after(self._database, self.path, revision)
 
     def close(self) -> None:
@@ -146,9 +142,7 @@ def _require_witness_file(path: Path) -> None:
 
 
 def _require_content(path: Path) -> None:
-    """Create the database if it does not exist. Raises Unreadable if remains show that a database is missing or
-    empty, and OSError.
-    """
+    """Create a missing database. Raises Unreadable if remains show that one is lost or empty, and OSError."""
     try:
         os.close(os.open(path, os.O_RDWR))
     except FileNotFoundError:

@@ -66,9 +66,7 @@ class KeyVersion(Struct, gc=False, eq=False):
         return made
 
     def undecode(self, make: Decode) -> None:
-        """Drop the decoded value, which takes several times the memory. From now on each read decodes the value
-        with `make` again.
-        """
+        """Drop the decoded value, which takes more memory. From now on each read decodes with `make` again."""
         if self.value is not None:
             self._object, self.make = _NOT_KEPT, make
 
@@ -112,25 +110,19 @@ class Log(Protocol):
         """
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
-        """Return the keys greater than `after`, at most `limit`, as of `revision` (None: the newest). Raises
-        Compacted.
-        """
+        """Return up to `limit` keys greater than `after` as of `revision` (None: the newest). Raises Compacted."""
 
     def tail(self, after: int) -> AsyncIterator[Batch]:
         """Yield every change after a revision, without end. Reconnects after lost connections. Raises Compacted."""
 
     async def head(self) -> int:
-        """Return a revision that is not older than any commit acknowledged before the call; every tail reaches it
-        soon.
-        """
+        """Return a revision at least as new as any commit acknowledged before; every tail reaches it soon."""
 
     async def probe(self) -> None:
         """Check whether a commit is possible at the moment, without changing anything. Raises Unavailable if not."""
 
     async def compact(self, revision: int) -> None:
-        """Drop states that were superseded at or before a revision. Does nothing if a later revision is already
-        compacted.
-        """
+        """Drop states that were superseded at or before a revision, if this was not done already."""
 
     async def close(self) -> None:
         """Release all resources; tails end."""

@@ -14,9 +14,7 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 
 
 class StoreMeasures:
-    """Durations per operation, failures per operation and error type, and how long readers waited for the cache
-    (`lag`).
-    """
+    """Durations and failures per operation, and how long readers waited for the cache (`lag`)."""
 
     def __init__(self) -> None:
         self.durations: dict[str, list[float]] = {}

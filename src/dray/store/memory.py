@@ -83,9 +83,7 @@ class MemoryLog:
         return lambda: self._sinks.remove(sink)
 
     async def expire(self) -> None:
-        """Delete the keys whose deadline has passed. A timer calls this; only tests with their own clock call it
-        directly.
-        """
+        """Delete the keys whose deadline has passed. Called by a timer, and by tests with their own clock."""
         while ops := self._state.due(self._clock(), _EXPIRY_BATCH):
             try:
                 await self.commit(ops)

@@ -29,9 +29,7 @@ _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by serial type
 
 
 class Salvage(Struct):
-    """Recovered rows by number, and one line per unreadable part. `unverified` is the number of rows without a
-    checksum.
-    """
+    """Recovered rows by number, and a line per unreadable part. `unverified` counts rows without a checksum."""
 
     rows: dict[int, LogRow]
     lost: list[str]
@@ -70,9 +68,7 @@ class _DatabaseFile:
 
 
 def _logged(content: bytes) -> dict[int, bytes]:
-    """Return the pages of committed transactions in the write-ahead log. Checksums of the log are ignored,
-    because rows have their own.
-    """
+    """Return the pages of committed transactions in the write-ahead log, without verifying its checksums."""
     committed: dict[int, bytes] = {}
     if len(content) < _WAL_HEADER.size:
         return committed

@@ -258,9 +258,7 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
 
 
 def _begin(writer: Writer, path: str, head: int) -> str:
-    """Check the file, or, if `head` is not negative, delete the rows after revision `head`. Returns the problem;
-    empty if none.
-    """
+    """Check the file, or, for `head` >= 0, delete the rows after `head`. Returns the problem; empty if none."""
     if head < 0 and (found := damage(writer.database, acknowledged(path))):
         return found
     try:
@@ -273,9 +271,7 @@ def _begin(writer: Writer, path: str, head: int) -> str:
 
 
 def main() -> None:
-    """Run the scribe. Arguments: the file, and the revision after which to delete everything, or -1. The socket
-    is stdin.
-    """
+    """Run the scribe. Arguments: the file, and the revision after which to delete rows, or -1. stdin is the socket."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ends only when the main process closes the connection
     path, head = sys.argv[1], int(sys.argv[2])
     with closing(Writer(path)) as writer, socket.socket(fileno=0) as connection, suppress(ConnectionError):

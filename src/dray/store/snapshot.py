@@ -52,9 +52,7 @@ def read(path: Path) -> Recovered:
 
 
 def recover(path: Path) -> Recovered:
-    """Return the readable content of a database that is not in use, damaged or not. Raises Unreadable if nothing
-    can be read.
-    """
+    """Return the readable content of a database that is not in use, damaged or not. Raises Unreadable."""
     try:
         return read(path)
     except Unreadable as error:

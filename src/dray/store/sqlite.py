@@ -181,9 +181,7 @@ class SqliteLog(MemoryLog):
         return future
 
     def _call(self, seconds: float = 0.0) -> None:
-        """Schedule sending the next group after `seconds`, at the earliest after the current callback, so that
-        further commits join.
-        """
+        """Schedule sending the next group after `seconds`, at the earliest after the current callback."""
         self._idle.clear()
         if not self._is_called:
             self._is_called = True

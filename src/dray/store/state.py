@@ -40,9 +40,7 @@ class State:
         self._snapshot: tuple[int, list[KeyVersion]] = (-1, [])
 
     def check(self, ops: Sequence[Op]) -> list[KeyVersion]:
-        """Return the versions that the operations create, at the next revision. Raises RevisionConflict if an
-        expectation fails.
-        """
+        """Return the versions that the operations create at the next revision. Raises RevisionConflict."""
         if len(ops) != 1 or ops[0].key < "\1":
             check_keys(ops)
         revision = self.staged + 1
@@ -145,9 +143,7 @@ class State:
         return forgotten
 
     def steps(self, revision: int) -> Iterator[int]:
-        """Yield the intermediate revisions to compact to, so that callers can pause in between: thousands of
-        changes take long.
-        """
+        """Yield intermediate revisions to compact to, so that callers can pause in between."""
         while self.floor < (end := min(revision, self.head)):
             yield min(end, self.floor + FORGOTTEN_AT_ONCE)
 
@@ -160,9 +156,7 @@ class State:
         return self._deadlines[0][0] if self._deadlines else None
 
     def due(self, now: float, limit: int) -> list[Op]:
-        """Remove up to `limit` deadlines that have passed. Returns operations that delete their keys if they are
-        unchanged.
-        """
+        """Remove up to `limit` deadlines that have passed. Returns operations that delete their unchanged keys."""
         ops: list[Op] = []
         while self._deadlines and self._deadlines[0][0] <= now and len(ops) < limit:
             _, key, revision = heappop(self._deadlines)

@@ -24,9 +24,7 @@ Lost = Callable[[StoreError], None]
 
 
 class StoreEvent(Struct, gc=False, eq=False):
-    """A change: `version` superseded `previous` (None: the key did not exist). After a deletion, `version.value`
-    is None.
-    """
+    """A change: `version` superseded `previous` (None: absent). After a deletion, `version.value` is None."""
 
     version: KeyVersion
     previous: KeyVersion | None
@@ -61,9 +59,7 @@ class Subscription:
         self._lost = lost
 
     def deliver(self, events: Sequence[StoreEvent]) -> None:
-        """Pass events to the consumer. If it raises an exception, its subscription ends, but the commit is not
-        affected.
-        """
+        """Pass events to the consumer. If it raises an exception, only its subscription ends."""
         if not self._active:  # an earlier subscriber of the same batch has ended this subscription
             return
         if events[0].revision <= self.after:  # the requested revision was newer than the cache

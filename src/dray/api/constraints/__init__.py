@@ -28,9 +28,7 @@ class _Enough(Exception):
 
 
 class _FoundErrors(list[FieldError]):
-    """List that collects errors and raises _Enough above MOST_ERRORS. `context` is passed to rules that need more
-    information.
-    """
+    """List that collects errors and raises _Enough above MOST_ERRORS; `context` is for rules that need it."""
 
     __slots__ = ("context",)
 
@@ -45,9 +43,7 @@ class _FoundErrors(list[FieldError]):
 
 
 def judged(message: str, value: Any, old: Any = None, path: Path | None = None) -> list[FieldError]:
-    """Check a value against the constraints of a message. Returns the field errors; `old` is the replaced value,
-    or None.
-    """
+    """Check a value against the constraints of a message. Returns the errors; `old` is the replaced value or None."""
     suspects = suspicion(message)
     if suspects is None or not suspects(value, old):
         return []

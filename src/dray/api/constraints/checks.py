@@ -50,9 +50,7 @@ def unique(items: Sequence[Any], attributes: Sequence[str], path: Path, out: Out
 
 
 def kept_items(new: Sequence[Any], old: Sequence[Any], rule: str, path: Path, out: Out) -> None:
-    """Report named elements that were added (rule `NoAddItem`) or removed (rule `NoRemoveItem`); changes are
-    permitted.
-    """
+    """Report named elements that were added (rule `NoAddItem`) or removed (rule `NoRemoveItem`)."""
     before, now = {item.name for item in old}, {item.name for item in new}
     if rule == "NoAddItem":
         for index, item in enumerate(new):

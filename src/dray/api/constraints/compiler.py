@@ -239,9 +239,7 @@ def scalar(tag: Tag, x: str, path: str, constant: Callable[[Any], str]) -> tuple
 
 
 def empty(field: schema.Field) -> str:
-    """Return the source of an expression that says whether the field `x` is absent; empty if the field is always
-    present.
-    """
+    """Return the source of an expression that says whether the field `x` is absent; empty if it never is."""
     if field.type == "raw" or (field.pointer and not field.is_list and not field.is_map):
         return "x is None"
     return "" if field.type == "intstr" or field.type.startswith("ref:") else "not x"

@@ -52,9 +52,7 @@ class ConstraintStep(NamedTuple):
 
 @cache
 def function(name: str) -> Callable[..., Any]:
-    """Return the validation function named `module.function`; for `module.function:word`, with `word` as first
-    argument.
-    """
+    """Return the validation function `module.function`; for `module.function:word`, with `word` as first argument."""
     name, _, word = name.partition(":")
     module, _, attribute_ = name.rpartition(".")
     found: Callable[..., Any] = getattr(import_module(f"{_RULES}.{module}"), attribute_)

@@ -90,9 +90,7 @@ def find(path: str, value: Any, reach: PathBudget | None = None) -> Iterator[Any
 
 
 def first(path: str, value: Any, reach: PathBudget | None = None) -> Any:
-    """Return the first value that a path selects in `value`, or None. Raises TooFar if `reach` is given and
-    exhausted.
-    """
+    """Return the first value that a path selects in `value`, or None. Raises TooFar if `reach` is exhausted."""
     return next(find(path, value, reach), None)
 
 

@@ -57,9 +57,7 @@ class CustomKind:
     """The versions, schemas and names that a definition gives its objects."""
 
     def __init__(self, definition: apiextensions.CustomResourceDefinition, before: CustomKind | None = None) -> None:
-        """`before` is the previous state of the kind; its compiled schemas are reused if the definition's spec is
-        unchanged.
-        """
+        """`before` is the previous state of the kind, whose schemas are reused if the spec is unchanged."""
         self.definition = definition
         names = definition.status.acceptedNames
         self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
@@ -76,9 +74,7 @@ class CustomKind:
             self.versions[spec.name] = CustomKindVersion(spec.name, self._message(spec.name, number), spec)
 
     def describes(self, definition: apiextensions.CustomResourceDefinition) -> bool:
-        """Return whether a definition has the same spec as this kind. Compares generations, to avoid comparing
-        large schemas.
-        """
+        """Return whether a definition has the same spec as this kind, by comparing generations if possible."""
         mine, meta = self.definition.metadata, definition.metadata
         if mine.uid and mine.generation:
             return (mine.uid, mine.generation) == (meta.uid, meta.generation)
@@ -122,9 +118,7 @@ class CustomKind:
         return found.message
 
     def forget(self, heir: CustomKind | None) -> None:
-        """Unregister the schemas from `dray.api.schema`, unless `heir`, the next state of the kind, uses the same
-        schemas.
-        """
+        """Unregister the schemas from `dray.api.schema` unless `heir`, the next state of the kind, uses them."""
         if heir is None or heir.versions is not self.versions:
             for version in self.versions.values():
                 schema.forget(version.message)
@@ -151,9 +145,7 @@ class CustomKind:
         return tuple(_subresources(self.versions[version]))
 
     def scale(self, version: str, obj: CustomObject) -> tuple[int, int, str]:
-        """Return the desired replicas, the current replicas and the label selector of an object, for the scale
-        subresource.
-        """
+        """Return the desired replicas, current replicas and label selector, for the scale subresource."""
         paths = self.versions[version].scale
         assert paths is not None
         tree = members(obj)

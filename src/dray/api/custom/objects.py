@@ -36,18 +36,14 @@ _decoder = msgspec.json.Decoder(CustomObject)
 
 @lru_cache(maxsize=_CLASSES)
 def _class(names: tuple[str, ...]) -> type[CustomObject]:
-    """Return the class of objects with these additional top-level fields. Attributes are numbered, because names
-    can be any text.
-    """
+    """Return the class of objects with these additional top-level fields, which can have any name."""
     fields = [(f"member_{index}", Any, msgspec.field(default=UNSET, name=name)) for index, name in enumerate(names)]
     made = msgspec.defstruct("CustomObject", fields, bases=(CustomObject,), frozen=True, gc=False, omit_defaults=True)
     return cast(type[CustomObject], made)
 
 
 def unfit_name(tree: Tree) -> str | None:
-    """Return a top-level name in a tree that a class cannot represent (quotes, backslashes or control
-    characters), or None.
-    """
+    """Return a top-level name that no class can have (quotes, backslashes, control characters), or None."""
     return next((name for name in tree if _UNFIT.search(name)), None)
 
 

@@ -74,9 +74,7 @@ def _prune_members(node: SchemaNode, tree: Tree, path: str, complaints: list[str
 
 
 class DefaultsBudget:
-    """Remaining bytes of defaults for one object: the defaults of a list of empty objects could otherwise become
-    huge.
-    """
+    """Remaining bytes of defaults for one object; bounds the defaults of a list of empty objects."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
@@ -89,9 +87,7 @@ class DefaultsBudget:
 
 
 def fill(node: SchemaNode, value: Any, room: DefaultsBudget | None = None) -> None:
-    """Remove nulls that are not permitted and add defaults, in place. Raises TooLarge if the budget `room` is
-    exhausted.
-    """
+    """Remove nulls that are not permitted and add defaults, in place. Raises TooLarge if `room` is exhausted."""
     if isinstance(value, dict):
         _fill_members(node, value, room)
     elif isinstance(value, list) and node.items is not None:

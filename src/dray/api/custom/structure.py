@@ -129,9 +129,7 @@ def _rule(tree: Tree) -> ValidationRule:
 
 
 def pattern(text: str) -> Any:
-    """Return the compiled regular expression. Matching takes linear time; compiling can take long even for a
-    short text.
-    """
+    """Return the compiled regular expression. Matching takes linear time, but compiling can take long."""
     return _small_pattern(text) or _large_pattern(text)
 
 

@@ -72,9 +72,7 @@ class _Judgement:
             self.interrupt()
 
     def fits(self, node: SchemaNode, value: Any) -> bool:
-        """Return whether a value satisfies an alternative. Results are cached by value; lists and objects by
-        identity.
-        """
+        """Return whether a value satisfies an alternative. Cached by value, for lists and objects by identity."""
         # The tree outlives the validation, so an id is not reused; the type distinguishes true from 1.
         key = id(node), type(value), id(value) if isinstance(value, (dict, list)) else value
         known = self._fits.get(key)

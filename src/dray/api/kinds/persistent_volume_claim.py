@@ -30,9 +30,7 @@ _DATA_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "Vol
 
 
 def _create(tree: Tree) -> None:
-    """Add the finalizer that prevents deletion while a pod uses the claim, set the initial status and synchronize
-    the data source fields.
-    """
+    """Add the finalizer that protects a claim in use, set the initial status and fill in both data source fields."""
     add_finalizer(tree, "kubernetes.io/pvc-protection")
     tree["status"] = {"phase": "Pending"}
     spec = tree.setdefault("spec", {})

@@ -1,6 +1,4 @@
-"""PriorityLevelConfiguration: the number of concurrent requests of a priority level. Stored only; dray does not
-act on it.
-"""
+"""PriorityLevelConfiguration: concurrent requests of a priority level. Stored only; dray does not act on it."""
 
 from __future__ import annotations
 

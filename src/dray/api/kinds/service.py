@@ -56,9 +56,7 @@ def _defaults(tree: Tree) -> None:
 
 
 def _create(tree: Tree) -> None:
-    """Copy the older field clusterIP to clusterIPs. Addresses that the client does not set are assigned when the
-    Service is written.
-    """
+    """Copy the older field clusterIP to clusterIPs. Missing addresses are assigned later."""
     spec = tree.setdefault("spec", {})
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]

@@ -21,18 +21,14 @@ _KINDS = {"attributes": CausePhrase.ATTRIBUTE, "capacity": CausePhrase.CAPACITY}
 
 
 def asked(what: RequestedDevices) -> str:
-    """Return the name of a request for a sentence: `request r of claim c`, or the extended resource that it
-    stands for.
-    """
+    """Return the name of a request: `request r of claim c`, or the extended resource that it stands for."""
     if what.resource:
         return say(CausePhrase.EXTENDED_RESOURCE, resource=what.resource, request=what.request)
     return say(CausePhrase.REQUEST, request=what.request, claim=claim_named(what.claim, what.template))
 
 
 def claim_named(claim: str, template: str = "") -> str:
-    """Return `claim c`, or `claim template t` if the claim was created from a template: generated claim names
-    mean nothing to users.
-    """
+    """Return `claim c`, or `claim template t` if it has a template: users do not know generated names."""
     if template:
         return say(CausePhrase.TEMPLATE_NAMED, template=template)
     return say(CausePhrase.CLAIM_NAMED, claim=claim)
@@ -118,9 +114,7 @@ def _meant(fault: SelectorFault) -> str:
 
 
 def place(meant: Place, instead_of: Place) -> str:
-    """Return the shortest name of an attribute or capacity that distinguishes it from the one used in the
-    selector, `instead_of`.
-    """
+    """Return the shortest name of an attribute or capacity that differs from the selector's, `instead_of`."""
     if meant.kind != instead_of.kind:
         return f'device.{meant.kind}["{meant.domain}"].{meant.name}'
     if meant.domain != instead_of.domain:

@@ -30,9 +30,7 @@ class StepCode(StrEnum):
 
 
 class AmountLimit(StrEnum):
-    """Limit that a needed amount exceeds: the amount not held by other claims, the total amount, or the maximum
-    per request.
-    """
+    """Limit that a needed amount exceeds: the remaining amount, the total, or the maximum per request."""
 
     LEFT = "left"
     TOTAL = "total"
@@ -112,9 +110,7 @@ class RequestReasons(msgspec.Struct, frozen=True):
 
 
 class ConstraintReasons(msgspec.Struct, frozen=True):
-    """A constraint that cannot be met: the number of devices it applies to, and the value that most free devices
-    share.
-    """
+    """A constraint that cannot be met: how many devices it needs, and the value most free devices share."""
 
     claim: str
     attribute: str
@@ -169,9 +165,7 @@ class Reasons(msgspec.Struct, frozen=True):
         return next((request for request in self.requests if not request.enough), None)
 
     def most_for(self, claim: str, alternative: str) -> int:
-        """Return the number of devices available for an alternative of a claim's request, 0 if unknown. `claim`
-        has no namespace.
-        """
+        """Return the number of devices for an alternative of a claim (without namespace); 0 if unknown."""
         found = (
             one.available
             for request in self.requests
@@ -269,9 +263,7 @@ class PoolCode(StrEnum):
 
 
 class PoolProblem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Problem of a pool: slices are missing (`published` of `expected`), a name occurs twice, or a counter does
-    not exist.
-    """
+    """Problem of a pool: slices are missing (`published` of `expected`), a duplicate name, or no such counter."""
 
     code: PoolCode
     published: int = 0
@@ -282,9 +274,7 @@ class PoolProblem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def state(self) -> PoolState:
-        """INCOMPLETE if slices are missing, which can still be published; INVALID if the slices contradict each
-        other.
-        """
+        """INCOMPLETE if slices are missing and may still be published; INVALID if slices are contradictory."""
         missing = (PoolCode.SLICES_MISSING, PoolCode.SLICE_COUNTS_DIFFER)
         return PoolState.INCOMPLETE if self.code in missing else PoolState.INVALID
 

@@ -487,9 +487,7 @@ def group_waits(why: Unschedulable) -> str:
 
 
 def unschedulable(why: Unschedulable) -> str:
-    """Return why a pod gets no node: in the wording of Kubernetes, then details of the nearest node and of
-    preemption.
-    """
+    """Return why a pod gets no node, in the wording of Kubernetes, with details of the nearest node."""
     if why.group is None:
         return _no_node(why)
     if not why.group.pod:

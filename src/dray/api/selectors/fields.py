@@ -56,16 +56,12 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return True
 
     def exact(self, field: str) -> str | None:
-        """Return the value that a field must equal, or None if the selector does not say so; lets callers avoid a
-        full scan.
-        """
+        """Return the value that a field must equal, or None; lets callers avoid a full scan."""
         return next((value for name, value, equal in self.conditions if equal and name == field), None)
 
 
 def parse_fields(resource: Resource, text: str) -> FieldSelector:
-    """Parse a field selector for a resource. Raises BadRequest for a syntax error or a field that the resource
-    does not offer.
-    """
+    """Parse a field selector. Raises BadRequest for a syntax error or a field that the resource does not offer."""
     conditions: list[tuple[str, str, bool]] = []
     for term in _terms(text):
         match = _OPERATOR.fullmatch(term)

@@ -46,9 +46,7 @@ def untolerated(
 
 
 def _compares(operator: str, bound: str, value: str) -> bool:
-    """Return whether the taint's `value` is greater (Gt) or less (Lt) than the toleration's `bound`; False if
-    either is no integer.
-    """
+    """Return whether the taint's `value` is greater (Gt) or less (Lt) than the integer `bound`."""
     try:
         return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
     except ValueError:

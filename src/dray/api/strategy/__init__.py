@@ -37,9 +37,7 @@ _OWN_STATUS = ("annotations", "finalizers", "labels", "ownerReferences", "deleti
 
 
 def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> tuple[Dropped, ...]:
-    """Apply the server's rules to a new object, in place. Returns the fields that were removed because a feature
-    gate is off.
-    """
+    """Apply the server's rules to a new object, in place. Returns the fields removed because a gate is off."""
     if resource.custom is not None:
         custom.prepare_create(resource, tree)
         return NOTHING_DROPPED

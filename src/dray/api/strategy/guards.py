@@ -29,9 +29,7 @@ class Dropped(NamedTuple):
 
 
 class _Disabled(NamedTuple):
-    """The fields behind the disabled feature gates of a kind, and a function that tests whether a tree has any of
-    them.
-    """
+    """The fields behind a kind's disabled gates, and a function that tests whether a tree has any of them."""
 
     guards: tuple[tuple[str, tuple[str, ...]], ...]
     are_there: Callable[[Tree], bool]  # whether a tree has any of these fields

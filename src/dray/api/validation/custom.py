@@ -1,6 +1,4 @@
-"""Validation of custom objects: metadata as for all kinds, values by the schema of the client's version, and CEL
-rules.
-"""
+"""Validation of custom objects: metadata as for all kinds, the schema of the client's version, and CEL rules."""
 
 from __future__ import annotations
 

@@ -112,9 +112,7 @@ def opaque(config: resource.OpaqueDeviceConfiguration | None, path: Path, stored
 
 
 def raw_object(value: object, path: Path, limit: int, stored: bool = False) -> Errors:
-    """Yield an error if the value is missing, not a JSON object, or larger than `limit` bytes (unless already
-    `stored`).
-    """
+    """Yield an error if the value is missing, not a JSON object, or (unless `stored`) above `limit` bytes."""
     if value is None:
         yield required(path)
     elif not stored and len(msgspec.json.encode(value)) > limit:

@@ -28,9 +28,7 @@ def bounded(
     check: Callable[[T, Path], Iterable[FieldError]],
     key: Callable[[T], Hashable] | None = None,
 ) -> Errors:
-    """Yield errors of a list with a maximum length, and duplicate keys. The elements of a longer list are not
-    checked.
-    """
+    """Yield an error if a list is too long, otherwise the errors of its elements and of duplicate keys."""
     if items and len(items) > limit:
         yield too_many(path, len(items), limit)
         return
@@ -45,9 +43,7 @@ def within(items: Sequence[T] | None, limit: int) -> Sequence[T]:
 
 
 def unique(items: Sequence[T] | None, path: Path, key: Callable[[T], Hashable], whole: bool = True) -> Errors:
-    """Yield an error for each element whose key occurred before. The error shows the element, or its key without
-    `whole`.
-    """
+    """Yield an error for each element whose key occurred before; it shows the element or, without `whole`, the key."""
     seen: set[Hashable] = set()
     for index, item in enumerate(items or ()):
         value = key(item)

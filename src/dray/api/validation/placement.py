@@ -35,9 +35,7 @@ def operator(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
 
 
 def neighbours(spec: core.PodSpec, path: Path) -> Errors:
-    """Yield errors in topology spread constraints; if they are valid, errors in the number of conditions about other
-    pods.
-    """
+    """Yield errors in topology spread constraints, or if the pod has too many conditions about other pods."""
     spread = list(_spread_constraints(spec.topologySpreadConstraints, path / "topologySpreadConstraints"))
     yield from spread or _neighbour_rules(spec, path)
 

@@ -284,9 +284,7 @@ def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
 
 
 def _observations(status: core.PodStatus) -> Errors:
-    """Yield errors in observedGeneration and condition types. Optimized for valid input, because nodes write these
-    often.
-    """
+    """Yield errors in observedGeneration and condition types; fast for valid input, which is frequent."""
     if status.observedGeneration < 0:
         yield invalid(STATUS / "observedGeneration", status.observedGeneration, _NEGATIVE)
     for index, item in enumerate(status.conditions):

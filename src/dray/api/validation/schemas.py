@@ -245,9 +245,7 @@ def _map_items(node: Tree, path: Path) -> Errors:
 
 
 def _keys_given(node: Tree, items: Tree, path: Path) -> Errors:
-    """Yield errors if a key of a list of type map can be missing in an element: it must be required or have a
-    default.
-    """
+    """Yield errors if a key of a list of type map is neither required nor has a default."""
     properties = items.get("properties") or {}
     for key in node.get(_KEYS) or ():
         part = properties.get(key)

@@ -145,9 +145,7 @@ def _device(device: resource.Device, old: resource.Device | None, path: Path, ow
 def _entries(
     items: Mapping[str, V], path: Path, check: Callable[[V, Path], Errors], is_fine: Callable[[V], bool]
 ) -> Errors:
-    """Yield errors in attributes or capacities that `is_fine` does not accept. Very long names are shortened in
-    paths.
-    """
+    """Yield errors in attributes or capacities that `is_fine` does not accept. Paths shorten very long names."""
     for name, item in items.items():
         if not devices.is_qualified_name(name):
             yield from devices.qualified_name(name, path)
@@ -200,9 +198,7 @@ def _version(text: str, path: Path) -> Errors:
 
 
 def _capacity_of(device: resource.Device) -> Callable[[resource.DeviceCapacity, Path], Errors]:
-    """Return the check of a device's capacity. Only devices that allow multiple allocations can have a request
-    policy.
-    """
+    """Return the check of a device's capacity: a request policy needs allowMultipleAllocations."""
 
     def check(capacity: resource.DeviceCapacity, path: Path) -> Errors:
         if capacity.requestPolicy is None:

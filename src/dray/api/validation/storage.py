@@ -47,9 +47,7 @@ def capacity(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def same_volume(now: core.PersistentVolumeSpec, before: core.PersistentVolumeSpec, path: Path) -> Errors:
-    """Yield errors if an update changes the source, mode or node affinity of a volume, or removes its attributes
-    class.
-    """
+    """Yield errors if an update changes the source, mode or node affinity of a volume, or unsets its class."""
     for name in _SOURCES:
         if getattr(now, name) != getattr(before, name):
             text = "spec.persistentvolumesource is immutable after creation"

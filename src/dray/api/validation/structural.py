@@ -121,9 +121,7 @@ def _meta(node: Tree, path: Path, root: bool) -> Errors:
 
 
 def _allowances(node: Tree) -> tuple[bool, bool]:
-    """Return whether the schema has each of the two permitted forms of `integer or string`: in anyOf, or in allOf
-    with anyOf.
-    """
+    """Return whether `integer or string` occurs in anyOf, and whether it occurs in allOf."""
     all_of = node.get("allOf") or [{}]
     return node.get("anyOf") == _INT_OR_STRING, all_of[0].get("anyOf") == _INT_OR_STRING
 

@@ -129,9 +129,7 @@ _PRICES = {"string_to_bytes": TEXT_TO_BYTES, "bytes_to_string": BYTES_TO_TEXT}
 
 
 def _conversion(target: str, result: Type, **sources: Callable[..., Value]) -> Function:
-    """Return the conversion function named `target`, with one overload per source type; the keys of `sources` are
-    keys of `_SOURCES`.
-    """
+    """Return the conversion function `target` with one overload per source type; `sources` has keys of `_SOURCES`."""
     overloads = (
         overload(id, (_SOURCES[source],), result, run, _PRICES.get(id))
         for source, run in sources.items()

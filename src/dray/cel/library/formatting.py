@@ -1,6 +1,4 @@
-"""The function `format`: fills clauses like `%s` and `%.2f` from a list, and checks the argument types at compile
-time.
-"""
+"""The function `format`: fills clauses like `%s` and `%.2f` from a list; checks argument types at compile time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Functions of optional values. `or` and `orValue` evaluate their alternative only if it is needed; the
-interpreter implements them.
-"""
+"""Functions of optional values. The interpreter implements `or` and `orValue`, which are lazy."""
 
 from __future__ import annotations
 

@@ -44,9 +44,7 @@ def make_timestamp(seconds: int, nanos: int = 0, zone: int = 0) -> Timestamp:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Parse a timestamp in RFC 3339 format. Returns None if the text is invalid; raises EvaluationError if it is
-    out of range.
-    """
+    """Parse an RFC 3339 timestamp. Returns None if it is invalid; raises EvaluationError if it is out of range."""
     found = _RFC3339.match(text)
     if found is None:
         return None

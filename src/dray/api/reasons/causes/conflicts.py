@@ -1,6 +1,4 @@
-"""Causes: each request can be satisfied alone but not together with the others, or none of a request's
-alternatives can be satisfied.
-"""
+"""Causes: requests cannot be satisfied together, or none of a request's alternatives can be satisfied."""
 
 from __future__ import annotations
 

@@ -110,8 +110,6 @@ class ConstraintOfAll(Cause, frozen=True, tag="ConstraintOfAll"):
 
 
 def who_needs(claim: str, requests: tuple[str, ...], template: str) -> dict[str, str]:
-    """Return the names of a constraint's requests and the verb form that fits them, as template values `who` and
-    `needs`.
-    """
+    """Return template values: the names of a constraint's requests (`who`) and the verb form (`needs`)."""
     needs = CausePhrase.SEVERAL_NEED if len(requests) > 1 else CausePhrase.ONE_NEEDS
     return {"who": requests_of(claim, requests, template), "needs": say(needs)}

@@ -1,6 +1,4 @@
-"""Causes: devices are available or not needed, but every node refuses the pod for resources, labels, taints or
-other pods.
-"""
+"""Causes: every node refuses the pod for reasons other than devices: resources, labels, taints or other pods."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Causes: enough devices match, but they are allocated to other claims, or the free ones are spread over several
-nodes.
-"""
+"""Causes: enough devices match, but they are allocated to other claims or spread over several nodes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Causes: no node has as many devices as a request needs, even if all of them were free. Also suggestions to
-request less.
-"""
+"""Causes: no node has as many devices as a request needs, even if all were free. Also suggestions to request less."""
 
 from __future__ import annotations
 
