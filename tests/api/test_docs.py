@@ -35,6 +35,10 @@ with Cluster() as running:
         running.apply(robot("nobody", legs=-1))
     except ApiError as error:
         print(error)
+    try:
+        running.apply(robot("flamingo", model="bird", legs=1))
+    except ApiError as error:
+        print(error)
     kubectl = (os.environ["KUBECTL"], "--kubeconfig", running.kubeconfig)
     print(subprocess.run([*kubectl, "get", "rb"], capture_output=True, text=True, check=True).stdout)
     named = [*kubectl, "get", "robots", "--field-selector=spec.model=other", "--output=name"]
@@ -86,3 +90,4 @@ def test_a_kind_is_one_file_and_one_schema_entry(source: pathlib.Path) -> None:
     assert re.search(r"NAME +MODEL +LEGS +AGE\nr2 +astromech +3 +\d+s", told)
     assert "spec.model: Required value" in told
     assert "spec.legs: Invalid value: -1: must be greater than or equal to 0" in told
+    assert "spec.legs: Invalid value: 1: must not be 1" in told

@@ -11,6 +11,7 @@ from importlib import import_module
 import pytest
 
 from dray.api import kinds, schema
+from dray.api.constraints import function
 from dray.api.gates import GATES
 from dray.api.kind import Resource
 from dray.api.places import steps
@@ -56,14 +57,12 @@ def test_a_client_loads_the_kinds_that_it_asks_for() -> None:
 
 
 @every_kind
-def test_the_rules_of_a_kind_are_functions_of_validation(resource: Resource) -> None:
+def test_the_rules_of_a_kind_are_functions(resource: Resource) -> None:
     rules = resource.rules
     named = [(rules.create, 2), (rules.update or "", 3), *((name, 3) for name in rules.subresources.values())]
     for name, parameters in named:
         if name:
-            module, _, function = name.rpartition(".")
-            found = getattr(import_module(f"dray.api.validation.{module}"), function)
-            assert len(inspect.signature(found).parameters) == parameters, name
+            assert len(inspect.signature(function(name)).parameters) == parameters, name
     assert rules.subresources.keys() <= set(resource.subresources)
     assert {*resource.on_update} - {""} <= {*resource.subresources, "finalize"}
 

@@ -11,7 +11,7 @@ import msgspec
 
 from dray.api.custom.pruning import MOST_DEFAULTS
 from dray.api.custom.values import MOST_STEPS
-from dray.api.validation.access import MOST_PERMISSIONS
+from dray.api.kinds.cluster_role import MOST_PERMISSIONS
 from dray.api.validation.placement import MOST_NEIGHBOUR_RULES
 from dray.apiserver.write.patches.effort import MOST_STEPS as MOST_PATCH_STEPS
 

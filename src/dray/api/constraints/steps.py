@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dray.api import schema
@@ -21,7 +22,8 @@ from dray.api.errors import duplicate, forbidden
 from dray.api.paths import Path
 from dray.api.written import as_go
 
-_RULES = "dray.api.validation"
+# Where functions are: those of one kind, those that kinds share, and those that more than validation uses.
+_PACKAGES = ("dray.api.kinds", "dray.api.validation", "dray.api")
 _NUMERIC = ("enum", "least", "maximum", "minimum", "range")  # also checked for empty values, which may violate them
 _OF_ELEMENTS = ("anyVal", "distinct", "each", "eachKey", "eachVal")
 _USED = {**USED, "as_go": as_go, "duplicate": duplicate, "forbidden": forbidden}
@@ -55,7 +57,8 @@ def function(name: str) -> Callable[..., Any]:
     """Return the validation function `module.function`; for `module.function:word`, with `word` as first argument."""
     name, _, word = name.partition(":")
     module, _, attribute_ = name.rpartition(".")
-    found: Callable[..., Any] = getattr(import_module(f"{_RULES}.{module}"), attribute_)
+    home = next(package for package in _PACKAGES if find_spec(f"{package}.{module}") is not None)
+    found: Callable[..., Any] = getattr(import_module(f"{home}.{module}"), attribute_)
     return partial(found, word) if word else found
 
 

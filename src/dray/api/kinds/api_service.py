@@ -7,7 +7,10 @@ import time
 from dray.api import names
 from dray.api.cells import UNKNOWN
 from dray.api.columns import AGE, NAME, text
+from dray.api.errors import invalid
 from dray.api.kind import API_EXTENSIONS, STATUS, KindRules, Resource
+from dray.api.paths import METADATA, Path
+from dray.api.rules import Errors
 from dray.api.times import timestamp
 from dray.api.types import apiregistration
 from dray.api.wire import Tree
@@ -45,3 +48,19 @@ KIND = Resource(
     defaults={"spec.service.port": 443},
     on_create=_create,
 )
+
+
+def api_service_name(service: apiregistration.APIService, _: Path | None) -> Errors:
+    """Yield an error if the name of an APIService is not VERSION.GROUP of its spec."""
+    expected = f"{service.spec.version}.{service.spec.group}"
+    if service.metadata.name and service.metadata.name != expected:
+        text = f'must be `spec.version+"."+spec.group`: "{expected}"'
+        yield invalid(METADATA / "name", service.metadata.name, text)
+
+
+def ca_bundle(spec: apiregistration.APIServiceSpec, path: Path) -> Errors:
+    """Yield errors if an APIService has a caBundle but is local or skips TLS verification."""
+    if spec.service is None and spec.caBundle:
+        yield invalid(path / "caBundle", f"{len(spec.caBundle)} bytes", "local APIServices may not have a caBundle")
+    if spec.insecureSkipTLSVerify and spec.caBundle:
+        yield invalid(path / "insecureSkipTLSVerify", True, "may not be true if caBundle is present")

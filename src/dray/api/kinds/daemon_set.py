@@ -6,8 +6,12 @@ import msgspec
 
 from dray.api.cells import labels
 from dray.api.columns import AGE, NAME, number, text
+from dray.api.counts import at_most_all, count
+from dray.api.errors import invalid, required
 from dray.api.kind import ALL, STATUS, Resource
+from dray.api.paths import Path
 from dray.api.podspecs import template_defaults
+from dray.api.rules import Errors
 from dray.api.templates import TEMPLATE_COLUMNS, pod_guards, template_warnings
 from dray.api.trees import annotations_of
 from dray.api.types import apps, core
@@ -65,3 +69,13 @@ KIND = Resource(
     on_create=_create,
     on_update={"": _count_template},
 )
+
+
+def one_way(update: apps.RollingUpdateDaemonSet, path: Path) -> Errors:
+    """Yield errors in the rolling update of a DaemonSet: exactly one of maxUnavailable and maxSurge must be non-zero."""
+    for field in ("maxUnavailable", "maxSurge"):
+        yield from at_most_all(getattr(update, field), path / field)
+    if count(update.maxUnavailable) and count(update.maxSurge):
+        yield invalid(path / "maxSurge", update.maxSurge, "may not be set when maxUnavailable is non-zero")
+    elif not count(update.maxUnavailable) and not count(update.maxSurge):
+        yield required(path / "maxUnavailable", "cannot be 0 when maxSurge is 0")

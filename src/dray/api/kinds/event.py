@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api import names
 from dray.api.cells import age
 from dray.api.columns import TableColumn, since, text, wide
 from dray.api.conversion import WorkloadLookup
+from dray.api.errors import invalid, required
 from dray.api.kind import KindRules, Resource
+from dray.api.paths import Path
+from dray.api.rules import Errors
 from dray.api.trees import rename
 from dray.api.types import core, events
 from dray.api.wire import Tree, Wire
+
+if TYPE_CHECKING:
+    from dray.api.validation.context import Context
+
+
+_EVENT_TYPES = ("Normal", "Warning")
+_EVENT_TEXT_MAX = 1024
 
 
 def _object(event: core.Event) -> str:
@@ -93,7 +103,7 @@ KIND = Resource(
         TableColumn("Count", _count, type="integer", priority=1),
         wide("Name", "metadata.name", format="name"),
     ),
-    rules=KindRules("core.create_event", "", name=names.path_segment),
+    rules=KindRules("event.create_event", "", name=names.path_segment),
     selectable=_CORE_FIELDS,
     is_created_by_update=True,
 )
@@ -101,9 +111,36 @@ ALIAS = Resource(
     events.Event,
     short_names=("ev",),
     alias_of=KIND,
-    rules=KindRules("core.create_new_event", "", name=names.path_segment),
+    rules=KindRules("event.create_new_event", "", name=names.path_segment),
     selectable=_NEW_FIELDS,
     to_stored={"v1": _to_stored},
     from_stored={"v1": _from_stored},
     is_created_by_update=True,
 )
+
+
+def create_event(event: core.Event, context: Context) -> Errors:
+    """Yield an error if a new event is in another namespace than its object."""
+    about, path = event.involvedObject.namespace, Path("involvedObject") / "namespace"
+    if about != event.metadata.namespace and not (not about and event.metadata.namespace == "default"):
+        yield invalid(path, about, "does not match event.namespace")
+
+
+def create_new_event(event: core.Event, context: Context) -> Errors:
+    """Yield errors in a new events.k8s.io event. It is stored as a core event, but errors have the new field names."""
+    yield from create_event(event, context)
+    if not event.eventTime:
+        yield required("eventTime")
+    needed = {
+        "reportingController": event.reportingComponent,
+        "reportingInstance": event.reportingInstance,
+        "action": event.action,
+        "reason": event.reason,
+    }
+    for field, value in needed.items():
+        if not value:
+            yield required(field)
+    if event.type not in _EVENT_TYPES:
+        yield invalid("type", event.type, 'has invalid value: must be "Normal" or "Warning"')
+    if len(event.message.encode()) > _EVENT_TEXT_MAX:
+        yield invalid("note", "", "can have at most 1024 characters")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from dray.api.cells import NONE
 from dray.api.columns import AGE, NAME, TableColumn, text
+from dray.api.errors import invalid
 from dray.api.kind import STATUS, KindRules, Resource
+from dray.api.kinds.flow_schema import EXEMPT
+from dray.api.paths import SPEC, Path
+from dray.api.rules import Errors
 from dray.api.types import flowcontrol
 from dray.api.wire import Tree
+
+_HASH_BITS = 60  # bits of the hash that selects queues (shuffle sharding)
 
 
 def _shares(level: flowcontrol.PriorityLevelConfiguration, now: float) -> int | str:
@@ -50,3 +58,20 @@ KIND = Resource(
     },
     more_defaults=_exempt,
 )
+
+
+def exempt_level(level: flowcontrol.PriorityLevelConfiguration, _: Path | None) -> Errors:
+    """Yield an error unless the level `exempt`, and only this level, has type Exempt."""
+    if (level.metadata.name == EXEMPT) != (level.spec.type == "Exempt"):
+        yield invalid(SPEC / "type", level.spec.type, f"type must be 'Exempt' if and only if name is '{EXEMPT}'")
+
+
+def hand(queuing: flowcontrol.QueuingConfiguration, path: Path) -> Errors:
+    """Yield an error if the hand size exceeds the number of queues or the entropy of the hash."""
+    queues, size, here = queuing.queues, queuing.handSize, path / "handSize"
+    if size > queues:
+        if size > 0:
+            yield invalid(here, size, f"should not be greater than queues ({queues})")
+    elif size > 0 and (size > _HASH_BITS or math.perm(queues, size) > 1 << _HASH_BITS):
+        text = f"required entropy bits of deckSize {queues} and handSize {size} should not be greater than {_HASH_BITS}"
+        yield invalid(here, size, text)

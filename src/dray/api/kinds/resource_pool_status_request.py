@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
+from dray.api import names, paths
 from dray.api.cells import NONE
 from dray.api.columns import NAME, number, since, text
 from dray.api.conversion import WorkloadLookup
 from dray.api.kind import STATUS, KindRules, Resource
+from dray.api.paths import Path
+from dray.api.rules import Errors, checked, named, required_name, unchanged
 from dray.api.trees import lend, rename, tree_of
 from dray.api.types import resource
 from dray.api.wire import Tree, Wire
+
+if TYPE_CHECKING:
+    from dray.api.validation.context import Context
+
+
+_STATUS = "io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus"
 
 
 def _pools(request: resource.ResourcePoolStatusRequest) -> tuple[resource.PoolStatus, ...]:
@@ -99,7 +111,7 @@ KIND = Resource(
         since("Completed", _completed, NONE),
     ),
     conditional=("v1alpha3",),
-    rules=KindRules(update="", subresources={"status": "device_kinds.update_request_status"}),
+    rules=KindRules(update="", subresources={"status": "resource_pool_status_request.update_request_status"}),
     error_names={
         "v1alpha1": ((r"\bstatus\.poolCount", r"status.totalMatchingPools"), (r"\bresourceSliceCount", r"sliceCount"))
     },
@@ -109,3 +121,22 @@ KIND = Resource(
     from_stored={"v1alpha1": _from_stored},
     is_returned_when_deleted=True,
 )
+
+
+def request_driver(driver: str, old: str | None, path: Path, context: Context) -> Errors:
+    """Yield errors in a driver name. v1alpha1 also permits the form `example.com/gpu`."""
+    if context.version == "v1alpha1" and re.fullmatch("[^/]+/[^/]+", driver):
+        for part in driver.split("/"):
+            yield from named(part, path, names.caseless_subdomain)
+    else:
+        yield from required_name(driver, path, names.caseless_subdomain)
+
+
+def update_request_status(
+    request: resource.ResourcePoolStatusRequest, old: resource.ResourcePoolStatusRequest, context: Context
+) -> Errors:
+    """Yield errors if a status that is already set is changed, or a new status is invalid."""
+    if old.status is not None:
+        yield from unchanged(request.status, old.status, paths.STATUS)
+    elif request.status is not None:
+        yield from checked(_STATUS, request.status, paths.STATUS)

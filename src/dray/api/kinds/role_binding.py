@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dray.api import names
 from dray.api.columns import AGE, NAME, text, wide
 from dray.api.kind import RBAC, KindRules, Resource
+from dray.api.paths import Path
+from dray.api.rules import Errors, named, one_of, unchanged
 from dray.api.types import rbac
 from dray.api.wire import Tree
+from dray.api.written import as_go
+
+if TYPE_CHECKING:
+    from dray.api.validation.context import Context
+
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+AnyRoleBinding = rbac.RoleBinding | rbac.ClusterRoleBinding
 
 
 def _subjects(binding: rbac.RoleBinding | rbac.ClusterRoleBinding, kind: str) -> str:
@@ -37,8 +49,22 @@ def subject_groups(tree: Tree) -> None:
 KIND = Resource(
     rbac.RoleBinding,
     columns=BINDING_COLUMNS,
-    rules=KindRules(name=names.path_segment, order=("metadata", "rules", "changes", "last"), last="access.same_role"),
+    rules=KindRules(
+        name=names.path_segment, order=("metadata", "rules", "changes", "last"), last="role_binding.same_role"
+    ),
     defaults=BINDING_DEFAULTS,
     more_defaults=subject_groups,
     is_created_by_update=True,
 )
+
+
+def role_ref(reference: rbac.RoleRef, path: Path, kinds: tuple[str, ...] = ("Role", "ClusterRole")) -> Errors:
+    yield from one_of(reference.apiGroup, (RBAC_GROUP,), path / "apiGroup")
+    yield from one_of(reference.kind, kinds, path / "kind")
+    if reference.name:
+        yield from named(reference.name, path / "name", names.path_segment)
+
+
+def same_role(binding: AnyRoleBinding, old: AnyRoleBinding, context: Context) -> Errors:
+    """Yield an error if an update changes the roleRef of a binding."""
+    yield from unchanged(binding.roleRef, old.roleRef, Path("roleRef"), as_go(binding.roleRef))

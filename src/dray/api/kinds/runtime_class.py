@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from dray.api.columns import AGE, NAME, text
+from dray.api.errors import duplicate
 from dray.api.kind import UNUSED, KindRules, Resource
+from dray.api.paths import Path
 from dray.api.quoting import quote
-from dray.api.types import node
+from dray.api.resource_names import resource
+from dray.api.rules import Errors
+from dray.api.types import core, node
+from dray.api.written import as_go
 
 
 def _warnings(class_: node.RuntimeClass, old: node.RuntimeClass | None) -> Iterator[str]:
@@ -24,3 +29,18 @@ KIND = Resource(
     warnings=_warnings,
     is_created_by_update=True,
 )
+
+
+def overhead(amounts: Mapping[str, str], path: Path) -> Errors:
+    """Yield errors in the resources of a RuntimeClass's overhead."""
+    for name, amount in amounts.items():
+        yield from resource(name, amount, path % name)
+
+
+def same_tolerations(tolerations: Sequence[core.Toleration], path: Path) -> Errors:
+    """Yield an error for each duplicate toleration."""
+    seen: set[tuple[str, ...]] = set()
+    for index, one in enumerate(tolerations):
+        if (key := (one.key, one.operator, one.value, one.effect)) in seen:
+            yield duplicate(path / index, as_go(one))
+        seen.add(key)

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from dray.api import names
 from dray.api.cells import container_names, images
 from dray.api.columns import AGE, NAME, text, wide
+from dray.api.counts import at_most_all, count
+from dray.api.errors import invalid
 from dray.api.kind import ALL, SCALED, KindRules, Resource
+from dray.api.paths import Path
 from dray.api.pod_warnings import claim_warnings
 from dray.api.podspecs import template_defaults
+from dray.api.rules import Errors
 from dray.api.templates import pod_guards, template_warnings
 from dray.api.trees import fill
 from dray.api.types import apps
@@ -64,3 +68,16 @@ KIND = Resource(
     warnings=_warnings,
     guards=pod_guards("spec.template.spec"),
 )
+
+
+def some(value: int | str, path: Path) -> Errors:
+    """Yield an error if a count or percentage is 0 or above 100%."""
+    yield from at_most_all(value, path)
+    if not count(value):
+        yield invalid(path, value, "cannot be 0")
+
+
+def growing(count: int | None, before: int | None, path: Path) -> Errors:
+    """Yield an error if a counter is lower than before."""
+    if (count or 0) < (before or 0):
+        yield invalid(path, count or 0, "cannot be decremented")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dray.api.cells import UNSET
 from dray.api.columns import AGE, NAME, text
+from dray.api.errors import invalid
 from dray.api.kind import API_EXTENSIONS, KindRules, Resource
 from dray.api.matching import policy_defaults
+from dray.api.paths import Path
+from dray.api.rules import Errors
 from dray.api.types import admissionregistration
 
 
@@ -28,3 +33,10 @@ KIND = Resource(
     rules=KindRules(order=("metadata", "rules", "changes"), any_finalizer=True),
     defaults=policy_defaults("spec.matchResources"),
 )
+
+
+def actions(values: Sequence[str], path: Path) -> Errors:
+    """Yield an error if a binding has both actions Deny and Warn."""
+    if {"Deny", "Warn"} <= set(values):
+        text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+        yield invalid(path, values, f"{text}response and headers serves no purpose)")

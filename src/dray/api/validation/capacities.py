@@ -9,8 +9,8 @@ from itertools import pairwise
 from dray.api.errors import duplicate, forbidden, invalid, required, too_many
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
+from dray.api.rules import Errors
 from dray.api.types import resource
-from dray.api.validation.lists import Errors
 
 OPTIONS_MAX = 10
 LARGEST = 2**63 - 1

@@ -9,10 +9,10 @@ from dray.api import names
 from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.paths import STATUS, Path
+from dray.api.rules import Errors, at_most_bytes, each, named, required_name, unique, within
 from dray.api.types import resource
 from dray.api.validation import devices
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_most_bytes, each, named, required_name, unique, within
 from dray.api.validation.metadata import claim_template_metadata
 from dray.api.validation.nodes import node_selector
 

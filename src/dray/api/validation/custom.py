@@ -7,8 +7,8 @@ from typing import cast
 from dray.api.custom.objects import CustomObject, whole
 from dray.api.custom.structure import SchemaNode
 from dray.api.resources import Resource
+from dray.api.rules import Errors
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
 

@@ -14,12 +14,12 @@ from dray.api.custom.kinds import schema_of
 from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many
 from dray.api.paths import METADATA, SPEC, STATUS, Path
+from dray.api.rules import Errors, named, one_of, required_one_of, unchanged
 from dray.api.types import apiextensions
-from dray.api.validation.access import review_versions, webhook_client
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, named, one_of, required_one_of, unchanged
 from dray.api.validation.metadata import metadata
 from dray.api.validation.schemas import DEEPEST, depth, schema
+from dray.api.validation.webhooks import review_versions, webhook_client
 from dray.api.written import as_go
 
 Definition = apiextensions.CustomResourceDefinition

@@ -11,9 +11,9 @@ from dray.api.constraints.formats import DRIVER_MAX, POOL_MAX, at_most_bytes, id
 from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_long
 from dray.api.paths import Path
 from dray.api.remembered import remembered
+from dray.api.rules import Errors, each, named, unique, within
 from dray.api.types import resource
 from dray.api.validation.context import Complaint, Context
-from dray.api.validation.lists import Errors, each, named, unique, within
 
 LIST_MAX = 32  # maximum number of requests, constraints, configurations, selectors and results
 SELECTOR_MAX = 10 * 1024

@@ -6,8 +6,8 @@ import re
 
 from dray.api.errors import invalid, required, unsupported
 from dray.api.paths import Path
+from dray.api.rules import Errors
 from dray.api.types import core
-from dray.api.validation.lists import Errors
 
 _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['[^']*'\]")
 ENV_FIELDS = (

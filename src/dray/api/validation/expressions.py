@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dray.api import names
 from dray.api.errors import duplicate, internal, invalid, required, too_many
 from dray.api.paths import Path
+from dray.api.rules import Errors, required_name
 from dray.api.types.admissionregistration import MatchCondition
 from dray.api.validation.context import ExpressionUse, PolicyCheck
-from dray.api.validation.lists import Errors, required_name
 
 MAX_CONDITIONS = 64
 

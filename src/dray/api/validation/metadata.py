@@ -9,8 +9,8 @@ from dray.api import names
 from dray.api.errors import forbidden, invalid, required, too_long
 from dray.api.names import NameCheck
 from dray.api.paths import METADATA, Path
+from dray.api.rules import IMMUTABLE, Errors, named
 from dray.api.types import meta
-from dray.api.validation.lists import IMMUTABLE, Errors, named
 
 ANNOTATIONS_MAX = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")

@@ -6,9 +6,9 @@ from dray.api import names
 from dray.api.constraints import checked
 from dray.api.errors import FieldError, forbidden, invalid, required
 from dray.api.paths import Path
+from dray.api.rules import Errors, named
 from dray.api.schema import CORE
 from dray.api.types import core
-from dray.api.validation.lists import Errors, named
 
 _SETS = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")

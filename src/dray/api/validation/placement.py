@@ -8,9 +8,9 @@ from dray.api import names
 from dray.api.constraints import checked
 from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
 from dray.api.paths import Path
+from dray.api.rules import Errors, named
 from dray.api.schema import CORE
 from dray.api.types import core, meta
-from dray.api.validation.lists import Errors, named
 
 MOST_NEIGHBOUR_RULES = 100  # maximum per pod, because the scheduler compares each with every scheduled pod
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

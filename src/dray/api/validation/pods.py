@@ -8,11 +8,11 @@ from dray.api import names
 from dray.api.constraints import checked
 from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, unsupported
 from dray.api.paths import SPEC, STATUS, Path
+from dray.api.rules import Errors, each, named, required_name, unchanged
 from dray.api.schema import CORE
 from dray.api.types import core, meta
 from dray.api.validation.containers import PodParts, ephemeral_container, init_container, resources, restarts
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, required_name, unchanged
 from dray.api.validation.metadata import template_metadata
 from dray.api.validation.placement import toleration
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from dray.api import names
 from dray.api.constraints import checked
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.names import CEL_RESERVED
 from dray.api.paths import SPEC, Path
+from dray.api.rules import Errors, named, one_of, required_one_of
 from dray.api.types.admissionregistration import (
     AuditAnnotation,
     MutatingAdmissionPolicySpec,
@@ -22,7 +23,6 @@ from dray.api.types.admissionregistration import (
 )
 from dray.api.validation.context import Context, ExpressionUse
 from dray.api.validation.expressions import Expressions, Stored, match_conditions, texts
-from dray.api.validation.lists import Errors, named, one_of, required_one_of
 from dray.api.validation.placement import label_selector
 
 MAX_ANNOTATIONS = 20
@@ -219,10 +219,3 @@ def param_ref(reference: ParamRef, path: Path) -> Errors:
         yield forbidden(path / "selector", _EXCLUSIVE)
     if not reference.name and reference.selector is None:
         yield required(path, "one of name or selector must be specified")
-
-
-def actions(values: Sequence[str], path: Path) -> Errors:
-    """Yield an error if a binding has both actions Deny and Warn."""
-    if {"Deny", "Warn"} <= set(values):
-        text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-        yield invalid(path, values, f"{text}response and headers serves no purpose)")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from dray.api.errors import forbidden, invalid, required
 from dray.api.paths import Path
+from dray.api.rules import Errors
 from dray.api.types import core
-from dray.api.validation.lists import Errors
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")

@@ -12,8 +12,8 @@ from dray.api.custom import pruning, values
 from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import FieldError, forbidden, invalid, required, unsupported
 from dray.api.paths import Path
+from dray.api.rules import Errors
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors
 from dray.api.validation.structural import structural, wrong_type
 from dray.api.wire import Tree
 

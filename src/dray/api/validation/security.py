@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dray.api.errors import forbidden, invalid, unsupported
 from dray.api.paths import Path
+from dray.api.rules import Errors
 from dray.api.types import core
-from dray.api.validation.lists import Errors
 
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 

@@ -12,11 +12,11 @@ from dray.api.constraints.formats import DRIVER_MAX, IDENTIFIER_MAX, fully_quali
 from dray.api.errors import forbidden, invalid, not_found_value, required, too_long, too_many
 from dray.api.paths import SPEC, Path
 from dray.api.quantity import Quantity
+from dray.api.rules import Errors, bounded, each, named, unchanged, unique, within
 from dray.api.semver import Semver
 from dray.api.types import resource
 from dray.api.validation import capacities, devices
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, bounded, each, named, unchanged, unique, within
 from dray.api.validation.nodes import node_selector
 
 DEVICES_MAX = 128

@@ -11,7 +11,7 @@ from typing import Any
 
 from dray.api.errors import FieldError, forbidden, invalid, required
 from dray.api.paths import Path
-from dray.api.validation.lists import Errors
+from dray.api.rules import Errors
 from dray.api.wire import Tree
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]

@@ -9,9 +9,9 @@ from dray.api.constraints import checked
 from dray.api.errors import forbidden, invalid, required
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
+from dray.api.rules import Errors
 from dray.api.schema import CORE
 from dray.api.types import core
-from dray.api.validation.lists import Errors
 
 _SOURCES = tuple(name for name in core.Volume.__struct_fields__ if name != "name")
 _PROJECTIONS = ("configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")  # Kubernetes' order

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dray.api.errors import FieldError, Invalid, invalid
+from dray.api.kinds.service import check_addresses
 from dray.api.paths import SPEC
 from dray.api.resources import BY_TYPE
 from dray.api.service_fields import (
@@ -19,7 +20,6 @@ from dray.api.service_fields import (
     is_headless,
 )
 from dray.api.types.core import Service, ServiceSpec
-from dray.api.validation.services import check_addresses
 
 SERVICES = BY_TYPE[Service]
 _POLICY = SPEC / "ipFamilyPolicy"

@@ -94,3 +94,10 @@ def unchanged(new: object, old: object, path: Path, shown: object = None) -> Err
     """Yield an error, which shows `shown`, if an immutable field has changed."""
     if new != old:
         yield invalid(path, shown, IMMUTABLE)
+
+
+def checked(message: str, value: object, path: Path | None) -> list[FieldError]:
+    """Return the errors that the steps of a message find in a value."""
+    from dray.api.constraints import checked as by_steps  # takes long to import, and clients do not validate
+
+    return by_steps(message, value, path)

@@ -1,4 +1,4 @@
-"""Validation of RBAC roles, bindings, admission webhooks and access reviews."""
+"""Validation of admission webhooks, and of how a webhook is reached, also that of a CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -6,77 +6,19 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from dray.api import names
-from dray.api.errors import forbidden, invalid, required
-from dray.api.paths import SPEC, Path
-from dray.api.types import admissionregistration, apiextensions, authorization, rbac
+from dray.api.errors import invalid, required
+from dray.api.paths import Path
+from dray.api.rules import Errors, named
+from dray.api.types import admissionregistration, apiextensions
 from dray.api.validation.context import Context
 from dray.api.validation.expressions import Expressions, match_conditions, texts
-from dray.api.validation.lists import Errors, named, one_of, unchanged
-from dray.api.written import as_go
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
-MOST_PERMISSIONS = 10_000  # maximum per role: verbs times groups times resources times names
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 AdmissionWebhook = admissionregistration.ValidatingWebhook | admissionregistration.MutatingWebhook
-AnyRoleBinding = rbac.RoleBinding | rbac.ClusterRoleBinding
 
 
 # Roles
-
-
-def no_urls(rule: rbac.PolicyRule, path: Path) -> Errors:
-    """Yield an error if a rule of a namespaced role has nonResourceURLs."""
-    if rule.nonResourceURLs:
-        text = "namespaced rules cannot apply to non-resource URLs"
-        yield invalid(path / "nonResourceURLs", rule.nonResourceURLs, text)
-
-
-def policy_rule(rule: rbac.PolicyRule, path: Path) -> Errors:
-    """Yield errors if a role's rule lacks API groups or resources, or combines resources with nonResourceURLs."""
-    if rule.nonResourceURLs:
-        if rule.apiGroups or rule.resources or rule.resourceNames:
-            text = "rules cannot apply to both regular resources and non-resource URLs"
-            yield invalid(path / "nonResourceURLs", rule.nonResourceURLs, text)
-        return
-    if not rule.apiGroups:
-        yield required(path / "apiGroups", "resource rules must supply at least one api group")
-    if not rule.resources:
-        yield required(path / "resources", "resource rules must supply at least one resource")
-
-
-def permissions(rules: Sequence[rbac.PolicyRule], path: Path) -> Errors:
-    """Yield an error if the rules of a role grant more than MOST_PERMISSIONS permissions."""
-    if (count := sum(map(_permissions, rules))) > MOST_PERMISSIONS:
-        text = f"the rules come to {count} permissions (verbs times groups times resources times names)"
-        yield forbidden(path, f"{text}, at most {MOST_PERMISSIONS} are allowed; split the role or use '*'")
-
-
-def _permissions(rule: rbac.PolicyRule) -> int:
-    objects = len(rule.apiGroups) * len(rule.resources) * max(1, len(rule.resourceNames))
-    return len(rule.verbs) * (objects + len(rule.nonResourceURLs))
-
-
-def role_ref(reference: rbac.RoleRef, path: Path, kinds: tuple[str, ...] = ("Role", "ClusterRole")) -> Errors:
-    yield from one_of(reference.apiGroup, (RBAC_GROUP,), path / "apiGroup")
-    yield from one_of(reference.kind, kinds, path / "kind")
-    if reference.name:
-        yield from named(reference.name, path / "name", names.path_segment)
-
-
-def cluster_role_ref(reference: rbac.RoleRef, path: Path) -> Errors:
-    return role_ref(reference, path, ("ClusterRole",))
-
-
-def account_namespace(subject: rbac.Subject, path: Path) -> Errors:
-    """Yield an error if a subject is a service account without namespace."""
-    if subject.kind == "ServiceAccount" and not subject.namespace:
-        yield required(path / "namespace")
-
-
-def same_role(binding: AnyRoleBinding, old: AnyRoleBinding, context: Context) -> Errors:
-    """Yield an error if an update changes the roleRef of a binding."""
-    yield from unchanged(binding.roleRef, old.roleRef, Path("roleRef"), as_go(binding.roleRef))
 
 
 # Webhooks
@@ -195,32 +137,3 @@ def _path_faults(path: str) -> Iterator[str]:
 
 
 # Reviews
-
-AccessReview = (
-    authorization.SubjectAccessReview | authorization.LocalSubjectAccessReview | authorization.SelfSubjectAccessReview
-)
-
-
-def access_review(review: AccessReview, _: Path | None) -> Errors:
-    """Yield errors in the spec of an access review: it needs exactly one kind of attributes, and a user or group."""
-    spec = review.spec
-    if spec.resourceAttributes is not None and spec.nonResourceAttributes is not None:
-        text = "cannot be specified in combination with resourceAttributes"
-        yield invalid(SPEC / "nonResourceAttributes", spec.nonResourceAttributes, text)
-    if spec.resourceAttributes is None and spec.nonResourceAttributes is None:
-        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        yield invalid(SPEC / "resourceAttributes", None, text)
-    if not isinstance(review, authorization.SelfSubjectAccessReview) and not (review.spec.user or review.spec.groups):
-        yield invalid(SPEC / "user", review.spec.user, "at least one of user or group must be specified")
-    if isinstance(review, authorization.LocalSubjectAccessReview):
-        yield from _local_review(review)
-
-
-def _local_review(review: authorization.LocalSubjectAccessReview) -> Errors:
-    attributes = review.spec.resourceAttributes
-    if attributes is not None and attributes.namespace != review.metadata.namespace:
-        text = "must match metadata.namespace"
-        yield invalid(SPEC / "resourceAttributes" / "namespace", attributes.namespace, text)
-    if review.spec.nonResourceAttributes is not None:
-        text = "disallowed on this kind of request"
-        yield forbidden(SPEC / "nonResourceAttributes", text)
