@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _IDLE_TURNS = 10  # a message through a socket needs one turn of the loop for each side
-SECONDS = float(os.environ.get("DRAY_PATIENCE", "60"))
+SECONDS = float(os.environ.get("DRAY_PATIENCE", "90"))
 
 
 async def eventually(look: Callable[[], Awaitable[T]] | Callable[[], T], seconds: float = SECONDS) -> T:

@@ -409,10 +409,10 @@ def profile(name: str) -> str:
 )
 def test_packing_partitions_takes_no_time(asked: list[tuple[str, int]], fits: bool) -> None:
     requests = [request(f"r{at}", count, profile(name)) for at, (name, count) in enumerate(asked)]
-    start = time.perf_counter()
+    start = time.process_time()
     outcome = allocate(node(), [claim("a", *requests)], [ANY], mig(2), (), Features(), steps_in(5))
     assert isinstance(outcome, Allocated if fits else Unallocatable)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_devices_that_overlap_are_counted_by_the_places_they_leave() -> None:
@@ -427,22 +427,22 @@ def test_devices_that_overlap_are_counted_by_the_places_they_leave() -> None:
     ]
     slices = [counters("a", **{f"gpu{at}": whole for at in range(3)}), slice_("b", devices, count=2)]
     ways = {"a": spec(3), "b": spec(2), "c": spec(2, "true")}
-    start = time.perf_counter()
+    start = time.process_time()
     for claims, fits in ((6, True), (7, False)):
         asked = [claim(f"c{at}", alternatives("r", **ways)) for at in range(claims)]
         outcome = allocate(node(), asked, [ANY], slices, (), Features(), steps_in(10))
         assert isinstance(outcome, Allocated if fits else Unallocatable)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_an_error_behind_partitions_that_cannot_be_had_is_not_looked_for() -> None:
     """All whole GPUs must share a root, and do not; but the first of them is in use, so nobody ever gets to that."""
     small = [claim(f"c{at}", request("r", 3)) for at in range(3)]
     every = claim("all", request("r", None, profile("7g")), match=(ROOT,))
-    start = time.perf_counter()
+    start = time.process_time()
     outcome = allocate(node(), [*small, every], [ANY], mig(3), [(DRIVER, "p", "gpu0-1g-3")])
     assert isinstance(outcome, Unallocatable)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_an_error_behind_partitions_that_cannot_be_had_is_not_looked_for() -> No
 def test_packing_shares_takes_no_time(sizes: list[int], fits: bool) -> None:
     slices = [slice_("s", [device(f"d{at}") | shareable(units=20) for at in range(max(2, sum(sizes) // 20))])]
     claims = [claim(f"c{at}", request("r", capacity={"requests": {"units": str(n)}})) for at, n in enumerate(sizes)]
-    start = time.perf_counter()
+    start = time.process_time()
     outcome = allocate(node(), claims, [ANY], slices, (), Features(), steps_in(10))
     assert isinstance(outcome, Allocated if fits else Unallocatable)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

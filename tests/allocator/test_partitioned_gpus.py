@@ -120,7 +120,7 @@ def test_places_that_are_too_small_are_counted_and_not_tried() -> None:
     halves = [device(f"g{at}-{half}") | drawing(f"gpu-{at}", engines=4) for at in range(8) for half in range(2)]
     slices = [counters("a", "p", DRIVER, 2, **sets), slice_("b", halves, count=2)]
     asked = [claim(f"c{at}", {"name": "r", "exactly": spec(1)}) for at in range(9)]
-    started = time.perf_counter()
+    started = time.process_time()
     assert as_answer(allocate(node(), asked, [ANY], slices)).placements is None
     assert as_answer(allocate(node(), asked[:8], [ANY], slices)).placements is not None
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30

@@ -164,7 +164,7 @@ def test_a_pod_that_waits_does_not_count_as_user_of_a_device(visit: Visit, clust
 def test_why_groups_pods_by_cause_and_lights_the_steps_of_one(visit: Visit) -> None:
     page = visit.open("#/why")
     expect(page.locator(".causes summary")).to_contain_text("TooFewDevices")
-    page.get_by_role("link", name="default/greedy").click()
+    page.get_by_role("link", name="default/greedy", exact=True).first.click()
     funnel = page.locator(".funnel")
     expect(funnel).to_contain_text("needs 9 devices")
     expect(funnel.locator("tbody tr").first).to_contain_text("12")
@@ -296,7 +296,7 @@ def test_what_fits_is_read_without_sideways_scrolling_in_a_narrow_window(visit: 
 def test_a_narrow_window_goes_to_the_pod_that_was_chosen(visit: Visit) -> None:
     visit.page.set_viewport_size(NARROW)
     page = visit.open("#/why")
-    page.get_by_role("link", name="default/greedy").click()
+    page.get_by_role("link", name="default/greedy", exact=True).first.click()
     expect(page.locator(".funnel")).to_be_visible()
     assert page.locator(".story").evaluate("element => element.getBoundingClientRect().top") < 60
 
