@@ -75,15 +75,16 @@ async def are_bound(c: Cluster, count: int) -> None:
     await c.eventually(look)
 
 
-async def test_what_could_not_be_released_is_released_later() -> None:
-    """The server fails in the middle of a plan, and a pod goes meanwhile, so that no attempt follows."""
+async def test_what_could_not_be_released_is_released_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server fails in the middle of a plan, and the gang needs more pods now, so that no attempt follows."""
+    monkeypatch.setattr(gang_recovery, "PLAN_SECONDS", 0.0)
     is_last, state = nth_allocation(SIZE + 1), {"down": False}
     refused = asyncio.Event()
 
     async def fail(write: Write) -> None:
         if is_last(write):
             state["down"] = True
-            await c.delete(Pod, "g-1")
+            await grows(c)
         if state["down"] and write.type is ResourceClaim:
             if write.deallocates:
                 refused.set()
@@ -199,7 +200,7 @@ async def loses_a_pod(c: Cluster) -> None:
 
 
 async def grows(c: Cluster) -> None:
-    larger = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+    larger = {"spec": {"schedulingPolicy": {"gang": {"minCount": SIZE + 1}}}}
     await c.client.patch(PodGroup, "g", larger, "default")
 
 

@@ -444,3 +444,23 @@ async def test_a_critical_pod_preempts_and_is_preempted_by_nobody_less_critical(
         await c.create(Pod, of("high", "again", **needs("40")))
         await c.waits("again", "preemption")
         assert await alive(c, "critical")
+
+
+@pytest.mark.parametrize("is_gang", [False, True])
+async def test_pods_that_are_just_being_bound_are_victims_as_soon_as_they_are(is_gang: bool) -> None:
+    async with crowded(devices=0, gates="GenericWorkload=true") as c:
+        await c.stop(SCHEDULER)
+        hold = c.hooks[SCHEDULER] = Hold(lambda write: write.binds)
+        await c.start(SCHEDULER)
+        await c.create(Pod, of("low", "victim", **needs("40")))
+        await hold.reached()
+        more: Tree = {}
+        if is_gang:
+            more = {"schedulingGroup": {"podGroupName": "g"}}
+            policy = {"schedulingPolicy": {"gang": {"minCount": 1}}, "priorityClassName": "high"}
+            await c.create(PodGroup, {"metadata": {"name": "g", "namespace": "default"}, "spec": policy})
+        await c.create(Pod, of("high", "p", **needs("40"), **more))
+        await c.waits("p", "preemption")
+        hold.go()
+        await c.runs("p")
+        await c.gone(Pod, "victim")

@@ -74,13 +74,23 @@ class _Progress:
     claim_came: float = -math.inf  # when a claim was last created
     held: set[str] = field(default_factory=set)  # uids of pods that are not tried before they are released
     unkept: list[Pod] = field(default_factory=list)  # pods that lost their nominations with their gang
+    promised: dict[str, int] = field(default_factory=dict)  # pods that are being bound, by uid, with their priorities
+    # Pods that found no victims: those less important that were being bound, and may be victims once they are.
+    after_bindings: dict[str, set[str]] = field(default_factory=dict)
     has_device_news: bool = False  # devices changed since the last look at waiting pods began
     look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
 
     def copy(self) -> _Progress:
         has_news = self.has_device_news or self.look is not None  # a look in the copy begins anew
         return replace(
-            self, queue=self.queue.copy(), held=set(self.held), unkept=[], has_device_news=has_news, look=None
+            self,
+            queue=self.queue.copy(),
+            held=set(self.held),
+            unkept=[],
+            promised=dict(self.promised),
+            after_bindings={uid: set(others) for uid, others in self.after_bindings.items()},
+            has_device_news=has_news,
+            look=None,
         )
 
 
@@ -188,6 +198,8 @@ class SchedulerCore:
         """A pod waits no more; `counts` says whether it is still one of its group, with a node."""
         self.gangs.abandon(pod)
         self.queue.remove(pod.metadata.uid)
+        self._progress.after_bindings.pop(pod.metadata.uid, None)
+        self._binding_ended(pod.metadata.uid)
         if self.state.gangs.note(pod, is_ready=counts):
             self._recheck_group(pod)
 
@@ -392,6 +404,7 @@ class SchedulerCore:
         if self.state.nominations.clear(waiting.key):
             self.wake(ROOM_AND_DEVICES)
         self.state.table.place(waiting.pod, promise.node, demand)
+        self._progress.promised[waiting.key] = priority_of(waiting.pod)
         self.end(waiting)
 
     def refuse(self, waiting: Waiting, refused: Refused, pause: float = 0.0) -> None:
@@ -403,8 +416,27 @@ class SchedulerCore:
             self.queue.refuse(waiting, refused.rules, waiting.attempt.alike)
         self.end(waiting)
         why = refused.why.preemption
-        if why is not None and why.code is PreemptionCode.UNAVAILABLE and self.state.nominations.clear(waiting.key):
-            self.wake(ROOM_AND_DEVICES)
+        if why is not None and why.code is PreemptionCode.UNAVAILABLE:
+            self.await_bindings(waiting)
+            if self.state.nominations.clear(waiting.key):
+                self.wake(ROOM_AND_DEVICES)
+
+    def await_bindings(self, waiting: Waiting) -> None:
+        """Try a pod that found no victims again once the less important pods that are being bound may be victims."""
+        priority, progress = priority_of(waiting.pod), self._progress
+        others = {uid for uid, other in progress.promised.items() if other < priority}
+        if others:
+            progress.after_bindings[waiting.key] = others
+
+    def _binding_ended(self, uid: str) -> None:
+        progress = self._progress
+        if progress.promised.pop(uid, None) is None:
+            return
+        for key, others in [*progress.after_bindings.items()]:
+            others.discard(uid)
+            if not others:
+                del progress.after_bindings[key]
+                self.queue.activate_one(key)
 
     def preempt(self, waiting: Waiting, plan: PreemptionPlan) -> list[Pod]:
         """Follow the plan of a refusal: keep the place, and do not try the pod again before `preempted`.
@@ -475,6 +507,7 @@ class SchedulerCore:
         if not is_bound:
             self.state.table.unplace(waiting.key)
             self.wake(ROOM)
+        self._binding_ended(waiting.key)
         self.forget(promise)
         if waiting.nomination is not None and self.queue.get(waiting.key) is waiting:
             self.state.nominations.restore(waiting.nomination)

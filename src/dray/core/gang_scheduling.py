@@ -139,6 +139,8 @@ class GangScheduling:
             self._core.end(waiting)
         self._end(gang)
         why = refused.why.preemption
+        if why is not None and why.code is PreemptionCode.UNAVAILABLE:
+            self._core.await_bindings(gang.leader)
         if why is not None and why.code is not PreemptionCode.GROUP_WAITING:
             cleared = [self._core.state.nominations.clear(waiting.key) for waiting in gang.members]
             if any(cleared):

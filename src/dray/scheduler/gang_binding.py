@@ -40,7 +40,7 @@ class GangPlan:
     failed: list[tuple[PlacedMember, Exception]] = field(default_factory=list)
     shared: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid, those of several pods that were written
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # too few members remain
-    unreleased: list[ResourceClaim] = field(default_factory=list)  # what could not be taken back
+    is_released: bool = True  # whether all was taken back that a failed plan had written
 
     @property
     def key(self) -> GroupKey:
@@ -164,7 +164,7 @@ class GangBinder:
 
         async def release(claim: ResourceClaim) -> None:
             if not await self.release(claim, users):
-                plan.unreleased.append(claim)
+                plan.is_released = False
 
         await each(claims.values(), release)
 

@@ -141,8 +141,8 @@ class GangLoop:
             log.log(level, "placing podgroup %s failed: %s", name, error, exc_info=unexpected)
             self._groups.failed(plan.group, error)
             plan.failed = [(member, error) for member in plan.members]
-            if plan.unreleased:
-                self._recovery.suspect(plan.key, plan.unreleased)
+            if not plan.is_released:
+                self._recovery.suspect(plan.key)
         finally:
             self._forget(plan)
         for member, settled in plan.written:

@@ -7,7 +7,6 @@ suspected. A claim that a PodGroup has used before stays reserved for the group.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Iterable
 
@@ -24,46 +23,36 @@ from dray.scheduler.gang_binding import GangBinder
 from dray.scheduler.group_status import is_initially_scheduled
 from dray.scheduler.tasks import each
 
-log = logging.getLogger(__name__)
-
 PLAN_SECONDS = 10.0  # that a plan may have for its first binding, if another scheduler has written it
 
 
 class GangRecovery:
-    """Finds and releases such plans. `busy` are the gangs that this scheduler is just writing a plan for."""
+    """Finds and releases such plans."""
 
     def __init__(self, gangs: GangBinder, informers: SharedInformers, objects: ObjectLookup) -> None:
         self._gangs, self._objects = gangs, objects
         self._pods, self._groups = informers.informer(Pod), informers.informer(PodGroup)
         self._all_claims = informers.informer(ResourceClaim)
-        self._gangs_suspected: set[GroupKey] = set()
-        self._claims_suspected: set[NamespacedName] = set()
+        self._suspects: set[GroupKey] = set()
 
     async def run(self) -> None:
         """Look at all claims once, before anything is scheduled."""
-        await self._look_at(self._all_claims.list(), (), patience=0.0)
+        await self._look_at(self._all_claims.list(), patience=0.0)
 
-    def suspect(self, gang: GroupKey, claims: Iterable[ResourceClaim] = ()) -> None:
-        """Look soon whether a gang without a bound pod holds devices, also in these claims."""
-        self._gangs_suspected.add(gang)
-        self._claims_suspected |= {(claim.metadata.namespace, claim.metadata.name) for claim in claims}
+    def suspect(self, gang: GroupKey) -> None:
+        """Look soon whether a gang without a bound pod holds devices."""
+        self._suspects.add(gang)
 
     async def look_again(self, busy: Collection[GroupKey]) -> None:
-        """Release what the suspects hold.
+        """Release what the suspects hold, except for those that are `busy`: this scheduler is just writing a plan for them.
 
-        A claim of a suspected gang that was allocated a moment ago may be part of another scheduler's plan, and is left.
+        A claim that was allocated a moment ago may be part of another scheduler's plan, and is left.
         """
-        if not self._gangs_suspected and not self._claims_suspected:
-            return
-        gangs, self._gangs_suspected = self._gangs_suspected, self._gangs_suspected & {*busy}
-        claims, self._claims_suspected = self._claims_suspected, set()
-        await self._look_at(self._known(claims), busy, patience=0.0)
-        names = {name for gang in gangs - {*busy} for name in self._claims_of(*gang)}
-        await self._look_at(self._known(names), busy, PLAN_SECONDS)
-
-    def _known(self, names: Iterable[NamespacedName]) -> list[ResourceClaim]:
+        gangs = self._suspects.difference(busy)
+        self._suspects -= gangs
+        names = {name for gang in gangs for name in self._claims_of(*gang)}
         found = (self._objects.claim(*name) for name in names)
-        return [claim for claim in found if claim is not None]
+        await self._look_at([claim for claim in found if claim is not None], PLAN_SECONDS)
 
     def _claims_of(self, namespace: str, name: str) -> Iterable[NamespacedName]:
         """The claims of the pods of a gang, and of the gang itself, while no pod of it is bound."""
@@ -76,23 +65,15 @@ class GangRecovery:
             if (extended := self._objects.extended_resource_claim(pod)) is not None:
                 yield namespace, extended.metadata.name
 
-    async def _look_at(self, claims: Iterable[ResourceClaim], busy: Collection[GroupKey], patience: float) -> None:
+    async def _look_at(self, claims: Iterable[ResourceClaim], patience: float) -> None:
         planned = [(claim, self._plan_users(claim)) for claim in claims if claim.status.allocation is not None]
 
         async def release(plan: tuple[ResourceClaim, dict[str, GroupKey]]) -> None:
             claim, users = plan
-            if (
-                _age(claim) < patience
-                or not {*users.values()}.isdisjoint(busy)
-                or not await self._release(claim, users)
-            ):
-                self._claims_suspected.add((claim.metadata.namespace, claim.metadata.name))
+            if _age(claim) < patience or not await self._gangs.release(claim, users.keys()):
+                self._suspects |= {*users.values()}
 
         await each([(claim, users) for claim, users in planned if users], release)
-
-    async def _release(self, claim: ResourceClaim, users: dict[str, GroupKey]) -> bool:
-        log.info("claim %s/%s was planned for a gang that is not bound", claim.metadata.namespace, claim.metadata.name)
-        return await self._gangs.release(claim, users.keys())
 
     def _plan_users(self, claim: ResourceClaim) -> dict[str, GroupKey]:
         """The users of a claim that are of a gang without a bound pod: their gangs, by uid.
