@@ -8,7 +8,7 @@ from dray.api.decode import to_object
 from dray.api.resources import BY_KIND, BY_TYPE, Resource
 from dray.api.types.rbac import PolicyRule
 from dray.api.wire import Tree, Wire
-from dray.apiserver.security.authorization.escalation import uncovered
+from dray.apiserver.admission.roles import uncovered
 from dray.apiserver.security.authorization.rbac import GrantTable, RoleGrant
 from tests import objects
 

@@ -37,7 +37,7 @@ async def started(informers: SharedInformers, *, groups: bool = True) -> ClaimCo
 
 
 def users(consumers: ClaimConsumers, claim: str = "c") -> list[str]:
-    return sorted(pod.metadata.name for pod in consumers.of("ns", claim))
+    return sorted(pod.metadata.name for pod in consumers.consumers("ns", claim))
 
 
 async def record(idle: Cluster, pod: str, claim: str) -> None:

@@ -14,10 +14,10 @@ from dray.api.reasons.causes.pod_groups import GangIncomplete
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Event, Pod, ResourceQuota
 from dray.inspect.explain import explain_pod
-from dray.inspect.makers import maker_of
 from dray.inspect.placement import Allowance
 from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
+from dray.inspect.suggesting.subject import maker_of
 from dray.inspect.workloads import WorkloadCase
 from dray.questions.occupancy import node_rows
 from tests import objects

@@ -17,8 +17,7 @@ from dray.api.wire import Tree
 from dray.sim import changes, hardware
 from dray.sim.cluster import Cluster
 from dray.sim.demands import DemandError, PodBatch, demand_of
-from dray.sim.node_kinds import is_uniform
-from dray.sim.what_if import HowMany, _count_by_kind, _count_one_by_one, how_many, place
+from dray.sim.what_if import HowMany, _count_by_kind, _count_one_by_one, how_many, is_uniform, place
 from tests import objects
 from tests.sim.test_cluster import NOW, cluster, holders, pod, template
 

@@ -3,7 +3,7 @@
 An entry of a pod refers to a claim in one of three ways: an existing claim, a template from which the claim
 controller creates a claim for the pod, or (KEP-5729) a claim of the pod's PodGroup. The names of generated claims
 are in `status.resourceClaimStatuses`. A claim is reserved for pods, for PodGroups, or (KEP-5194) for a workload
-and thus for any pod. The functions are pure: callers pass the objects, for example from `dray.client.consumers`.
+and thus for any pod. The functions are pure: callers pass the objects. `claim_users` finds the pods that use a claim.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from dray.api.types.resource import ResourceSlice
 from dray.api.users import MASTERS
 from dray.api.wire import tree_of
 from dray.apiserver.admission import AdmissionRequest, Chain
-from dray.apiserver.calls import request_of
 from dray.apiserver.custom.conversion_review import ConversionFailed
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.outages import unavailable
@@ -32,7 +31,7 @@ from dray.apiserver.read import listing
 from dray.apiserver.read.measured import Measured
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.read.watching import WatchedChange, Watching
-from dray.apiserver.request import APPLY_PATCH, STRATEGIC_PATCH, Answer, LogSource, Request
+from dray.apiserver.request import APPLY_PATCH, STRATEGIC_PATCH, Answer, LogSource, Request, request_of
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.steps import RequestResolver
 from dray.apiserver.streaming.options import ConnectOptions
@@ -243,15 +242,19 @@ class ApiServer:
             return self._subresources.bind(request)
         return self._registry.create(request)
 
-    async def _update(self, request: Request) -> Answer:
-        """Update or patch; whoever publishes the devices of a node does so at a steady pace."""
-        if request.resource is SLICES:
-            found = self.storage.get(SLICES, "", request.name)
-            if isinstance(found, ResourceSlice) and found.spec.nodeName:
-                delay = self._pace.delay(time.monotonic(), (found.spec.nodeName, found.spec.driver))
-                if delay > 0:
-                    await asyncio.sleep(delay)
-        return await (self._registry.patch if request.verb == "patch" else self._registry.update)(request)
+    def _update(self, request: Request) -> Awaitable[Answer]:
+        """Update or patch."""
+        change = self._registry.patch if request.verb == "patch" else self._registry.update
+        return self._paced(request, change) if request.resource is SLICES else change(request)
+
+    async def _paced(self, request: Request, change: Callable[[Request], Awaitable[Answer]]) -> Answer:
+        """Let whoever publishes the devices of a node do so at a steady pace."""
+        found = self.storage.get(SLICES, "", request.name)
+        if isinstance(found, ResourceSlice) and found.spec.nodeName:
+            delay = self._pace.delay(time.monotonic(), (found.spec.nodeName, found.spec.driver))
+            if delay > 0:
+                await asyncio.sleep(delay)
+        return await change(request)
 
     async def _review(self, request: Request) -> Answer:
         return Answer(code=201, tree=self._reviews[request.resource.plural](request))

@@ -1,8 +1,10 @@
 """What is asked of the API server, and what it answers: the vocabulary that every way in shares.
 
-HTTP builds a Request from a path, a query and a body; `calls` builds one from a call in the process. The body tree belongs
-to the request, since defaulting and patching work on it in place. Answers hold what the
-store holds: typed objects and encoded bytes, both made once. Left out: how any of it is written on a wire.
+HTTP builds a Request from a path, a query and a body; `request_of` builds one from a call of another part of this process.
+The body tree belongs to the request, since defaulting and patching work on it in place. So the tree of a call is encoded
+and decoded once: the caller may keep it, and its tuples become lists. Of a new object that may be like one before it, only
+the parts that differ are read, and the registry copies its tree where needed. Answers hold what the store holds: typed
+objects and encoded bytes, both made once. Left out: how any of it is written on a wire.
 """
 
 from __future__ import annotations
@@ -12,6 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dray.api.calls import (
+    AnsweredCall,
+    Caller,
+    CreateCall,
+    DeleteCall,
+    DeleteCollectionCall,
+    GetCall,
+    ListCall,
+    ObjectCall,
+    PartCall,
+    PatchCall,
+    StatusCall,
+    UpdateCall,
+    WatchCall,
+)
 from dray.api.resources import Resource
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
@@ -21,6 +38,68 @@ from dray.store.log import KeyVersion
 
 if TYPE_CHECKING:
     from dray.api.users import User
+
+
+def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
+    """The request that a call makes."""
+    resource = call.resource
+    request = Request(
+        user=caller.user,
+        verb=call.verb,
+        resource=resource,
+        namespace=call.namespace if resource.namespaced else "",
+        name=call.name if isinstance(call, ObjectCall) else "",
+        subresource=call.subresource if isinstance(call, PartCall) else "",
+        user_agent=caller.agent,
+    )
+    match call:
+        case GetCall():
+            pass  # the most frequent call, and complete
+        case CreateCall():
+            is_templated = not call.subresource and resource.type in MADE_FROM_TEMPLATES
+            if is_templated or isinstance(call.body, Wire):
+                request.body = call.body
+            else:
+                request.body, request.is_large = copied(call.body)
+        case StatusCall():
+            request.subresource, request.body = "status", call.wanted
+        case UpdateCall():
+            request.body, request.is_large = copied(call.tree)
+        case PatchCall():
+            request.body = call.patch
+            request.options = RequestOptions(patch_type=call.kind.value, field_manager=call.manager, force=call.force)
+        case ListCall():
+            request.options = RequestOptions(
+                label_selector=call.labels,
+                field_selector=call.fields,
+                limit=call.limit,
+                continue_token=call.continue_,
+                resource_version=call.resource_version,
+            )
+        case WatchCall():
+            request.options = RequestOptions(
+                label_selector=call.labels,
+                field_selector=call.fields,
+                resource_version=call.resource_version,
+                allow_bookmarks=call.bookmarks,
+                timeout_seconds=call.timeout,
+            )
+        case DeleteCall():
+            request.options = RequestOptions(
+                grace_period_seconds=call.grace,
+                propagation_policy=call.propagation,
+                precondition_uid=call.uid,
+                precondition_resource_version=call.resource_version,
+            )
+        case DeleteCollectionCall():
+            request.options = RequestOptions(
+                label_selector=call.labels,
+                field_selector=call.fields,
+                grace_period_seconds=call.grace,
+                propagation_policy=call.propagation,
+            )
+    return request
+
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

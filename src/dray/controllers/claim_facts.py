@@ -130,7 +130,7 @@ class ClaimFacts:
                 for use in self._consumers.uses(pod)
             )
 
-        if any(leans_on_it(pod) for pod in self._consumers.of(namespace, name)):
+        if any(leans_on_it(pod) for pod in self._consumers.consumers(namespace, name)):
             return True
         # The informers' copies may lag behind, so the server is asked before devices are freed.
         return any(leans_on_it(pod) for pod in (await self._client.list(Pod, namespace)).items)

@@ -151,7 +151,7 @@ class ClaimController:
                 self._tell_owner(claim)
             elif has_devices(new) and (not has_devices(old) or _lost_reservations(old, new)):
                 # There is now an allocation to reserve, or a failed binding took a reservation back.
-                self._add_unreserved(self._consumers.of(claim.metadata.namespace, claim.metadata.name))
+                self._add_unreserved(self._consumers.consumers(claim.metadata.namespace, claim.metadata.name))
 
     def _was_left(self, old: ResourceClaim | None, new: ResourceClaim) -> bool:
         """Whether the last reservations were removed and the devices kept, as after a failed binding or by a person.
@@ -166,7 +166,7 @@ class ClaimController:
     def _tell_owner(self, claim: ResourceClaim) -> None:
         """Queue the pods and the group that use a claim."""
         namespace = claim.metadata.namespace
-        for pod in self._consumers.of(namespace, claim.metadata.name):
+        for pod in self._consumers.consumers(namespace, claim.metadata.name):
             self._add("pod", pod)
         group = podclaims.made_for(claim, "PodGroup")
         if group is not None and self._groups is not None:

@@ -1,7 +1,7 @@
 """Evicts pods whose devices are tainted NoExecute, by a slice or by a DeviceTaintRule.
 
 A pod must leave, scheduled or not, if one of its entries resolves to a claim with such a device
-(`dray.client.consumers`), unless the claim tolerates the taint; other pods of the same group stay. A rule's status
+(`dray.api.claim_users`), unless the claim tolerates the taint; other pods of the same group stay. A rule's status
 shows its progress. `eviction_time` decides when a pod must leave. Left out: keeping new claims off tainted devices,
 which the allocator does.
 """
@@ -127,7 +127,7 @@ class TaintEviction:
 
     def _look_at(self, claims: Iterable[ResourceClaim]) -> None:
         for claim in claims:
-            for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
+            for pod in self._consumers.consumers(claim.metadata.namespace, claim.metadata.name):
                 self._evictor.queue.add(key_of(pod))
 
     @property
@@ -250,7 +250,7 @@ class TaintEviction:
             c.metadata.uid: c for c, r in self._allocated(rule) if seconds_tolerated(r.tolerations, taint) is not None
         }
         for claim in claims.values():
-            for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
+            for pod in self._consumers.consumers(claim.metadata.namespace, claim.metadata.name):
                 if not podclaims.is_finished(pod) and pod.metadata.deletionTimestamp is None:
                     yield pod
 

@@ -246,6 +246,8 @@ class Placement:
         attempt.census = self.census_for(attempt) if self._devices.index.defers else None
         if attempt.census is not None and not attempt.census.go_on(COUNTING):
             return Unfinished(LeftOver((), True))
+        if attempt.census is None:  # as most: what a context would cost is not spent
+            return self._decide(attempt)
         with self.counted(attempt.census):
             return self._decide(attempt)
 

@@ -35,7 +35,10 @@ class Gangs:
 
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group that a pod names; None where it names none, or groups mean nothing."""
-        name = group_name(pod) if self._is_enabled else ""
+        spec = pod.spec
+        if not self._is_enabled or (spec.schedulingGroup is None and spec.workloadRef is None):  # as most
+            return None
+        name = group_name(pod)
         return (pod.metadata.namespace, name) if name else None
 
     def note(self, pod: Pod, *, is_ready: bool) -> bool:

@@ -6,11 +6,17 @@ an explanation keep them here. Left out: what follows from objects for schedulin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from dray.api.extended_resources import is_extended_resource_claim
-from dray.api.podclaims import Use, group_name, holds_devices, made_for, use_of, uses_of
+from dray.api.claim_users import (
+    ClaimUsers,
+    claims_of_group,
+    claims_of_pod,
+    group_of_pod,
+    pod_of_extended_resource_claim,
+)
+from dray.api.podclaims import Use, group_name
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim
@@ -48,15 +54,15 @@ class ObjectLookup(Protocol):
     def disruption_budgets(self, namespace: str) -> Iterable[PodDisruptionBudget]: ...
 
 
-class StoredObjects:
+class StoredObjects(ClaimUsers):
     """Objects by type, namespace and name. Implements `ObjectLookup`."""
 
     def __init__(self) -> None:
         self._objects: dict[type[Wire], dict[tuple[str, str], Any]] = {}
-        self._pods_by_claim = _ObjectIndex[Pod](_claims_of_pod)
-        self._pods_by_group = _ObjectIndex[Pod](_group_of_pod)
-        self._groups_by_claim = _ObjectIndex[PodGroup](_claims_of_group)
-        self._extended_resource_claims = _ObjectIndex[ResourceClaim](_owner_of_extended_resource_claim)
+        self._pods_by_claim = _ObjectIndex[Pod](claims_of_pod)
+        self._pods_by_group = _ObjectIndex[Pod](group_of_pod)
+        self._groups_by_claim = _ObjectIndex[PodGroup](claims_of_group)
+        self._extended_resource_claims = _ObjectIndex[ResourceClaim](pod_of_extended_resource_claim)
         self._indexes: dict[type[Wire], tuple[_ObjectIndex[Any], ...]] = {
             Pod: (self._pods_by_claim, self._pods_by_group),
             PodGroup: (self._groups_by_claim,),
@@ -98,9 +104,6 @@ class StoredObjects:
         name = group_name(pod)
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 
-    def uses(self, pod: Pod) -> list[Use]:
-        return uses_of(pod, self.group_of(pod))
-
     def claims_of(self, pod: Pod) -> Iterator[tuple[Use, ResourceClaim]]:
         """The claims of a pod that exist, each with how the pod uses it."""
         for use in self.uses(pod):
@@ -108,22 +111,14 @@ class StoredObjects:
             if claim is not None:
                 yield use, claim
 
-    def consumers(self, namespace: str, claim: str) -> Iterator[Pod]:
-        key = namespace, claim
-        pods = self._pods_by_claim.get(key)
-        yield from pods
-        groups = self._groups_by_claim.get(key)
-        seen = {pod.metadata.uid for pod in pods} if groups else ()
-        for group in groups:
-            for pod in self.members(namespace, group.metadata.name):
-                if pod.metadata.uid not in seen and any(use.claim == claim for use in self.uses(pod)):
-                    yield pod
-
     def members(self, namespace: str, group: str) -> list[Pod]:
-        return self._pods_by_group.get((namespace, group))
+        return self._pods_by_group.get(f"{namespace}/{group}")
 
-    def is_in_use(self, claim: ResourceClaim) -> bool:
-        return any(map(holds_devices, self.consumers(claim.metadata.namespace, claim.metadata.name)))
+    def _pods_naming(self, claim: str) -> list[Pod]:
+        return self._pods_by_claim.get(claim)
+
+    def _groups_naming(self, claim: str) -> list[PodGroup]:
+        return self._groups_by_claim.get(claim)
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = self.get(Namespace, name)
@@ -133,19 +128,19 @@ class StoredObjects:
         return (one for one in self.all(PodDisruptionBudget) if one.metadata.namespace == namespace)
 
 
-class _ObjectIndex(dict[Hashable, dict[tuple[str, str], W]]):
+class _ObjectIndex(dict[str, dict[tuple[str, str], W]]):
     """Objects by the keys that a function gives for them."""
 
-    def __init__(self, keys: Callable[[W], Iterable[Hashable]]) -> None:
+    def __init__(self, keys: Callable[[W], Iterable[str]]) -> None:
         super().__init__()
         self._keys = keys
 
-    def get(self, key: Hashable) -> list[W]:  # type: ignore[override]  # a list in place of a default
+    def get(self, key: str) -> list[W]:  # type: ignore[override]  # a list in place of a default
         found = super().get(key)
         return [*found.values()] if found else []
 
     def change(self, old: W | None, new: W | None) -> None:
-        for key in self._keys(old) if old is not None else ():
+        for key in {*self._keys(old)} if old is not None else ():
             found = self[key]
             del found[_name_of(old)]
             if not found:
@@ -156,30 +151,3 @@ class _ObjectIndex(dict[Hashable, dict[tuple[str, str], W]]):
 
 def _name_of(obj: Any) -> tuple[str, str]:
     return obj.metadata.namespace, obj.metadata.name
-
-
-def _claims_of_pod(pod: Pod) -> set[Hashable]:
-    """The claims that a pod names without its group: in its entries, or in its status once they are generated."""
-    namespace = pod.metadata.namespace
-    claims: set[Hashable] = set()
-    for entry in pod.spec.resourceClaims:
-        if claim := use_of(pod, entry).claim:
-            claims.add((namespace, claim))
-    if (extended := pod.status.extendedResourceClaimStatus) is not None:
-        claims.add((namespace, extended.resourceClaimName))
-    return claims
-
-
-def _group_of_pod(pod: Pod) -> tuple[Hashable, ...]:
-    name = group_name(pod)
-    return ((pod.metadata.namespace, name),) if name else ()
-
-
-def _claims_of_group(group: PodGroup) -> set[Hashable]:
-    namespace = group.metadata.namespace
-    return {(namespace, entry.resourceClaimName) for entry in group.spec.resourceClaims if entry.resourceClaimName}
-
-
-def _owner_of_extended_resource_claim(claim: ResourceClaim) -> tuple[Hashable, ...]:
-    owner = made_for(claim, "Pod") if is_extended_resource_claim(claim) else None
-    return (owner.uid,) if owner is not None else ()

@@ -264,8 +264,9 @@ class SchedulingQueue:
 
         Thousands may wait, so that only the first go at once; the others follow, some before each attempt.
         """
-        self._helped[None if plugins is None else frozenset(plugins)] = next(self._tickets)
-        self._activate_some()
+        if self._refused:
+            self._helped[None if plugins is None else frozenset(plugins)] = next(self._tickets)
+            self._activate_some()
 
     def _activate_some(self) -> None:
         """Let the next of those go whom an event has helped, in the order of their refusals."""

@@ -1,8 +1,8 @@
 """From what all nodes say about devices to the one cause.
 
 The node that came closest names the step at which devices ran out; the census of the whole cluster tells what that
-means: nobody has such devices, somebody else has them, or they are spread over too many nodes. Left out: everything
-that keeps a pod away from a node for other reasons (`pods`).
+means: nobody has such devices, somebody else has them, or they are spread over too many nodes. Of counters that
+partitions share and capacity that shares take, it names who holds what ran out. Left out: everything that keeps a pod away from a node for other reasons (`pods`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from dray.api.allocations import DeviceId
+from dray.api.allocations import DeviceId, Taken, taken_by_claim
 from dray.api.pools import PoolName
+from dray.api.quantity import Quantity
 from dray.api.reasons.causes.amounts import AmountCause, CapacityExhausted, CapacityTooLarge, CountersExhausted
 from dray.api.reasons.causes.base import Cause
 from dray.api.reasons.causes.conflicts import AlternativesShort, NoCombination, RequestsConflict, ShortAlternative
@@ -40,12 +41,11 @@ from dray.api.reasons.devices import (
     StepCode,
 )
 from dray.api.reasons.nodes import NodeVerdict
-from dray.api.reasons.requested import ClaimAmount
+from dray.api.reasons.requested import ClaimAmount, HeldAmount
 from dray.api.reasons.wording import request_of
 from dray.api.taints import taint_text
-from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
+from dray.api.types.resource import Device, DeviceTaint, DeviceTaintRule, ResourceClaim
 from dray.cel import Interrupted
-from dray.inspect.amounts import Amounts
 from dray.inspect.asking import Ask, DeviceCensus, asks_of
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import Hardware, alike, matching
@@ -53,6 +53,55 @@ from dray.inspect.placement import Allowance, judge_devices
 from dray.inspect.selectors import fault_of, missing_name
 from dray.inspect.snapshot import Snapshot
 from dray.verdicts.devices import progress
+
+
+class Amounts:
+    """What the claims of a cluster hold of counters and capacities."""
+
+    def __init__(self, snapshot: Snapshot, hardware: Hardware) -> None:
+        self._snapshot = snapshot
+        self._devices = {one.id: one.device for one in hardware.devices}
+
+    def holders(self, lacking: Iterable[LackingAmount]) -> dict[str, tuple[HeldAmount, ...]]:
+        """What every claim, by its namespace and name, holds of the amounts that are lacking."""
+        wanted = sorted({(one.place, one.counter_set, one.name) for one in lacking if one.limit is AmountLimit.LEFT})
+        found = {}
+        for claim in self._snapshot.all(ResourceClaim) if wanted else ():
+            taken = taken_by_claim(claim)
+            held = tuple(
+                HeldAmount(place, name, str(much), counter_set)
+                for place, counter_set, name in wanted
+                if (much := self._held(taken, place, counter_set, name)).sign > 0
+            )
+            if held:
+                found[f"{claim.metadata.namespace}/{claim.metadata.name}"] = held
+        return found
+
+    def _held(self, taken: Taken, place: str, counter_set: str, name: str) -> Quantity:
+        if not counter_set:
+            shares = (dict(share.consumed) for share in taken.shares if str(share.device) == place)
+            return _total(consumed.get(name) for consumed in shares)
+        touched = (id_ for id_ in taken.touched if f"{id_.driver}/{id_.pool}" == place)
+        devices = (self._devices.get(id_) for id_ in touched)
+        return _total(drawn(device, counter_set, name) for device in devices if device is not None)
+
+
+def _total(amounts: Iterable[str | None]) -> Quantity:
+    total = Quantity.parse("0")
+    for much in amounts:
+        if much is not None:
+            total = total + Quantity.parse(much) if total.sign else Quantity.parse(much)
+    return total
+
+
+def drawn(device: Device, counter_set: str, counter: str) -> str | None:
+    """How much a device draws from a counter, as it is published; None where it draws nothing."""
+    for consumption in device.consumesCounters:
+        found = consumption.counters.get(counter) if consumption.counterSet == counter_set else None
+        if found is not None and Quantity.parse(found.value).sign > 0:
+            return found.value
+    return None
+
 
 _WITHOUT_HINT = {
     InputCode.SELECTOR_MISSING_KEY: InputCode.SELECTOR_RUNTIME,

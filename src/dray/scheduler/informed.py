@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dray.api.extended_resources import is_extended_resource_claim
-from dray.api.podclaims import made_for
+from dray.api.claim_users import pod_of_extended_resource_claim
 from dray.api.types.core import Namespace, Pod
 from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim
@@ -27,13 +26,13 @@ class InformedObjects:
         known = consumers if groups or not workloads else ClaimConsumers(informers, groups=True)
         self._namespaces = informers.informer(Namespace)
         self._claims = informers.informer(ResourceClaim)
-        self._claims.add_index(EXTENDED_CLAIMS_BY_POD, _owner_of_extended_resource_claim)
+        self._claims.add_index(EXTENDED_CLAIMS_BY_POD, pod_of_extended_resource_claim)
         self._budgets = informers.informer(PodDisruptionBudget) if budgets else None
         if self._budgets is not None:
             self._budgets.add_index(BUDGETS_BY_NAMESPACE, lambda budget: [budget.metadata.namespace])
         # Asked for every pod, so without a call in between.
         self.claim = self._claims.get
-        self.uses, self.consumers, self.is_in_use = consumers.uses, consumers.of, consumers.is_in_use
+        self.uses, self.consumers, self.is_in_use = consumers.uses, consumers.consumers, consumers.is_in_use
         self.group_of, self.members = known.group_of, known.members
 
     def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
@@ -45,8 +44,3 @@ class InformedObjects:
 
     def disruption_budgets(self, namespace: str) -> Iterable[PodDisruptionBudget]:
         return self._budgets.by_index(BUDGETS_BY_NAMESPACE, namespace) if self._budgets is not None else ()
-
-
-def _owner_of_extended_resource_claim(claim: ResourceClaim) -> list[str]:
-    owner = made_for(claim, "Pod") if is_extended_resource_claim(claim) else None
-    return [owner.uid] if owner is not None else []

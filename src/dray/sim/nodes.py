@@ -257,7 +257,7 @@ class SimulatedNodes:
         for _, claim in deltas:
             if claim is None or claim.status.allocation is None:
                 continue  # nobody can start with it
-            for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
+            for pod in self._consumers.consumers(claim.metadata.namespace, claim.metadata.name):
                 if pod.metadata.uid not in self._ends and pod.spec.nodeName in self._numbers:
                     self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
 

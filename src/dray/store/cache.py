@@ -118,13 +118,16 @@ class Cache:
         Raises RevisionConflict; then the cache already has the conflicting change, so reading and retrying can
         succeed.
         """
+        begun = time.perf_counter()
         try:
-            with self.measures.of("commit"):
-                revision = await self._log.commit(ops, awaited=awaited)
-        except RevisionConflict:
-            with suppress(Unavailable):
-                await self.read()
+            revision = await self._log.commit(ops, awaited=awaited)
+        except StoreError as error:
+            self.measures.took("commit", time.perf_counter() - begun, error)
+            if isinstance(error, RevisionConflict):
+                with suppress(Unavailable):
+                    await self.read()
             raise
+        self.measures.took("commit", time.perf_counter() - begun)
         if self.revision < revision:
             try:
                 await self._catch_up(revision, _CATCH_UP_SECONDS)

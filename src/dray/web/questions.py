@@ -1,33 +1,160 @@
 """Questions of a page: checked here, and answered by the analyst beside the event loop.
 
 One question of a user is answered at a time, few wait, and each has a deadline, so that nobody's questions take the server
-over. Left out: the answers themselves (`analyst`), what was (`past`), and all about a device (`details`).
+over. What a device is and how the map was an hour ago is answered here, from the picture. Left out: the other answers
+(`analyst`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from dray.api.availability import PublishedPool
+from dray.api.allocations import DeviceId
+from dray.api.availability import PoolUse, PublishedPool
 from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.batch import CronJob, Job
 from dray.api.types.core import Event, Pod
-from dray.api.types.resource import DeviceClass, ResourceClaim
+from dray.api.types.resource import Device, DeviceAttribute, DeviceClass, ResourceClaim
 from dray.api.wire import Tree
 from dray.web.access import QuestionError
 from dray.web.analyst import ClusterAnalyst
-from dray.web.details import device_tree
-from dray.web.past import past_tree
+from dray.web.history import ABSENT, DashboardHistory, Was
+from dray.web.inventory import CLAIMS, STATE, DashboardInventory
 from dray.web.reading import PLACEMENT, events_of, facts
 from dray.web.rights import FOLLOWED, VisibleScope
+from dray.web.tables import RowTable, Strings, ranges
 
 if TYPE_CHECKING:
     from dray.web.picture import DashboardPicture
+
+
+_TURN_SECONDS = 0.005
+
+
+async def past_tree(history: DashboardHistory, tables: Mapping[str, RowTable], strings: Strings, at: float) -> Tree:
+    """What was different at a time. Raises QuestionError for one that is too long ago."""
+    if not history.since <= at <= time.time():
+        raise QuestionError(f"expected a time from {history.since:.0f} to now", "at")
+    second = int(at)
+    found: dict[int, Was] = {}
+    ends = time.perf_counter() + _TURN_SECONDS
+    for _ in history.back_to(second, found):
+        if time.perf_counter() > ends:
+            await asyncio.sleep(0)
+            ends = time.perf_counter() + _TURN_SECONDS
+    return _Then(history, tables, strings, found).tree(second)
+
+
+class _Then:
+    def __init__(
+        self, history: DashboardHistory, tables: Mapping[str, RowTable], strings: Strings, found: Mapping[int, Was]
+    ) -> None:
+        self._history = history
+        self._devices, self._claims = tables["devices"].rows, tables["claims"].rows
+        self._strings = strings
+        self._found = found
+
+    def tree(self, at: int) -> Tree:
+        now = self._devices
+        different = [
+            (number, was)
+            for number, was in self._found.items()
+            if was.state != ABSENT and number in now and was != (now[number][STATE], now[number][CLAIMS])
+        ]
+        return {
+            "at": at,
+            "from": self._history.since,
+            "devices": {
+                "id": [number for number, _ in different],
+                "state": [was.state for _, was in different],
+                "claims": [self._names(was) for _, was in different],
+            },
+            "absent": ranges(n for n, was in self._found.items() if was.state == ABSENT and n in now),
+            "gone": [self._gone(n, was) for n, was in self._found.items() if was.state != ABSENT and n not in now],
+        }
+
+    def _names(self, was: Was) -> list[str]:
+        return [self._name(number) for number in was.claims]
+
+    def _name(self, claim: int) -> str:
+        row = self._claims.get(claim)
+        return self._history.claim_name(claim) if row is None else f"{self._strings.all[row[0]]}/{row[1]}"
+
+    def _gone(self, number: int, was: Was) -> Tree:
+        pool, name = self._history.device_name(number)
+        return {"id": number, "pool": pool, "name": name, "state": was.state, "claims": self._names(was)}
+
+
+_KINDS = ("bool", "int", "string", "version", "bools", "ints", "strings", "versions")
+
+
+def device_tree(inventory: DashboardInventory, number: int, view: PublishedPool, name: str) -> Tree:
+    """The answer to the question `device`, but for the classes that it belongs to."""
+    id_, use = DeviceId(*view.name, name), inventory.use_of(view)
+    found = view.devices.get(name)
+    tree: Tree = {"id": number, "driver": id_.driver, "pool": id_.pool, "name": name}
+    if found is None:  # a claim holds it, and no slice has it
+        empty: Tree = {"attributes": {}, "capacity": {}, "taints": [], "counters": []}
+        return tree | {"node": "", "slice": "", "generation": 0, "conditions": _conditions(use, id_)} | empty
+    device, one = found.device, found.slice
+    return tree | {
+        "node": found.node,
+        "slice": one.metadata.name,
+        "generation": one.spec.pool.generation,
+        "attributes": {key: _attribute(value) for key, value in device.attributes.items()},
+        "capacity": _capacity(use, device),
+        "taints": inventory.taints(id_, device),
+        "counters": _counters(use, device),
+        "conditions": _conditions(use, id_),
+    }
+
+
+def _attribute(attribute: DeviceAttribute) -> Tree:
+    for kind in _KINDS:
+        value = getattr(attribute, kind)
+        if value is not None and value != ():
+            return {"type": kind, "value": value}
+    return {"type": "", "value": None}
+
+
+def _capacity(use: PoolUse, device: Device) -> Tree:
+    used = use.consumed(device.name)
+    return {
+        name: {"value": capacity.value, "used": str(used[name]) if name in used else None}
+        for name, capacity in device.capacity.items()
+    }
+
+
+def _counters(use: PoolUse, device: Device) -> list[Tree]:
+    """What a partition draws on, and what is left of it."""
+    return [
+        {
+            "set": drawn.counterSet,
+            "counters": {
+                name: {"needed": counter.value, "left": str(use.left.left(drawn.counterSet, name))}
+                for name, counter in drawn.counters.items()
+            },
+        }
+        for drawn in device.consumesCounters
+    ]
+
+
+def _conditions(use: PoolUse, id_: DeviceId) -> list[Tree]:
+    return [
+        {"type": said.type, "status": said.status, "reason": said.reason, "message": said.message}
+        for claim in use.holders.claims(id_)
+        for one in claim.status.devices
+        if (one.driver, one.pool, one.device) == id_
+        for said in one.conditions or ()
+    ]
+
 
 T = TypeVar("T")
 

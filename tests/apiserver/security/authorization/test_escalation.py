@@ -3,7 +3,7 @@
 import pytest
 
 from dray.api.types.rbac import PolicyRule
-from dray.apiserver.security.authorization.escalation import compact
+from dray.apiserver.admission.roles import compact
 from tests.apiserver.reading import not_held
 
 
