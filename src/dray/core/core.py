@@ -366,11 +366,16 @@ class SchedulerCore:
 
     def decide(self, attempt: Attempt) -> PlacementDecision:
         """A node and devices for the pod of an attempt, or why there are none."""
+        if not self.state.nominations:  # usually there are none to lift, and a context costs more than this check
+            return self._decide_or_preempt(attempt)
         with self.state.nominations.lifted(attempt.pod):
-            decision = self._decide_nominated(attempt)
-            if isinstance(decision, Refused) and self._may_preempt(attempt, decision):
-                decision = self.preemption.after(attempt, decision)
-                attempt.is_unfinished = isinstance(decision, Unfinished)
+            return self._decide_or_preempt(attempt)
+
+    def _decide_or_preempt(self, attempt: Attempt) -> PlacementDecision:
+        decision = self._decide_nominated(attempt)
+        if isinstance(decision, Refused) and self._may_preempt(attempt, decision):
+            decision = self.preemption.after(attempt, decision)
+            attempt.is_unfinished = isinstance(decision, Unfinished)
         return decision
 
     def _may_preempt(self, attempt: Attempt, refused: Refused) -> bool:

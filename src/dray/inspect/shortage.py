@@ -2,7 +2,8 @@
 
 The node that came closest names the step at which devices ran out; the census of the whole cluster tells what that
 means: nobody has such devices, somebody else has them, or they are spread over too many nodes. Of counters that
-partitions share and capacity that shares take, it names who holds what ran out. Left out: everything that keeps a pod away from a node for other reasons (`pods`).
+partitions share and capacity that shares take, it names who holds what ran out. Left out: everything that keeps a pod
+away from a node for other reasons (`pods`).
 """
 
 from __future__ import annotations
