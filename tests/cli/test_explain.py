@@ -112,7 +112,7 @@ def test_a_request_that_nobody_answers(tmp_path: Path, capsys: pytest.CaptureFix
     with Dray("apiserver", "--dir", tmp_path, "--port", "0", "--store", "memory", *gates):
         asyncio.run(_ask(tmp_path / "kubeconfig"))
         assert main(["explain", "rpsr", "check", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 0
-    assert "nobody has answered it: no controller manager runs" in capsys.readouterr().out
+    assert "it has not been answered: no controller manager is running" in capsys.readouterr().out
 
 
 @pytest.mark.wording

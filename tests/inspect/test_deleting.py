@@ -42,4 +42,4 @@ def test_a_deleted_claim_says_what_holds_it(claim: ResourceClaim, cause: object)
 def test_the_words_say_who_takes_a_finalizer_off() -> None:
     assert "remove them from metadata.finalizers" in ClaimFinalizersLeft(("example.com/hold",)).text
     ours = ClaimFinalizersLeft((PROTECTION,), allocated=True).text
-    assert "the resource claim controller takes that one off, after it has given up the devices" in ours
+    assert "the resource claim controller removes that one, after it has given up the devices" in ours

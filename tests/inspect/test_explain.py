@@ -144,7 +144,7 @@ SITUATIONS = (
         "nobody makes claims from templates",
         (*CLUSTER, template(), pod(claims=(FROM_TEMPLATE,))),
         "NoClaimController",
-        ("the claim for entry t has not been made", "does the claim controller run?"),
+        ("the claim for entry t has not been created", "is the claim controller running?"),
     ),
     Situation(
         "a quota of devices is used up",
@@ -545,7 +545,7 @@ SITUATIONS = (
         "no node takes a pod without claims",
         (*CLUSTER, pod(claims=(), nodeSelector={"zone": "b"})),
         "NodeRules",
-        ("no node takes it: 2 node(s) didn't match Pod's node affinity/selector",),
+        ("no node accepts it: 2 node(s) didn't match Pod's node affinity/selector",),
     ),
     Situation("no node at all", (class_(), claim(), pod()), "NoNodes", ("the cluster has no nodes",)),
     Situation(
@@ -582,7 +582,7 @@ SITUATIONS = (
             pod(claims=(FROM_TEMPLATE,), schedulingGroup={"podGroupName": "g"}),
         ),
         "NoClaimController",
-        ('has not been made for podgroup "g"',),
+        ('has not been created for podgroup "g"',),
     ),
     Situation(
         "the claim of a group is short",
@@ -625,7 +625,7 @@ SITUATIONS = (
         "no scheduler",
         (*CLUSTER, claim(), pod(schedulerName="mine")),
         "NoScheduler",
-        ("it fits on n1, n2, but no scheduler has looked at it: does mine run?",),
+        ("it fits on n1, n2, but no scheduler has tried it: is mine running?",),
     ),
     Situation(
         "it fits by now",

@@ -24,7 +24,7 @@ class OwnClaim(Suggestion, frozen=True, tag="help-own-claim"):
 class MakeClaimAnew(Suggestion, frozen=True, tag="help-make-claim-anew"):
     """Delete a claim that was not created for the pod, so that the controller creates the right one."""
 
-    TEXT = "delete claim {claim}, so that it is made anew"
+    TEXT = "delete claim {claim}, so that it is created again"
 
     claim: str
 
@@ -140,7 +140,7 @@ class ClaimLeftOver(Cause, frozen=True, tag="ClaimLeftOver"):
     """
 
     TEXT = (
-        "claim {claim}, made for its extended resources by an earlier attempt, is left over; "
+        "claim {claim}, created for its extended resources in an earlier attempt, still exists; "
         "the scheduler deletes it before the next attempt"
     )
 

@@ -43,7 +43,7 @@ class ContainerFails(Cause, frozen=True, tag="ContainerFails"):
     """
 
     TEXT = (
-        "container {container} ends with {ending} again and again (restarts: {restarts}); "
+        "container {container} keeps ending with {ending} (restarts: {restarts}); "
         "its log may say why: kubectl logs {pod} -c {container}"
     )
 

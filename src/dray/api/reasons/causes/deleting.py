@@ -65,12 +65,12 @@ class ClaimFinalizersLeft(Cause, frozen=True, tag="ClaimFinalizersLeft"):
     """
 
     TEXT = (
-        "it is being deleted and nobody uses it, but finalizers hold it: {names}; whoever set them takes them off: if that "
-        "program is gone for good, remove them from metadata.finalizers"
+        "it is being deleted and no pod uses it, but finalizers hold it: {names}; the program that set "
+        "them removes them; if that program is gone for good, remove them from metadata.finalizers"
     )
     PHRASES = {
-        "protected": "it is being deleted and nobody uses it, but finalizers hold it: {names}; the resource claim controller "
-        "takes that one off{devices}: see whether a controller manager runs",
+        "protected": "it is being deleted and no pod uses it, but finalizers hold it: {names}; the resource claim controller "
+        "removes that one{devices}: check whether a controller manager is running",
         "devices": ", after it has given up the devices",
     }
 

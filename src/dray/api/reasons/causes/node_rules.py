@@ -116,7 +116,7 @@ class NodeRules(Cause, frozen=True, tag="NodeRules"):
     """
 
     TEXT = "its devices are on {names}, where it may not run: {why}"
-    PHRASES = {"anywhere": "no node takes it: {why}"}
+    PHRASES = {"anywhere": "no node accepts it: {why}"}
     HELPS = NODE_HELPS
 
     nodes: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ class NoClaimController(Cause, frozen=True, tag="NoClaimController"):
     group: the PodGroup that needs the claim, if the claim is for a group
     """
 
-    TEXT = "the claim for entry {entry} has not been made for {whose}: does the claim controller run?"
+    TEXT = "the claim for entry {entry} has not been created for {whose}: is the claim controller running?"
 
     entry: str
     group: str = ""
@@ -105,7 +105,7 @@ class PodsNotMade(Cause, frozen=True, tag="PodsNotMade"):
     wanted: desired number of pods
     """
 
-    TEXT = "{existing} of its {wanted} pods exist: does the controller manager run?"
+    TEXT = "{existing} of its {wanted} pods exist: is the controller manager running?"
 
     existing: int
     wanted: int

@@ -47,4 +47,4 @@ class AnswerFailed(Cause, frozen=True, tag="Failed"):
 class NoController(Cause, frozen=True, tag="NoController"):
     """The request for pool status has no result yet."""
 
-    TEXT = "nobody has answered it: no controller manager runs, or its gate DRAResourcePoolStatus is off"
+    TEXT = "it has not been answered: no controller manager is running, or its gate DRAResourcePoolStatus is off"

@@ -47,7 +47,7 @@ class NoScheduler(Cause, frozen=True, tag="NoScheduler"):
     scheduler: the scheduler named in the pod
     """
 
-    TEXT = "it fits on {names}, but no scheduler has looked at it: does {scheduler} run?"
+    TEXT = "it fits on {names}, but no scheduler has tried it: is {scheduler} running?"
     HELPS = (UseScheduler,)
 
     nodes: tuple[str, ...]
