@@ -1,1 +1,1 @@
-"""The API server: one way in for every request, and HTTP as a codec around it."""
+"""The API server: one entry point for every request, and HTTP as a codec around it."""

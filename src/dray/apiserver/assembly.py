@@ -1,7 +1,7 @@
-"""Putting a server together: store, guards, registry, HTTP, and the objects that every cluster has.
+"""Assemble a server: store, guards, registry, HTTP, and the objects that every cluster has.
 
-The only module that knows all others; it decides nothing itself. `Running.open` gives a server that answers in the
-process; its `http` is the application that answers on a socket.
+The only module that knows all others; it makes no decisions itself. `Running.open` returns a server for calls in the
+same process; its `http` is the application that serves a socket.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dray.store import Cache, Log, open_log
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What a server can be told."""
+    """Settings of a server."""
 
     keys: Keys | None = None  # without keys there are no tokens
     store: str = "memory"
@@ -47,15 +47,15 @@ class ServerSettings:
     runtime_config: dict[str, bool] = field(default_factory=dict)
     gates_enable_apis: bool = True  # a gate also enables its kinds that have no stable version, as in `dray up`
     disabled_plugins: tuple[str, ...] = ()
-    authenticate: bool = True  # otherwise everybody who comes over HTTP is the administrator
+    authenticate: bool = True  # if False, every HTTP client is the administrator
     limits: Limits = field(default_factory=Limits)
     token_file: Path | None = None
     pool_status: RequestLimits = field(default_factory=RequestLimits)
-    address: str = ""  # HOST:PORT, told to clients in discovery and as the service kubernetes
+    address: str = ""  # HOST:PORT for clients, in discovery and in the Service kubernetes
 
 
 class Running:
-    """A server and the store beneath it."""
+    """A running server and its store."""
 
     def __init__(self, log: Log, cache: Cache, settings: ServerSettings) -> None:
         self._log = log
@@ -118,11 +118,11 @@ class Running:
 
     @classmethod
     async def open(cls, settings: ServerSettings) -> Running:
-        """Open the store and make sure that the cluster's own objects are there."""
+        """Open the store, create missing system objects and start the server. Closes the store again if this fails."""
         log = await open_log(settings.store)
         running: Running | None = None
         try:
-            cache = await Cache.open(log, decode, cold=("events/",))  # they live for an hour, and are seldom read
+            cache = await Cache.open(log, decode, cold=("events/",))  # Events live for an hour and are seldom read
             running = cls(log, cache, settings)
             await bootstrap(running.api.storage, running.root_ca, settings.address)
             running.definitions.start()
@@ -136,11 +136,11 @@ class Running:
         return running
 
     def announce_end(self) -> None:
-        """Fail /readyz from now on, so that load balancers send requests elsewhere; requests are still answered."""
+        """Make /readyz fail from now on, so that load balancers send requests elsewhere. Requests are still answered."""
         self._documents.is_stopping = True
 
     def drain(self) -> None:
-        """End all watches and logs, so that their connections close; requests under way are still answered."""
+        """End all watches and logs, so that their connections close. Other requests in progress are still answered."""
         self.api.end_watches()
         self._logs.end()
 

@@ -1,7 +1,7 @@
-"""Writing what every cluster has from its first moment (`bootstrap`), at each start of a server.
+"""Write the objects that every cluster has (`bootstrap`) each time a server starts.
 
-Past authorization and admission, since what those decide by is being written here. Several servers may do this at the
-same time: whoever comes second looks again and finds less to do.
+These writes bypass authorization and admission, because the objects written here are what both decide by. Several
+servers may do this at the same time: on a conflict a server reads again and has fewer objects to write.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from dray.apiserver.security.authorization.bootstrap import Wanted, wanted
 from dray.apiserver.write.service_addresses import ServiceAddresses
 from dray.store import Op, RevisionConflict
 
-_AT_ONCE = 64  # etcd takes 128 writes in one transaction by default, and some stores take time for each
+_AT_ONCE = 64  # writes per transaction: etcd allows 128 by default, and some stores need time for each
 _ATTEMPTS = 10
 
 
 async def bootstrap(storage: Storage, root_ca: str = "", address: str = "") -> int:
-    """Create what is missing and repair what is not as it should be; the number of objects written."""
+    """Create missing system objects and repair changed ones. Returns the number of objects written.
+
+    Raises RevisionConflict after ten attempts.
+    """
     count = 0
     for attempt in range(_ATTEMPTS):
         await storage.cache.read()
@@ -33,7 +36,7 @@ async def bootstrap(storage: Storage, root_ca: str = "", address: str = "") -> i
 
 
 async def _hold_addresses(storage: Storage) -> int:
-    """Give Services what they need and do not have yet; the number of objects written."""
+    """Allocate addresses and ports that Services lack. Returns the number of objects written."""
     count = 0
     for ops in ServiceAddresses(storage.cache).repairs():
         await storage.cache.commit(ops)
@@ -42,11 +45,13 @@ async def _hold_addresses(storage: Storage) -> int:
 
 
 def _batched(objects: list[Wanted]) -> list[list[Op]]:
+    """Return the writes for `objects`, in batches of one transaction each."""
     ops = [_op(one) for one in objects]
     return [ops[start : start + _AT_ONCE] for start in range(0, len(ops), _AT_ONCE)]
 
 
 def _op(one: Wanted) -> Op:
+    """Return the write that creates or updates one object, on condition that its revision is unchanged."""
     resource, tree = one
     metadata = tree["metadata"]
     expected = int(metadata.pop("resourceVersion", 0))

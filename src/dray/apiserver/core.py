@@ -1,7 +1,8 @@
-"""The one way in: every request, from HTTP or from within the process, passes here.
+"""The API server's entry point: every request passes here, whether from HTTP or from a component in the same process.
 
-Authorization, then the verb: reads come from the cache, writes go through admission and the registry to the store. In-
-process callers get the same typed objects that the cache holds. Left out: who the user is, and any wire format.
+A request is authorized, then its verb runs: reads come from the cache, writes go through admission and the registry
+to the store. Components in the same process get the typed objects that the cache holds. Authentication and wire
+formats are not part of this module.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ AnswerReview = Callable[[Request], dict[str, Any]]
 
 SLICES = BY_TYPE[ResourceSlice]
 _DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-UPDATES_A_SECOND = 50.0  # of the slices that one driver has on one node; it may make as many at once
+UPDATES_A_SECOND = 50.0  # updates per second of one driver's ResourceSlices on one node; also the burst
 _PATCHES_OF_CUSTOM = (
     "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
     "application/merge-patch+json, application/apply-patch+yaml"
@@ -57,7 +58,11 @@ _PATCHES_OF_CUSTOM = (
 
 
 class ApiServer:
-    """Authorizes and answers requests. `reviews` answers creations that are questions, by plural name."""
+    """Authorizes and answers requests.
+
+    `reviews` maps a plural name, such as subjectaccessreviews, to the function that answers a create of that resource
+    without storing an object.
+    """
 
     def __init__(
         self,
@@ -77,7 +82,7 @@ class ApiServer:
         self.gates = gates or FeatureGates()
         self.authorizer = authorizer
         self.log_source: LogSource | None = None
-        self.measured: Measured | None = None  # what nodes and pods use, where there is a way to nodes
+        self.measured: Measured | None = None  # None without a connection to nodes
         self.priority = RequestPriority()
         admission = admission or Chain(())
         commits = Commits(storage.cache, admission)
@@ -99,21 +104,25 @@ class ApiServer:
         }
 
     def answer(self, caller: Caller, call: AnsweredCall) -> Coroutine[Any, Any, Answer]:
-        """Do what another part of this process asks, or raise an ApiError."""
+        """Execute a call of a component in this process. Returns the Answer, or raises an ApiError."""
         return self.handle(request_of(caller, call))
 
     def follow(self, caller: Caller, call: WatchCall) -> AsyncGenerator[list[WatchedChange], None]:
-        """Follow changes for another part of this process, as `watch` does."""
+        """Watch on behalf of a component in this process. Yields batches of changes, as `watch` does."""
         return self.watch(request_of(caller, call))
 
     def handle(self, request: Request) -> Coroutine[Any, Any, Answer]:
-        """Do what is asked, or raise an ApiError."""
+        """Authorize and execute a request other than watch. Returns the Answer, or raises an ApiError."""
         self.authorize(request)
         custom = request.resource.custom
         return self._do(request) if custom is None or not custom.converts else self._handle_converted(request)
 
     async def _handle_converted(self, request: Request) -> Answer:
-        """Do what is asked about a resource whose versions a webhook converts: in the asker's version, end to end."""
+        """Execute a request for a custom resource that a webhook converts between versions.
+
+        Objects are read and returned in the version of the request. If the conversion webhook fails after a deletion,
+        a plain Success Status is returned instead of the deleted object.
+        """
         resource = request.resource
         assert resource.custom is not None
         seen = resource.custom.seen_in(resource, request.version or resource.stored)
@@ -124,9 +133,10 @@ class ApiServer:
         except ConversionFailed:
             if request.verb not in ("delete", "deletecollection"):
                 raise
-            return Answer(code=answer.code, tree=dict(_DONE), warnings=answer.warnings)  # what is done needs no webhook
+            return Answer(code=answer.code, tree=dict(_DONE), warnings=answer.warnings)  # done, without the webhook
 
     async def _attempt(self, request: Request) -> Answer:
+        """Execute a request once. Raises ServiceUnavailable if the store fails."""
         if request.options.patch_type == STRATEGIC_PATCH and request.resource.custom is not None:
             raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
         try:
@@ -142,18 +152,23 @@ class ApiServer:
             raise unavailable(error) from error
 
     def _do(self, request: Request) -> Coroutine[Any, Any, Answer]:
+        """Execute a request.
+
+        If other servers share the store, a failure on an outdated cache is retried (`with_second_look`).
+        """
         cache = self.storage.cache
         return self._attempt(request) if cache.is_local else with_second_look(cache, request, self._attempt)
 
     def _measure(self, request: Request) -> Awaitable[Answer]:
+        """Answer a request for metrics.k8s.io. Raises NotImplementedYet if this server has no connection to nodes."""
         if self.measured is None:
             raise NotImplementedYet("nothing is measured: this server has no connection to nodes")
         return self.measured.answer(request)
 
     async def connect(self, request: Request, options: ConnectOptionsType) -> ConnectOptionsType:
-        """Let admission judge a connection to a pod or a node before it begins.
+        """Run admission for a CONNECT request (exec, attach, port-forward or proxy) before the connection starts.
 
-        Returns the options as webhooks left them; raises ApiError for a connection that is refused.
+        Returns the options as changed by mutating webhooks. Raises ApiError if admission denies the connection.
         """
         admission = AdmissionRequest(
             user=request.user,
@@ -173,7 +188,10 @@ class ApiServer:
         return options
 
     def watch(self, request: Request) -> AsyncGenerator[list[WatchedChange], None]:
-        """Follow changes in batches. Refusals are raised here, Expired by the iteration."""
+        """Yield changes in batches.
+
+        An error of the request is raised by this call; Expired is raised by the iteration.
+        """
         self.authorize(request)
         changes = self._watching.changes(request)
         if request.resource.converts and request.version:
@@ -181,7 +199,7 @@ class ApiServer:
         return changes
 
     async def close(self) -> None:
-        """End what requests may have left computing."""
+        """Stop computations that requests left running in the background."""
         await self._conversions.aclose()
         await self.resolver.background.close()
 
@@ -190,7 +208,10 @@ class ApiServer:
         self._watching.end()
 
     def authorize(self, request: Request) -> None:
-        """Raise Forbidden unless the user may do this; whoever would create by another verb must be allowed to."""
+        """Raise Forbidden unless the user may perform the request.
+
+        A request that will create an object needs `create` too.
+        """
         if self.authorizer is None or MASTERS in request.user.groups:
             return
         verbs = (request.verb, "create") if self._creates(request) else (request.verb,)
@@ -210,7 +231,7 @@ class ApiServer:
             )
 
     def _creates(self, request: Request) -> bool:
-        """Whether an apply or an update finds nothing to change, and makes the object instead."""
+        """Return whether an apply or an update will create its object, because the object does not exist."""
         applies = request.verb == "patch" and request.options.patch_type == APPLY_PATCH
         replaces = request.verb == "update" and request.resource.is_created_by_update
         if request.subresource or not (applies or replaces):
@@ -220,6 +241,7 @@ class ApiServer:
     # Verbs
 
     async def _get(self, request: Request) -> Answer:
+        """Read one object. An empty resourceVersion waits for the latest state; a number waits for that revision."""
         cache = self.storage.cache
         wanted = request.options.resource_version
         if not wanted:
@@ -235,6 +257,7 @@ class ApiServer:
         return await listing.list_objects(self.storage.cache, request)
 
     def _create(self, request: Request) -> Awaitable[Answer]:
+        """Create an object, or answer a review or a Binding."""
         plural = request.resource.plural
         if plural in self._reviews:
             return self._review(request)
@@ -243,12 +266,14 @@ class ApiServer:
         return self._registry.create(request)
 
     def _update(self, request: Request) -> Awaitable[Answer]:
-        """Update or patch."""
+        """Update or patch an object."""
         change = self._registry.patch if request.verb == "patch" else self._registry.update
         return self._paced(request, change) if request.resource is SLICES else change(request)
 
     async def _paced(self, request: Request, change: Callable[[Request], Awaitable[Answer]]) -> Answer:
-        """Let whoever publishes the devices of a node do so at a steady pace."""
+        """Update a ResourceSlice with `change`. Updates of a node's slices are delayed above a rate per node and
+        driver.
+        """
         found = self.storage.get(SLICES, "", request.name)
         if isinstance(found, ResourceSlice) and found.spec.nodeName:
             delay = self._pace.delay(time.monotonic(), (found.spec.nodeName, found.spec.driver))
@@ -257,4 +282,5 @@ class ApiServer:
         return await change(request)
 
     async def _review(self, request: Request) -> Answer:
+        """Answer a review, such as a SubjectAccessReview, with code 201."""
         return Answer(code=201, tree=self._reviews[request.resource.plural](request))

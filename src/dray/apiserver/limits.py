@@ -1,8 +1,8 @@
-"""Every limit of the API server, in one table: what it bounds, the number, the answer beyond it, and Kubernetes' own.
+"""Every limit of the API server in one table: what is limited, the number, the response, and Kubernetes' limit.
 
-The rule behind the numbers: nothing that one request or one watcher asks for holds the event loop for more than 20 ms of
-processor time, or keeps more than a few hundred KiB of memory that nobody else shares. `docs/security.md` prints `TABLE`,
-and a test compares the two. Left out: limits of one kind of object, which are validation's, and of CEL, which are `cel`'s.
+The rule behind the numbers: no single request or watcher may occupy the event loop for more than 20 ms of processor
+time, or hold more than a few hundred KiB of memory that is not shared. `docs/security.md` prints `TABLE`, and a test
+compares the two. Limits of one kind of object are in validation; limits of CEL are in `cel`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers. A server has the defaults; a test makes some of them small."""
+    """Adjustable limits. A server uses the defaults; tests lower some of them."""
 
-    # before anybody is known
+    # Before authentication.
     connections: int = 16_384
     handshake_seconds: float = 10.0
     head_seconds: float = 10.0
@@ -29,7 +29,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     head_bytes: int = 64 * KIB
     headers: int = 256
     pipelined: int = 64
-    # of a request
+    # Of a request.
     requests: int = 1000
     requests_of_user: int = 250
     body: int = 3 * MIB
@@ -41,39 +41,39 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     large_bodies_of_user: int = 8 * MIB
     selector_terms: int = 1000
     conversion_seconds: float = 30.0
-    # of an answer
+    # Of an answer.
     unread_seconds: float = 30.0
     piece: int = 64 * KIB
     whole_answers: int = 64 * MIB
     status_bytes: int = 64 * KIB
     warnings: int = 4096
     ready_seconds: float = 1.0
-    # of watches
+    # Of watches.
     watchers: int = 10_000
     watchers_of_user: int = 1000
-    # of logs
+    # Of logs.
     log_silent_seconds: float = 60.0
     log_seconds: float = 4 * 3600.0
     log_bytes: int = GIB
 
 
-LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
-LARGE = 32 * KIB  # of a body or object, above which what it comes to is worked out beside the event loop
+LARGEST_OBJECT = 3 * MIB // 2  # bytes of a stored object; etcd accepts no more in one request
+LARGE = 32 * KIB  # bytes of a body or object, above which its steps run in the worker thread
 BACKGROUND_SECONDS = 60.0  # that a request waits for the background process
-ROW_VALUES = 5000  # that the columns of a custom object look at: 1.5 ms
-WEBHOOK_CONNECTIONS = 64  # to one webhook,
-OWN_WEBHOOK_CONNECTIONS = 8  # of which no other webhook can take so many,
-SHARED_WEBHOOK_CONNECTIONS = 128  # and the others are of these, for all webhooks of one kind
-STREAM_MESSAGE = MIB  # of a WebSocket into a pod
-STREAM_FRAME = 256 * KIB  # of SPDY
-STREAM_WAITING = 256 * KIB  # of what a client has sent into a pod, which the pod has not taken
-STREAMS = 1024  # at a time on a SPDY connection
-STREAM_HEADERS = 8 * KIB  # of a SPDY stream, unpacked
-SHARED_BYTES = 32 * MIB  # of encoded events, and of encoded other versions, that are kept for the next reader
+ROW_VALUES = 5000  # values that the columns of a custom object may read: 1.5 ms
+WEBHOOK_CONNECTIONS = 64  # to one webhook
+OWN_WEBHOOK_CONNECTIONS = 8  # of these, reserved for each webhook
+SHARED_WEBHOOK_CONNECTIONS = 128  # in addition to the reserved ones, shared by all webhooks of one kind
+STREAM_MESSAGE = MIB  # bytes of a message on a WebSocket into a pod
+STREAM_FRAME = 256 * KIB  # bytes of a SPDY frame
+STREAM_WAITING = 256 * KIB  # bytes that a client has sent into a pod and the pod has not read
+STREAMS = 1024  # concurrent streams on a SPDY connection
+STREAM_HEADERS = 8 * KIB  # bytes of the headers of a SPDY stream, decompressed
+SHARED_BYTES = 32 * MIB  # bytes of encoded events, and of objects encoded in other versions, cached for the next reader
 
 
 class LimitRow(msgspec.Struct, frozen=True):
-    """One line of the table. `limit` names a field of `Limits`, or is a constant."""
+    """One row of the table. `limit` is the name of a field of `Limits`, or a number."""
 
     what: str
     limit: str | int
@@ -129,7 +129,7 @@ TABLE = (
 
 
 def number(row: LimitRow) -> str:
-    """The number of a row, as the documentation prints it."""
+    """Return the number of a row as the documentation prints it, such as "64 KiB" or "1,000"."""
     value = getattr(Limits(), row.limit) if isinstance(row.limit, str) else row.limit
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if "bytes" in row.what and value >= size:

@@ -1,6 +1,6 @@
-"""What a client is told when the store cannot do its part; the only place that knows both.
+"""Translate a failure of the store to an API error.
 
-Left out: errors of the store that say something about the request, which whoever asks the store understands.
+Errors of the store about a single request, such as a revision conflict, are handled where they occur.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dray.store import Closed, StoreError
 
 
 def unavailable(error: StoreError) -> ApiError:
+    """Return a ServiceUnavailable with Retry-After for a store that is closed or failing."""
     if isinstance(error, Closed):
         return ServiceUnavailable("the server is shutting down", retryAfterSeconds=1)
     return ServiceUnavailable(f"the store cannot answer now: {error}", retryAfterSeconds=1)

@@ -1,8 +1,8 @@
-"""Requests from other processes: whoever works in this one lets them go first, for a moment.
+"""Priority of requests from other processes over work of components in this process.
 
-A component that shares the event loop with the server and takes all of it makes every client wait. A client that waits
-sends nothing, and leaves the loop without work while it thinks about its next request. So requests are read, and
-answered where that takes no longer than a commit to a disk, before work of this process goes on.
+A component that shares the event loop with the server and never yields makes every client wait. A waiting client
+sends nothing, so the loop is idle while the client prepares its next request. Therefore a component lets the server
+read requests, and answer requests that take no longer than a commit to disk, before its own work goes on.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter
 
-# Seconds: how long requests from outside keep work of this process waiting, and how long that may then go on. Long turns
-# are cheaper, as what they cause is told in batches; short ones let others in. Of a scheduler's work on a pod, only the
-# sixth part that decides is done in its turns: the shortest are good for about eight pods.
+# Seconds. `_WAIT_AT_MOST`: maximum time that requests from outside delay work of this process. `_TURN`: how long that
+# work may then go on. Long turns are cheaper, because the resulting events are delivered in batches; short turns let
+# requests in. Only a sixth of a scheduler's work on a pod runs in these turns: the shortest turn is enough for about
+# eight pods.
 _WAIT_AT_MOST = 0.02
 _TURN = 0.005
 _TURN_AMONG_OTHERS = 0.002
-# How long answers are waited for while nothing happens: a request that waits for a webhook keeps nobody twice.
+# Maximum wait for an answer while nothing changes: a request that waits for a webhook delays a component only once.
 _ANSWERED_WITHIN = 0.004
 _MOMENT = 0.001
 
 
 class RequestPriority:
-    """Counts requests from other processes."""
+    """Counts requests from other processes, received and answered."""
 
     def __init__(self) -> None:
         self.came = 0
-        self.answered = 0  # or begun to be: a watch goes on for hours
+        self.answered = 0  # including those whose answer has started: a watch goes on for hours
         self._came_before = 0
         self._seen = 0, 0
 
     async def give_way(self) -> float:
-        """Return when requests have been let through, or kept the caller long enough; with its seconds of work."""
+        """Wait until pending requests are answered, at most 20 ms. Returns how many seconds the caller may now work."""
         before, patience_ends = self._came_before, 0.0
         ends = perf_counter() + _WAIT_AT_MOST
         await asyncio.sleep(0)

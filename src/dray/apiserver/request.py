@@ -1,10 +1,11 @@
-"""What is asked of the API server, and what it answers: the vocabulary that every way in shares.
+"""The request to the API server and its answer, used by every entry point.
 
-HTTP builds a Request from a path, a query and a body; `request_of` builds one from a call of another part of this process.
-The body tree belongs to the request, since defaulting and patching work on it in place. So the tree of a call is encoded
-and decoded once: the caller may keep it, and its tuples become lists. Of a new object that may be like one before it, only
-the parts that differ are read, and the registry copies its tree where needed. Answers hold what the store holds: typed
-objects and encoded bytes, both made once. Left out: how any of it is written on a wire.
+HTTP builds a Request from a path, a query and a body; `request_of` builds a Request from a call of a component in the
+same process. The body tree belongs to the request, because defaulting and patching change the tree in place.
+Therefore `request_of` copies the body of a write: the caller may go on changing its own, and tuples become lists. The
+body of a created Pod or ResourceClaim is not copied here, because the registry reads only the parts that differ from
+an earlier object of the same template and copies the rest as needed. An Answer holds what the store holds: typed
+objects and encoded bytes. Wire formats are not part of this module.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
-    """The request that a call makes."""
+    """Return the Request for a call of a component in this process."""
     resource = call.resource
     request = Request(
         user=caller.user,
@@ -54,7 +55,7 @@ def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
     )
     match call:
         case GetCall():
-            pass  # the most frequent call, and complete
+            pass  # the most frequent call; it needs nothing else
         case CreateCall():
             is_templated = not call.subresource and resource.type in MADE_FROM_TEMPLATES
             if is_templated or isinstance(call.body, Wire):
@@ -109,7 +110,7 @@ PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
 class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a verb can be told beside its object; what does not concern a verb is ignored by it."""
+    """Query options of all verbs. A verb ignores the options that do not apply to it."""
 
     # list, watch and deletecollection
     label_selector: str = ""
@@ -142,7 +143,7 @@ _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
 class Repeated(msgspec.Struct, frozen=True):
-    """Complaints about what a body says twice, which its tree does not show: fields of JSON, or lines of YAML."""
+    """Messages about duplicate fields in a body (JSON fields or YAML lines), which its decoded tree no longer shows."""
 
     fields: Sequence[str] = ()
     lines: Sequence[str] = ()
@@ -152,7 +153,7 @@ class Repeated(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> list[str]:
-        """The complaints in Kubernetes' words: those about YAML are one error."""
+        """Error messages in Kubernetes' wording. All messages about YAML form one error."""
         return [
             *self.fields,
             *(["yaml: unmarshal errors:" + "".join(f"\n  {line}" for line in self.lines)] if self.lines else ()),
@@ -163,10 +164,11 @@ NOTHING_TWICE = Repeated()
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """One request: who asks for which verb on what. `version` empty means the stored version.
+    """One request: user, verb, resource and object.
 
-    `version` says in which form the body is written. In-process readers always get typed objects of the stored version.
-    The user agent names the manager of fields where no field manager is given.
+    `version` is the API version that the body is written in; empty means the stored version. Callers in the same
+    process always get typed objects of the stored version. The user agent names the field manager if no field manager
+    is given.
     """
 
     user: User
@@ -176,27 +178,28 @@ class Request(msgspec.Struct, kw_only=True):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    body: Any = None  # a tree; of a creation in the process maybe a typed object
+    body: Any = None  # a tree; a create from the same process may have a typed object
     options: RequestOptions = DEFAULT_OPTIONS
     user_agent: str = ""
-    tracked: bool = False  # keep who manages which field even if no manager is named
-    awaited: bool = False  # a client of another process waits: of several commits, its own is acknowledged first
-    is_large: bool = False  # the body: what it comes to is worked out beside the event loop
+    tracked: bool = False  # record managedFields even if no manager is named
+    awaited: bool = False  # a client of another process waits: its commit is acknowledged before other commits
+    is_large: bool = False  # the body is large, so its steps run in the worker thread
     repeated: Repeated = NOTHING_TWICE
-    complaints: Sequence[str] = ()  # about unknown and repeated fields of the body, once that was read
+    complaints: Sequence[str] = ()  # about unknown and duplicate fields of the body, once the body is decoded
 
 
 def copied(body: Any) -> tuple[Any, bool]:
-    """A tree of the same values that nobody else has, and whether it is large."""
+    """Copy a tree. Returns the copy and whether its encoding is larger than 32 KiB."""
     data = _encode(body)
     return _decode(data), len(data) > LARGE
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """What a request other than watch comes to.
+    """Answer to a request other than watch.
 
-    `version` is one object, `versions` a list. `tree` is what has no stored form, in the version asked for: reviews,
-    Scale, TokenRequest, and the Status that a deletion is answered with (which has the deleted `version` too).
+    `version` is one object, `versions` a list. `tree` is a response without a stored object, in the requested
+    version: reviews, Scale, TokenRequest, and the Status of a deletion (which also has the deleted object in
+    `version`).
     """
 
     code: int = 200
@@ -210,7 +213,7 @@ class Answer(msgspec.Struct, kw_only=True):
 
     @property
     def object(self) -> Wire:
-        """The typed, shared, immutable object of a single-object answer."""
+        """The typed, shared, immutable object of an answer with one object."""
         assert self.version is not None
         found: Wire = self.version.object
         return found

@@ -1,9 +1,9 @@
-"""Which versions of which resources are served: feature gates and `--runtime-config` decide, once, at start.
+"""Which versions of which resources are served. Feature gates and `--runtime-config` decide once, at start.
 
-Stable versions are served, beta and alpha versions only if they are enabled, as in Kubernetes. `dray up` makes one
-exception: a kind without a stable version is served, in all of its versions, while its feature gate is on. What is
-served says nothing about what is stored: objects are stored in one version and converted for every client, and parts of
-the same process reach a resource in any case.
+Stable versions are served by default; beta and alpha versions only if enabled, as in Kubernetes. `dray up` makes one
+exception: all versions of a kind without a stable version are served while its feature gate is on. The served
+versions do not affect storage: each object is stored in one version and converted for clients. Components in the same
+process can use a resource even if no version is served.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 
 
 class RuntimeConfigError(ValueError):
-    """A choice of versions that makes no sense, with the reason."""
+    """Error for an invalid `--runtime-config`. The message has the reason."""
 
 
 def parse_runtime_config(text: str) -> dict[str, bool]:
-    """Read `resource.k8s.io/v1beta1=true,api/alpha=false`; without a value, true. The core group is `api/v1` or `v1`."""
+    """Parse text such as `resource.k8s.io/v1beta1=true,api/alpha=false`. Returns whether each name is enabled.
+
+    A name without a value is enabled. The core group is `api/v1` or `v1`. Raises RuntimeConfigError.
+    """
     chosen: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -44,6 +47,7 @@ def parse_runtime_config(text: str) -> dict[str, bool]:
 
 
 def _check_known(name: str) -> None:
+    """Raise RuntimeConfigError unless `name` is a GROUP/VERSION of a built-in resource."""
     group, _, version = name.rpartition("/")
     known = {v for resource in RESOURCES if resource.group == group for v in resource.versions}
     if not known or (not group and name != "v1"):
@@ -58,9 +62,10 @@ def _check_known(name: str) -> None:
 def served_versions(
     gates: FeatureGates, config: Mapping[str, bool], *, gates_enable_apis: bool = True
 ) -> dict[Resource, tuple[str, ...]]:
-    """Resources whose gate is on, with the versions that are served of each.
+    """Return the served versions of each resource whose feature gate is on.
 
-    With `gates_enable_apis`, a kind without a stable version needs only its gate.
+    Resources without a served version are left out. With `gates_enable_apis`, all versions of a kind without a stable
+    version are served by default.
     """
     served = {}
     for resource in RESOURCES:
@@ -74,12 +79,16 @@ def served_versions(
 
 
 def _is_enabled(resource: Resource, version: str, config: Mapping[str, bool], by_default: bool) -> bool:
-    """The most specific choice counts: the version itself, then its stage, then all, then the default."""
+    """Return whether a version is served.
+
+    The most specific setting wins: the version, its stage, `api/all`, the default.
+    """
     stage, chosen = _stage(version), config.get(resource.api_version(version))
     if chosen is not None:
         return chosen
     if resource.group == METRICS:
-        return True  # in Kubernetes another server's, which stages of the API server's versions do not concern
+        # metrics.k8s.io is aggregated in Kubernetes, so stages of the API server's own versions do not affect it
+        return True
     return config.get(f"api/{stage}", config.get(ALL, by_default or stage == "ga"))
 
 

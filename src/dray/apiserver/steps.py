@@ -1,9 +1,9 @@
-"""The steps of requests: where they run, and what they lack.
+"""Where the steps of requests run, and how results that a step lacks are computed.
 
-A step runs on the event loop where that takes little time; the steps of large writes run in the worker thread. Expressions
-and schemas that take more than 10 ms are left to the worker process. The deadline decides only how long a client waits: it
-is told to try again (504 with Retry-After), as Kubernetes does after 60 s of a request. It never decides that an object is
-invalid; costs and steps do. Left out: the steps themselves.
+A step runs on the event loop if it is short; the steps of large writes run in the worker thread. CEL expressions and
+schemas that take more than 10 ms are evaluated in the worker process. The deadline only bounds how long a client
+waits: the client gets 504 with Retry-After, as Kubernetes answers after 60 s. The deadline never makes an object
+invalid; only limits on cost and steps do. The steps themselves are not part of this module.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from dray.background.resolver import Computing, Resolver
 from dray.cel.errors import TooSlow
 from dray.cel.limits import Interrupt
 
-QUICK = 0.01  # seconds of the thread's processor that the event loop spends on the expressions of one object
+QUICK = 0.01  # seconds of processor time that the event loop spends on the expressions of one object
 _RETRY_SECONDS = 5
 
 
 class RequestResolver(Resolver):
-    """Obtains what the steps of requests lack; what cannot be obtained is an error of the request."""
+    """Computes results that the steps of requests lack. A failed computation becomes an API error of the request."""
 
     async def computed(self, user: str, need: Computing) -> Any:
-        """The result of a computation. Raises Timeout and InternalError."""
+        """Return the result of a computation in the background.
+
+        Raises Timeout after 60 s, InternalError if the computation fails.
+        """
         try:
             async with asyncio.timeout(BACKGROUND_SECONDS):
                 return await super().computed(user, need)
@@ -39,9 +42,10 @@ class RequestResolver(Resolver):
 
 
 def quickly() -> Interrupt:
-    """Ends with TooSlow what takes longer than an event loop can wait.
+    """Return a CEL interrupt that raises TooSlow after 10 ms of this thread's processor time.
 
-    The clock chooses the place and never the answer: what is too slow here begins again in the worker process.
+    The clock decides only where an expression is evaluated, never its result: TooSlow restarts the evaluation in the
+    worker process.
     """
     ends = time.thread_time() + QUICK
 
@@ -54,5 +58,5 @@ def quickly() -> Interrupt:
 
 
 def resolver_of_its_own() -> RequestResolver:
-    """For parts of a server that are used alone, as tests do."""
+    """Return a RequestResolver with its own background process, for a server part used alone, as in tests."""
     return RequestResolver(Background())

@@ -1,7 +1,7 @@
-"""Whether the store can be read and written now: asked for /readyz, and now and then without being asked.
+"""Check whether the store can be read and written: on each /readyz, and periodically.
 
-An etcd that has lost its majority or has no space left, and a disk that is full, are told where somebody looks: readiness
-fails, one line is logged when it begins and one when it is over, and metrics tell it. Left out: doing anything about it.
+If etcd has lost its majority or its space, or a disk is full, readiness fails, a log line marks the start and the end
+of the outage, and a metric shows it. Recovery is not part of this module.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dray.store import Cache, StoreError
 
 logger = logging.getLogger(__name__)
 
-_PROBE_SECONDS = 1.0  # a probe writes to the disk, and everybody may ask for one
-_LOOK_SECONDS = 5.0  # between two looks that nobody asked for
+_PROBE_SECONDS = 1.0  # minimum time between probes: a probe writes to the disk, and every client may request one
+_LOOK_SECONDS = 5.0  # between periodic checks
 OK = "ok"
 
 
 class StoreHealth:
-    """What was found out last about a store. `most` is how long an answer may take, in seconds."""
+    """Last known state of a store. `most` is the maximum number of seconds for an answer of the store."""
 
     def __init__(self, cache: Cache, most: float) -> None:
         self._cache = cache
@@ -33,11 +33,11 @@ class StoreHealth:
 
     @property
     def seconds_failing(self) -> float:
-        """For how long the store has not been usable; 0 while it is."""
+        """Seconds since the store became unusable; 0 if the store is usable."""
         return 0.0 if self._failing_since is None else time.monotonic() - self._failing_since
 
     def start(self) -> None:
-        """Look now and then, also when nobody asks."""
+        """Start periodic checks."""
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:
@@ -47,7 +47,7 @@ class StoreHealth:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def state(self) -> str:
-        """Returns "ok" if the store can be read and written, else why not. Callers at the same time share one question."""
+        """Return "ok" if the store can be read and written, else the reason. Concurrent callers share one check."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
         return await asyncio.shield(self._asking)
@@ -58,6 +58,7 @@ class StoreHealth:
             await self.state()
 
     async def _ask(self) -> str:
+        """Check the store and log if the state changed. Returns "ok" or the reason."""
         state = await self._answer()
         if state != OK and self._failing_since is None:
             self._failing_since = time.monotonic()
@@ -68,6 +69,10 @@ class StoreHealth:
         return state
 
     async def _answer(self) -> str:
+        """Read the store, and write to it if the last successful probe is over a second old.
+
+        Returns "ok" or the reason.
+        """
         try:
             async with asyncio.timeout(self._most):
                 await self._cache.read()

@@ -1,8 +1,9 @@
-"""How long the event loop is held, and by whom: measured from a thread beside it.
+"""Measure how long the event loop is blocked and by which task, from a separate thread.
 
-Now and then, and only while the loop's thread works at all, the thread asks the loop for a sign of life. What the loop's
-thread has worked until it comes is the rest of a turn, in processor time: a busy machine is nobody's fault. A turn above a
-tenth of a second is logged with what was running. Left out: doing anything about it.
+While the loop's thread uses processor time, this thread periodically schedules a callback on the loop. The processor
+time that the loop's thread uses until the callback runs is the rest of one turn of the loop; wall-clock time would
+blame a task for a busy machine. A turn of more than 0.1 s is logged together with the running function. The watchdog
+only reports.
 """
 
 from __future__ import annotations
@@ -18,39 +19,43 @@ from types import FrameType
 logger = logging.getLogger(__name__)
 
 _PAUSE_SECONDS = 0.05
-_IDLE = 0.005  # seconds of work within a pause; a loop that does less has short turns
+_IDLE = 0.005  # seconds of processor time within a pause; a loop that uses less has short turns
 _LOUD_SECONDS = 0.1
 _WINDOW_SECONDS = 60.0
-_START_SECONDS = 5.0  # a process that begins still imports, and serves nobody: long turns then are worth less noise
+# a starting process still imports and serves no clients, so long turns are logged at a lower level
+_START_SECONDS = 5.0
 _FOREIGN = ("asyncio", "uvloop", "concurrent", "threading", "contextlib")
 
 
 class Watchdog:
-    """Watches the event loop that it was made on, until `stop`."""
+    """Watches the event loop on which it was created, until `stop`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ident = threading.get_ident()
         self._clock = time.pthread_getcpuclockid(self._ident)
         self._alive = threading.Event()
-        self._sign = 0.0  # when the loop gave its last sign, in processor time of its thread
+        self._sign = 0.0  # when the callback last ran, in processor time of the loop's thread
         self._stopping = threading.Event()
         self._begun = time.monotonic()
-        self._turns: deque[tuple[float, float]] = deque()  # when, and how long; shorter ones before a longer are gone
+        # (time, seconds) of each turn; a turn is dropped once a longer one follows
+        self._turns: deque[tuple[float, float]] = deque()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop the thread and wait until it has ended."""
         self._stopping.set()
         self._thread.join()
 
     @property
     def longest(self) -> float:
-        """The longest turn of the last minute, in seconds of processor time."""
+        """Longest turn of the last minute, in seconds of processor time."""
         since = time.monotonic() - _WINDOW_SECONDS
         return max((seconds for when, seconds in [*self._turns] if when > since), default=0.0)
 
     def _watch(self) -> None:
+        """Measure a turn after each pause in which the loop's thread was busy, until stopped."""
         before = time.clock_gettime(self._clock)
         while not self._stopping.wait(_PAUSE_SECONDS):
             now = time.clock_gettime(self._clock)
@@ -59,15 +64,15 @@ class Watchdog:
             before = time.clock_gettime(self._clock)
 
     def _measure(self, began: float) -> bool:
-        """Measure one turn; false if there is no loop any more."""
+        """Measure one turn. Returns False if the loop is closed or the watchdog is stopping."""
         self._alive.clear()
         try:
             self._loop.call_soon_threadsafe(self._give_sign)
-        except RuntimeError:  # it is closed
+        except RuntimeError:  # the loop is closed
             return False
         culprit, module = "", ""
         while not self._alive.wait(_PAUSE_SECONDS):
-            if self._stopping.is_set():  # whoever stops us may be the loop's thread, which gives no sign while it waits
+            if self._stopping.is_set():  # the loop's thread may be waiting in `stop` and cannot run the callback
                 return False
             if time.clock_gettime(self._clock) - began > _LOUD_SECONDS and not culprit:
                 culprit, module = self._running()
@@ -75,11 +80,12 @@ class Watchdog:
         return True
 
     def _give_sign(self) -> None:
-        """The loop has its next turn. It says when itself: the other thread may be late to hear of it."""
+        """Callback on the loop. Records the time itself, because the watchdog's thread may wake up later."""
         self._sign = time.clock_gettime(self._clock)
         self._alive.set()
 
     def _note(self, seconds: float, culprit: str, module: str) -> None:
+        """Record a turn, and log a turn of more than 0.1 s with its culprit."""
         now = time.monotonic()
         while self._turns and (self._turns[-1][1] <= seconds):
             self._turns.pop()
@@ -94,7 +100,11 @@ class Watchdog:
             )
 
     def _running(self) -> tuple[str, str]:
-        """What the loop's thread does now: task, function that the loop called, and where that has got to."""
+        """Return what the loop's thread is running now, and the module of the function that the loop called.
+
+        The first part names the task, the function that the loop called, and the innermost function with its line.
+        Both parts are empty if the loop runs only its own code.
+        """
         frame = sys._current_frames().get(self._ident)
         task = asyncio.current_task(self._loop)
         called: FrameType | None = None
@@ -103,7 +113,7 @@ class Watchdog:
             module = str(frame.f_globals.get("__name__", ""))
             if module.partition(".")[0] in _FOREIGN:
                 if called is not None:
-                    break  # below this the loop itself runs
+                    break  # only the loop's own frames are below
             else:
                 at = at or frame
                 called = frame
@@ -115,4 +125,5 @@ class Watchdog:
 
 
 def _name(frame: FrameType) -> str:
+    """Return the module and qualified name of a frame's function."""
     return f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}"

@@ -1,1 +1,1 @@
-"""The write path: from a checked request to one commit."""
+"""The write path: from an authorized request to one commit."""

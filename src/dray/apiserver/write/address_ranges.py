@@ -1,7 +1,8 @@
-"""Ranges of cluster addresses: which addresses may be requested, and which free one is chosen.
+"""Ranges of cluster addresses: which addresses may be requested, and which free address is chosen.
 
-As in Kubernetes, a random address of the upper part of a range is chosen first, so that the lower part stays free for
-those who request an address by number. Left out: who holds an address; a range is told whether one is taken.
+As in Kubernetes, a random address from the upper part of a range is tried first, so that the lower part stays free
+for clients that request a certain address. A range does not know which addresses are in use; callers pass a function
+for that.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from itertools import chain
 from dray.api.service_fields import IPV4, IPV6
 
 _LEAST, _MOST, _SHARE = 16, 256, 16  # addresses at the lower end of a range that are chosen last
-_TRIES = 16  # at random addresses, before all are looked at one by one
-_LARGEST = 1 << 20  # addresses of a range that are looked at one by one
+_TRIES = 16  # random addresses to try before searching the range in order
+_LARGEST = 1 << 20  # maximum number of addresses searched in order
 _random = random.SystemRandom()
 
 
 class TakenAddress(Exception):
-    """An address cannot be had; the text says why, in Kubernetes' words."""
+    """Error for an address that cannot be allocated. The text gives the reason in Kubernetes' wording."""
 
 
 class AddressRange:
-    """The addresses of one network, without those that no host may have."""
+    """Addresses of one network that hosts may have."""
 
     def __init__(self, text: str) -> None:
         self._network = ipaddress.ip_network(text)
         self.family = IPV4 if self._network.version == 4 else IPV6
-        # The network's own address is never given out, nor is the broadcast address of IPv4.
+        # Exclude the network's own address, and the broadcast address of IPv4.
         self._first = int(self._network.network_address) + 1
         self._end = int(self._network.broadcast_address) + (self.family == IPV6)
         size = max(self._end - self._first, 0)
@@ -37,17 +38,18 @@ class AddressRange:
         self._upper = self._first + (reserved if size > reserved else 0)
 
     def spans(self, address: str) -> bool:
+        """Return whether an address belongs to the network."""
         found = ipaddress.ip_address(address)
         return found.version == self._network.version and found in self._network
 
     def check(self, address: str) -> None:
-        """Raise TakenAddress for an address of the network that no host may have."""
+        """Raise TakenAddress for an address of the network that no host may have, such as the broadcast address."""
         if not self._first <= int(ipaddress.ip_address(address)) < self._end:
             text = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {self._network}"
             raise TakenAddress(text)
 
     def free(self, is_taken: Callable[[str], bool]) -> str | None:
-        """A free address, or None if there is none."""
+        """Return a free address, or None if no address is free."""
         if self._upper < self._end:
             for _ in range(_TRIES):
                 if not is_taken(found := self._address(_random.randrange(self._upper, self._end))):
@@ -61,5 +63,5 @@ class AddressRange:
 
 
 def canonical(address: str) -> str:
-    """The form of an address that names its object."""
+    """Return the canonical form of an address, which is the name of its IPAddress object."""
     return str(ipaddress.ip_address(address))

@@ -1,7 +1,8 @@
-"""The last step of every write: one commit, with what admission wants written along with it.
+"""The last step of every write: one commit of the object and of all objects that must change with it.
 
-Quota and the like put further objects into a request; all are written or none is. When only one of those was changed by
-somebody else, admission decides again and the commit is tried again; a conflict about the object itself is the caller's.
+Admission may add writes, such as a changed ResourceQuota: all are committed or none. If another writer changed only
+one of these additional objects, admission validates again and the commit is retried. A conflict about the object
+itself is raised to the caller.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from dray.apiserver.write.service_addresses import SERVICES, ServiceAddresses
 from dray.store import Cache, KeyVersion, Op, RevisionConflict
 
 _ATTEMPTS = 16
-_EVENT_SECONDS = 3600.0  # events are news: Kubernetes forgets them after an hour too
+_EVENT_SECONDS = 3600.0  # events expire after an hour, as in Kubernetes
 
 
 class TakenMeanwhile(RevisionConflict):
-    """Another server took an address that was chosen for a Service: its writer chooses again."""
+    """Another server took an address or port chosen for a Service. The caller chooses again."""
 
 
 class Commits:
+    """Commits writes and deletions, with the device holds, Service addresses and quota changes that belong to them."""
+
     def __init__(self, cache: Cache, admission: Chain) -> None:
         self._cache = cache
         self._admission = admission
@@ -33,9 +36,10 @@ class Commits:
     async def write(
         self, admission: AdmissionRequest, key: str, obj: Wire, *, expected: int, value: bytes = b""
     ) -> KeyVersion:
-        """Store an object; `expected` 0 means that there must be none yet. Raises the store's Conflict.
+        """Store an object and return its new state. Raises RevisionConflict.
 
-        `value` is the object as it is stored, where the caller has it already.
+        `expected` is the revision that the write replaces; 0 means that the object must not exist. `value` is the
+        encoded object if the caller already has it. A dry run only checks `expected`.
         """
         ttl = _EVENT_SECONDS if key.startswith("events/") else None
         op = written(key, obj, value, expected=expected, ttl=ttl)
@@ -45,7 +49,7 @@ class Commits:
         return self._version(op, obj, revision, expected)
 
     async def remove(self, admission: AdmissionRequest, current: KeyVersion, obj: Wire | None = None) -> KeyVersion:
-        """Delete an object; the answer is its last state, `obj` if the deletion came with an update."""
+        """Delete an object. Returns its last state, which is `obj` if an update caused the deletion."""
         revision = await self._commit(admission, Op(current.key, None, current.revision))
         if obj is None:
             return KeyVersion(current.key, current.value, current.revision, current.created, None, current.object)
@@ -53,12 +57,17 @@ class Commits:
         return KeyVersion(current.key, value, revision, current.created, None, at_revision(obj, revision))
 
     async def _check(self, key: str, expected: int) -> None:
+        """Raise RevisionConflict unless the cached revision of a key is `expected`."""
         current = self._cache.get(key)
         actual = current.revision if current is not None else 0
         if actual != expected:
             raise RevisionConflict(key, expected, actual)
 
     async def _commit(self, admission: AdmissionRequest, op: Op, obj: Wire | None = None) -> int:
+        """Commit a write together with all that belongs to it.
+
+        Returns the revision, and releases what admission holds.
+        """
         try:
             if admission.dry_run:
                 return op.expected or 0
@@ -75,19 +84,27 @@ class Commits:
                 await admission.release()
 
     async def _holds_of(self, admission: AdmissionRequest, obj: Wire | None) -> list[Op]:
-        """Keys of devices that the write of a claim or slice changes; `obj` is None when that goes."""
-        old: Holding | None = admission.old  # type: ignore[assignment]  # this is about claims and slices alone
+        """Return the writes of device holds for a changed claim or slice. `obj` is None if the object is deleted.
+
+        Raises Conflict if a device, capacity or counter is already taken.
+        """
+        old: Holding | None = admission.old  # type: ignore[assignment]  # called for claims and slices only
         new: Holding | None = obj  # type: ignore[assignment]
         try:
             return self._holds.ops(old, new)
         except Overcommitted:
-            await self._cache.read()  # another server may have freed something that this one has not heard of
+            await self._cache.read()  # another server may have freed devices since the cache was last updated
         try:
             return self._holds.ops(old, new)
         except Overcommitted as error:
             raise conflict(admission.resource, admission.name, str(error)) from error
 
     async def _commit_together(self, admission: AdmissionRequest, op: Op, obj: Wire | None, holds: list[Op]) -> int:
+        """Commit a write with its additional writes. Returns the revision.
+
+        If only an additional write conflicts, the holds or the admission decision are computed again and the commit
+        is retried.
+        """
         for _ in range(_ATTEMPTS):
             ops = [op, *holds, *map(_op, admission.writes)]
             try:
@@ -106,7 +123,7 @@ class Commits:
         raise conflict(crowded.resource, crowded.name, "too many others write to it at the same time")
 
     def _version(self, op: Op, obj: Wire, revision: int, expected: int) -> KeyVersion:
-        """The state that was written, even if it has been superseded in the meantime."""
+        """Return the state that was written, even if another write has replaced it since."""
         found = self._cache.get(op.key)
         if found is not None and found.revision == revision and revision != expected:
             return found
@@ -114,6 +131,7 @@ class Commits:
 
 
 def _op(write: Write) -> Op:
+    """Return the store operation for a write that admission added."""
     resource = write.resource
     tree = {**write.tree, "metadata": {k: v for k, v in write.tree["metadata"].items() if k != "resourceVersion"}}
     obj = to_object(resource, tree)

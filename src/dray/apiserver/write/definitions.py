@@ -1,4 +1,4 @@
-"""What the deletion of a CustomResourceDefinition begins with: it stays until its objects are gone, and says so."""
+"""The deletion of a CustomResourceDefinition starts with condition Terminating and waits for its custom objects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from dray.api.types.apiextensions import CustomResourceDefinition, CustomResourceDefinitionCondition
 
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # the finalizer that waits for the objects
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # finalizer that waits for the deletion of the custom objects
 
 
 def ending(definition: CustomResourceDefinition, time: str) -> CustomResourceDefinition:
-    """A definition that is marked for deletion."""
+    """Return the definition with condition Terminating."""
     condition = CustomResourceDefinitionCondition(
         type="Terminating",
         status="True",

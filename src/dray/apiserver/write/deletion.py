@@ -1,9 +1,9 @@
-"""Deletion: what happens at once, what waits for finalizers, and what waits for a node.
+"""Deletion: immediately, after finalizers, or after the kubelet has stopped a pod.
 
-An object with finalizers is only marked (deletionTimestamp) and goes when the last finalizer is taken off, by whichever
-update does it. A pod on a node is marked with its grace period and goes when the node says that it has stopped, which
-is a deletion with grace 0. A namespace waits until its content is gone. How dependents are treated is written into the
-finalizers `orphan` and `foregroundDeletion`, for the garbage collector to act on.
+An object with finalizers only gets a deletionTimestamp; the update that removes the last finalizer deletes the
+object. A pod on a node gets a deletionTimestamp and its grace period, and is deleted when the kubelet deletes it with
+grace period 0. A namespace is deleted when it is empty. The propagation policy is stored in the finalizers `orphan`
+and `foregroundDeletion`, which the garbage collector handles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _KEPT_PODS = (
 
 
 def gone_when_written(resource: Resource, obj: Wire) -> bool:
-    """Whether an object in this state is deleted by being written: it is marked, and nothing holds it any more."""
+    """Return whether writing an object in this state deletes it, because nothing delays its deletion any more.
+
+    The object has a deletionTimestamp, but no finalizers and no grace period.
+    """
     metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # every kind has metadata
     if metadata.deletionTimestamp is None or metadata.finalizers:
         return False
@@ -60,7 +63,11 @@ class Deletion:
         self._admission = admission
 
     async def delete(self, request: Request, *, is_admitted: bool = False) -> Answer:
-        """`is_admitted`: admission has been asked about what it comes from, and has nothing more to say."""
+        """Delete an object, or mark it for deletion. Retries if another writer changes the object.
+
+        With `is_admitted`, admission is skipped because the caller has already run it. Raises NotFound, or Conflict
+        if a precondition fails.
+        """
         _check(request.options)
         for _ in range(_ATTEMPTS):
             current = self._storage.cache.get(request.resource.key(request.namespace, request.name))
@@ -74,11 +81,12 @@ class Deletion:
         raise conflict(request.resource, request.name, "too many others write to it at the same time")
 
     async def delete_collection(self, request: Request) -> Answer:
-        """Delete what a list with the same options finds; what is gone already does not matter."""
+        """Delete all objects that a list with the same options returns. Objects that are already deleted are ignored."""
         _check(request.options)
         found = await list_objects(self._storage.cache, request)
         deleted = []
-        steps = Steps(request.user.name)  # a deletion often ends without waiting for anything
+        # breaks up long work on the event loop, because deletions often complete without waiting
+        steps = Steps(request.user.name)
         await steps.begin()
         try:
             for version in found.versions or ():
@@ -90,7 +98,7 @@ class Deletion:
         return Answer(versions=deleted, revision=self._storage.cache.revision)
 
     async def _delete_one(self, request: Request, version: KeyVersion) -> KeyVersion | None:
-        """Delete one object of a collection; returns its last state, or nothing where it is gone already."""
+        """Delete one object of a collection. Returns its last state, or None if it is already deleted."""
         metadata = version.object.metadata
         try:
             answer = await self.delete(
@@ -103,6 +111,7 @@ class Deletion:
         return answer.version or version
 
     async def _delete(self, request: Request, current: KeyVersion, is_admitted: bool) -> Answer:
+        """Make one attempt to delete or mark the object in state `current`. Raises RevisionConflict."""
         resource, old = request.resource, current.object
         admission = AdmissionRequest(
             request.user,
@@ -137,6 +146,7 @@ class Deletion:
 
 
 def _gone(resource: Resource, version: KeyVersion, warnings: list[str]) -> Answer:
+    """Return the answer for a deleted object: the object for some kinds, otherwise a Status with its name and UID."""
     if resource.is_returned_when_deleted:
         return Answer(version=version, warnings=warnings)
     metadata = version.object.metadata
@@ -152,6 +162,7 @@ def _gone(resource: Resource, version: KeyVersion, warnings: list[str]) -> Answe
 
 
 def _check(options: RequestOptions) -> None:
+    """Raise OptionsInvalid for an unknown propagationPolicy or a negative grace period."""
     policy, grace = options.propagation_policy, options.grace_period_seconds
     errors = []
     if policy and policy not in _POLICIES:
@@ -163,6 +174,7 @@ def _check(options: RequestOptions) -> None:
 
 
 def _check_preconditions(request: Request, current: KeyVersion) -> None:
+    """Raise Conflict if the UID or resourceVersion of the preconditions is not that of the object."""
     options, resource = request.options, request.resource
     uid = current.object.metadata.uid
     if options.precondition_uid and options.precondition_uid != uid:
@@ -186,11 +198,11 @@ def _check_preconditions(request: Request, current: KeyVersion) -> None:
     )
 
 
-# What a deletion makes of an object
+# How a deletion changes an object
 
 
 def _marked(old: Any, options: RequestOptions, policy: str) -> Wire | None:
-    """The object marked for deletion, the same object if it is already, or None if it goes at once."""
+    """Return the object marked for deletion, `old` if nothing changes, or None if it can be deleted immediately."""
     metadata = old.metadata
     finalizers = _finalizers(metadata.finalizers, policy)
     if isinstance(old, CustomResourceDefinition) and metadata.deletionTimestamp is None:
@@ -200,7 +212,8 @@ def _marked(old: Any, options: RequestOptions, policy: str) -> Wire | None:
         return None
     changed = replace(metadata, finalizers=finalizers)
     if metadata.deletionTimestamp is None or grace < (metadata.deletionGracePeriodSeconds or 0):
-        plain = isinstance(old, (core.Namespace, CustomResourceDefinition))  # no grace, and no generation of its own
+        # no grace period, and their generation does not change
+        plain = isinstance(old, (core.Namespace, CustomResourceDefinition))
         changed = replace(
             changed,
             resourceVersion="",
@@ -219,10 +232,12 @@ def _marked(old: Any, options: RequestOptions, policy: str) -> Wire | None:
 
 
 def _held(old: Any) -> bool:
+    """Return whether a namespace has finalizers in its spec."""
     return isinstance(old, core.Namespace) and bool(old.spec.finalizers)
 
 
 def _finalizers(present: tuple[str, ...], policy: str) -> tuple[str, ...]:
+    """Return the finalizers with those of the propagation policy: `orphan`, `foregroundDeletion` or neither."""
     if not policy:
         return present
     wanted = _POLICIES[policy]
@@ -231,20 +246,20 @@ def _finalizers(present: tuple[str, ...], policy: str) -> tuple[str, ...]:
 
 
 def _grace(old: Any, options: RequestOptions) -> int:
-    """How long the object may take to stop: only pods on a node may take any time."""
+    """Return the grace period in seconds: 0 except for a running pod that is assigned to a node."""
     if not isinstance(old, core.Pod) or not old.spec.nodeName or is_finished(old):
         return 0
     own = old.spec.terminationGracePeriodSeconds
     grace = options.grace_period_seconds
     if grace is None:
         grace = own if own is not None else 30
-    if old.metadata.deletionTimestamp is not None:  # a second deletion can only hasten the first
+    if old.metadata.deletionTimestamp is not None:  # a second deletion can only shorten the grace period
         return min(grace, old.metadata.deletionGracePeriodSeconds or 0)
     return grace
 
 
 def _deadline(metadata: Any, grace: int) -> str:
-    """When the object should be gone. A second deletion counts from the first."""
+    """Return the deletionTimestamp: now plus the grace period. A second deletion counts from the first."""
     if metadata.deletionTimestamp is None:
         return now(grace)
     begun = parse_timestamp(metadata.deletionTimestamp) - (metadata.deletionGracePeriodSeconds or 0)

@@ -1,8 +1,8 @@
-"""Evictions and budgets: an eviction takes one disruption from the budget of its pod, or is refused for now.
+"""Evictions and PodDisruptionBudgets: an eviction uses one disruption of its pod's budget, or is denied for now.
 
-A budget is charged in a commit of its own, on condition that it is still the one that was read, so that two evictions
-cannot spend the same disruption. Pods that have ended, or not begun, disturb nobody when they go. Left out: how many
-disruptions a budget allows, which the disruption controller computes.
+The budget is updated in a separate commit, on condition that it is unchanged since it was read, so two evictions
+cannot use the same disruption. Pods that have finished or not started need no budget. The disruption controller
+computes how many disruptions a budget allows.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ _ATTEMPTS = 8
 
 
 class Budgets:
-    """The budgets of a server, as evictions ask them."""
+    """The server's PodDisruptionBudgets, checked by evictions."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     async def grant(self, version: KeyVersion, dry_run: bool, awaited: bool) -> None:
-        """Charge the budget of a pod for its eviction; raises TooManyRequests where it has nothing left."""
+        """Charge the budget of a pod for its eviction.
+
+        Raises TooManyRequests if the budget allows no disruption, InternalError if several budgets select the pod. A
+        dry run only checks.
+        """
         pod = cast(Pod, version.object)
         if is_finished(pod) or pod.status.phase == "Pending" or pod.metadata.deletionTimestamp is not None:
             return
@@ -58,10 +62,12 @@ class Budgets:
         raise TooManyRequests("Cannot evict pod: its disruption budget changes all the time.")
 
     def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """Return the budgets whose selector matches a pod."""
         budgets = cast("list[PodDisruptionBudget]", list(self._storage.list(_BUDGETS, pod.metadata.namespace)))
         return [*budgets_of(pod, budgets)]
 
     async def _write(self, budget: PodDisruptionBudget, charged: PodDisruptionBudget, awaited: bool) -> None:
+        """Store a charged budget. Raises RevisionConflict if the budget has changed since it was read."""
         meta = budget.metadata
         key = _BUDGETS.key(meta.namespace, meta.name)
         await self._storage.cache.commit([written(key, charged, expected=int(meta.resourceVersion))], awaited=awaited)
@@ -72,7 +78,7 @@ def _is_ready(pod: Pod) -> bool:
 
 
 def _need_not_wait(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether a pod that is not ready may go without being counted."""
+    """Return whether a pod that is not ready may be evicted without charging its budget."""
     if _is_ready(pod):
         return False
     if budget.spec.unhealthyPodEvictionPolicy == "AlwaysAllow":
@@ -81,6 +87,10 @@ def _need_not_wait(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def _charged(budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
+    """Return the budget with one disruption less and the pod in disruptedPods.
+
+    Raises TooManyRequests if none is left.
+    """
     status: Any = budget.status
     name = budget.metadata.name
     if status.observedGeneration < budget.metadata.generation:

@@ -1,12 +1,12 @@
-"""From what a request says to the object that is stored: the one finish step of every write.
+"""Convert a request body to the object that is stored: a step of every write.
 
-A tree is checked against the schema, converted to the stored version and defaulted (`read`); what is left of it after
-admission becomes a typed object (`new`, `changed`). What the cluster's own parts write is typed and complete: of an
-object with nothing to default (`as_it_is`), a status (`with_status`) or a few fields of metadata (`with_metadata`), only
-the part that is new is looked at, and the rest is shared with the state before. These answer None for whatever is out of
-the ordinary (another version, fields that somebody applied, a gate that is off), and the tree answers then; it comes to
-the same. The gain (`bench/writes.py`): an event 28 → 18 µs, the status of a pod 68 → 20 µs and of a claim 70 → 32 µs, a
-finalizer 43 → 24 µs. Left out: validation and admission, which the registry asks in between.
+A tree is checked against the schema, converted to the stored version and defaulted (`read`). After admission the tree
+becomes a typed object (`new`, `changed`). Components of the cluster write typed, complete objects. For an object
+without defaults (`as_it_is`), a status (`with_status`) or a few fields of metadata (`with_metadata`), only the new
+part is checked, and the rest is shared with the previous state. These three return None in unusual cases (another
+version, fields owned by server-side apply, a disabled gate); then the tree is processed, with the same result.
+Measured by `bench/writes.py`: an event takes 18 instead of 28 µs, a pod's status 20 instead of 68 µs, a claim's
+status 32 instead of 70 µs, a finalizer 24 instead of 43 µs. Validation and admission run in the registry.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from dray.store import KeyVersion
 
 _NO_KIND = Resource(Wire, group="", kind="", stored="v1")
 _WORKLOADS = BY_TYPE[Workload]
-_CONDITIONS = frozenset({"uid", "resourceVersion", "name", "namespace"})  # say what is meant, change nothing
+_CONDITIONS = frozenset({"uid", "resourceVersion", "name", "namespace"})  # only identify the object, change nothing
 _LIGHT = _CONDITIONS | {"finalizers", "labels", "annotations", "ownerReferences"}
 _not_said = attrgetter(
     "resourceVersion", "managedFields", "generation", "deletionTimestamp", "selfLink"
-)  # by a creator
-# Kinds whose status has no amounts and only times that are made here: a typed one is in its canonical form.
+)  # fields that a creator does not set
+# Kinds whose status has no quantities and only times made by dray: a typed status is already canonical.
 _CANONICAL = frozenset({BY_TYPE[Pod], BY_TYPE[ResourceClaim]})
 
 
 class Finish:
-    """Makes objects of trees and of parts."""
+    """Makes typed objects from trees and from parts of objects."""
 
     def __init__(self, storage: Storage, gates: FeatureGates) -> None:
         self._storage = storage
@@ -57,7 +57,11 @@ class Finish:
     # Trees
 
     def read(self, request: Request, body: Any, current: KeyVersion | None = None) -> tuple[Tree, list[str]]:
-        """A checked and defaulted tree of the stored version, and the warnings about what the body says."""
+        """Check a body, convert it to the stored version and apply defaults.
+
+        Returns the tree and the warnings about the body. Raises an ApiError for unknown or duplicate fields if field
+        validation is Strict.
+        """
         resource = request.resource
         version = request.version or resource.stored
         places = decode.field_places(body) if request.repeated.fields and request.verb != "patch" else {}
@@ -76,7 +80,10 @@ class Finish:
         return cast("Workload | None", self._storage.get(_WORKLOADS, namespace, name))
 
     def new(self, request: Request, tree: Tree, warnings: list[str]) -> Wire:
-        """A new object, of a tree that admission has seen; `warnings` learn what is not kept, where that matters."""
+        """Return a new object from a tree that admission has processed.
+
+        Adds a warning for each dropped field to `warnings`.
+        """
         dropped = strategy.prepare_create(request.resource, tree, self._gates)
         warnings += _told(request, dropped)
         return decode.to_object(request.resource.home, tree)
@@ -84,7 +91,11 @@ class Finish:
     def changed(
         self, request: Request, tree: Tree, current: KeyVersion, entries: Entries | None, warnings: list[str]
     ) -> Wire:
-        """An object that takes the place of another, of a tree that admission has seen; `entries` are its managers."""
+        """Return the object that replaces `current`, from a tree that admission has processed.
+
+        `entries` are its managedFields; None means that they are updated here. Adds a warning for each dropped field
+        to `warnings`.
+        """
         old = current.object
         dropped = strategy.prepare_update(request.resource, tree, old, request.subresource, self._gates)
         warnings += _told(request, dropped)
@@ -94,10 +105,13 @@ class Finish:
             managers.track(request, current, tree)
         return decode.to_object(request.resource.home, tree)
 
-    # What is typed and complete
+    # Typed and complete objects
 
     def as_it_is(self, request: Request) -> Any | None:
-        """A new typed object of a kind to which nothing is added."""
+        """Return a new object from a typed body, with UID and creationTimestamp.
+
+        Returns None if the tree must be processed.
+        """
         body = request.body
         if not isinstance(body, Wire) or not _is_plain(request.resource) or not _is_ordinary(request, body):
             return None
@@ -107,7 +121,7 @@ class Finish:
         return replace(body, metadata=replace(meta, uid=new_uid(), creationTimestamp=now()))
 
     def with_status(self, request: Request, old: Any, status: Any) -> Wire | None:
-        """The object with a typed status."""
+        """Return the object with a typed status, or None if the tree must be processed."""
         if not _is_ordinary(request, old) or not strategy.stands(request.resource, status, old, self._gates):
             return None
         if request.resource not in _CANONICAL:
@@ -118,7 +132,10 @@ class Finish:
         return changed
 
     def with_metadata(self, request: Request, current: KeyVersion) -> Wire | None:
-        """The object with what a patch says of its metadata, if it says nothing else."""
+        """Return the object with a patch of its metadata applied.
+
+        Returns None if the patch changes other fields, or if the tree must be processed.
+        """
         patch, old, resource = request.body, current.object, request.resource
         if request.subresource or not isinstance(patch, dict) or not patch.keys() <= {"metadata"}:
             return None
@@ -141,15 +158,15 @@ class Finish:
 
 
 def _told(request: Request, dropped: Sequence[strategy.Dropped]) -> list[str]:
-    """Warnings about fields that are dropped, for whoever wants to hear of fields that mean nothing."""
+    """Return warnings about dropped fields, unless field validation is Ignore."""
     return [str(one) for one in dropped] if request.options.field_validation != "Ignore" else []
 
 
 def _all(request: Request, unknown: list[str], repeated: Sequence[str], places: dict[str, int]) -> list[str]:
-    """Complaints about a body in Kubernetes' order.
+    """Return all complaints about a body in Kubernetes' order.
 
-    Of typed objects in JSON that is the order of the body. Of everything else (custom objects, YAML, and patches, whose
-    text is not that of the object) Kubernetes tells first what is repeated, and sorts what is unknown.
+    For typed objects in JSON this is the order of the body. For custom objects, YAML and patches, duplicate fields
+    come first, then unknown fields, sorted.
     """
     if request.verb != "patch" and request.resource.custom is None and not request.repeated.lines:
         return decode.together(unknown, repeated, places) if repeated else unknown
@@ -157,7 +174,7 @@ def _all(request: Request, unknown: list[str], repeated: Sequence[str], places: 
 
 
 def _refusal(request: Request, body: Any, unknown: list[str], places: dict[str, int]) -> ApiError:
-    """The answer to strict field validation."""
+    """Return the error of strict field validation, as Kubernetes words it for the verb and patch type."""
     complaints = _all(request, unknown, request.repeated.errors, places)
     if request.verb != "patch":
         return decode.strict_error(request.resource, request.version or request.resource.stored, complaints)
@@ -165,13 +182,14 @@ def _refusal(request: Request, body: Any, unknown: list[str], places: dict[str, 
         return BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {request.repeated.errors[0]}")
     if request.options.patch_type == APPLY_PATCH:
         return decode.strict_error(request.resource, request.version or request.resource.stored, unknown)
-    # What a patch makes of an object is told as a value of the patch, which has no kind.
+    # Kubernetes reports unknown fields of a patched object as an error of the patch, which has no kind.
     text = f"strict decoding error: {', '.join(complaints)}"
     return Invalid(_NO_KIND, "", [invalid("patch", msgspec.json.encode(body).decode(), text)])
 
 
 def _is_plain(resource: Resource) -> bool:
-    return resource.custom is None and _is_known_plain(resource)  # a custom one goes with its definition
+    """Return whether the server adds no defaults and no other fields to objects of a resource."""
+    return resource.custom is None and _is_known_plain(resource)  # not cached, because a custom resource can be deleted
 
 
 @cache
@@ -180,7 +198,7 @@ def _is_known_plain(resource: Resource) -> bool:
 
 
 def _is_ordinary(request: Request, old: Any) -> bool:
-    """Whether the parts of a write that are not looked at are in the stored version, and have no managers to track."""
+    """Return whether a write can skip the tree: stored version, and no managed fields to track."""
     return (
         not request.tracked
         and not request.options.field_manager
@@ -195,7 +213,10 @@ def _is_applied(entries: Sequence[ManagedFieldsEntry]) -> bool:
 
 
 def _is_meant(request: Request, metadata: Tree, old: Any, current: KeyVersion) -> bool:
-    """Whether the object is the one that the patch is about; the tree words what is wrong otherwise."""
+    """Return whether UID, resourceVersion, name and namespace in a patch match the object.
+
+    If not, processing the tree raises the error.
+    """
     return (
         metadata.get("uid", old.metadata.uid) == old.metadata.uid
         and metadata.get("resourceVersion") in (None, "", str(current.revision))
@@ -205,7 +226,8 @@ def _is_meant(request: Request, metadata: Tree, old: Any, current: KeyVersion) -
 
 
 def _part(resource: Resource, name: str) -> str:
-    if resource.custom is not None:  # such a resource goes with its definition
+    """Return the schema message of a field such as status."""
+    if resource.custom is not None:  # not cached, because a custom resource can be deleted
         return schema.message(resource.message()).fields[name].reference
     return _known_part(resource, name)
 

@@ -1,16 +1,17 @@
-"""Which claim holds which device, kept in the same commit as the claim: nothing is given away twice.
+"""Device holds: which claim has which device, written in the same commit as the claim, so no device is allocated
+twice.
 
-Two schedulers that decide at the same moment write two different claims, and no version of either says that the other
-took the device. So what an allocation takes is noted under keys of its own, which are written with the claim or not at
-all. A whole device has a key that must not exist before. A device with shares has a key that lists them, and a set of
-counters one that lists the devices that draw on it; both may only be written by somebody who has seen the last state, so
-that the sum stays within what is published, and devices that do not go together do not meet. It holds across servers that
-share an etcd.
+Two schedulers that decide at the same moment write two different claims, so the revisions of the claims cannot show
+the conflict. Therefore each allocation is also recorded under keys for its devices, committed together with the
+claim. The key of a whole device must not exist before. The key of a device with shares lists the shares, and the key
+of a counter set lists the devices that consume its counters. Both may only be changed by a writer that has seen their
+last revision, so sums stay within the published capacity, and devices of incompatible groups are not combined. This
+also holds for several servers that share etcd.
 
-A device that no driver publishes for a node of the cluster is only a name, which Kubernetes lets any number of claims
-have. It is noted nevertheless who has it: drivers delete slices and create them again, and a scheduler may have decided
-before it heard of that. So a name becomes a device when its pool is published, and nobody gets more of a pool that was
-withdrawn while claims have devices of it. Left out: admin access.
+A device that no driver publishes for a node of the cluster is only a name, and Kubernetes lets any number of claims
+have the same name. Its holders are recorded nevertheless: drivers delete and recreate slices, and a scheduler may
+have decided before it saw the change. Thus a name becomes a device when its pool is published, and no further devices
+of a withdrawn pool are allocated while claims have devices of it. Admin access is not recorded.
 """
 
 from __future__ import annotations
@@ -31,52 +32,56 @@ PREFIX = "deviceholds/"
 CLAIMS = BY_TYPE[ResourceClaim]
 SLICES = BY_TYPE[ResourceSlice]
 Holding = ResourceClaim | ResourceSlice
-_COUNTERS = "counters:"  # no device has such a name
+_COUNTERS = "counters:"  # no device has a name with this prefix
 
 
 class Overcommitted(Exception):
-    """An allocation takes what is not there; the text says what."""
+    """An allocation takes a device, capacity or counter that is not available. The text says which."""
 
 
 class HeldShare(msgspec.Struct, frozen=True):
-    """A share of a device."""
+    """Share of a device: its claim and the consumed capacity."""
 
     claim: str
     consumed: dict[str, str]
 
 
 class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands under the key of a device: who has it, or its shares; and the counter sets that it draws on.
+    """Value of a device's key: the claim or shares that have the device, and the counter sets that it consumes.
 
-    Only a device that was given away while nobody published it has several claims, or a claim beside shares.
+    Several claims, or a claim in addition to shares, are possible only if the device was allocated while it was not
+    published.
     """
 
     claim: str = ""
     shares: dict[str, HeldShare] = {}
     sets: tuple[str, ...] = ()
     others: tuple[str, ...] = ()  # further claims that have the whole device
-    unpublished: bool = False  # nobody has published it since it was given away
+    unpublished: bool = False  # not published since the device was allocated
 
     @classmethod
     def of(cls, value: bytes | None) -> Hold:
-        """A device that draws on nothing and has no shares is most common: its key has just the claim's uid."""
+        """Decode the value of a key; None gives a free device.
+
+        A hold with nothing but a claim is stored as the claim's UID.
+        """
         if value is None:
             return cls()
         return _hold_of.decode(value) if value.startswith(b"{") else cls(value.decode())
 
     def value(self) -> bytes | None:
-        """How it is stored; None where nobody has the device."""
+        """Return the stored form, or None if no claim has the device."""
         if self.shares or (self.claim and (self.sets or self.unpublished or self.others)):
             return _encode(self)
         return self.claim.encode() or None
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The claims that have the whole device."""
+        """UIDs of the claims that have the whole device."""
         return (self.claim, *self.others) if self.claim else ()
 
     def of_claims(self, claims: tuple[str, ...]) -> Hold:
-        """The same device, of these claims; it draws on nothing once nobody has it."""
+        """Return this hold with other claims. Its counter sets are dropped if neither claims nor shares remain."""
         is_held = claims or self.shares
         return replace(self, claim=claims[0] if claims else "", others=claims[1:], sets=self.sets if is_held else ())
 
@@ -89,14 +94,14 @@ _UNPUBLISHED = b'"unpublished":true'
 
 
 class DeviceHolds:
-    """What must be written along with a claim."""
+    """Computes the writes of device holds that belong to the write of a claim or slice."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._pools = PublishedPools(cache)
 
     def ops(self, old: Holding | None, new: Holding | None) -> list[Op]:
-        """The keys to write when a claim or a slice goes from one state to another. Raises Overcommitted."""
+        """Return the writes of device holds when a claim or slice changes from `old` to `new`. Raises Overcommitted."""
         if isinstance(new, ResourceSlice):
             return self._published(new)
         if isinstance(old, ResourceSlice):
@@ -104,7 +109,7 @@ class DeviceHolds:
         claim = new or old
         had = old.status.allocation if old is not None else None
         has = new.status.allocation if new is not None else None
-        if had is has or claim is None:  # most often: there is none yet
+        if had is has or claim is None:  # most often, both are None
             return []
         before, after = taken_by(had), taken_by(has)
         if before == after:
@@ -115,7 +120,7 @@ class DeviceHolds:
         return tally.ops()
 
     def _published(self, slice_: ResourceSlice) -> list[Op]:
-        """The keys to write with a slice: what claims have of its pool are devices from now on."""
+        """Return the writes when a slice is published: holds of the pool's names become holds of devices."""
         spec = slice_.spec
         if not self._pools.has_node(spec.nodeName or ""):
             return []
@@ -127,7 +132,7 @@ class DeviceHolds:
         return found
 
     def repairs(self) -> list[Op]:
-        """What makes the keys agree with the claims again, after some of either were lost."""
+        """Return the writes that make the holds match the claims again, after claims or holds were lost."""
         wanted: dict[str, bytes] = {}
         for version in self._cache.list(CLAIMS.prefix).versions:
             claim: ResourceClaim = version.object
@@ -139,9 +144,9 @@ class DeviceHolds:
 
 
 class _Tally:
-    """The keys that the change of one claim is about: as they are, and as they will be.
+    """Device holds changed by one claim: current values and pending writes.
 
-    With `known`, those are the keys as they are, and nothing is in the cache.
+    With `known`, current values come from that mapping instead of the cache.
     """
 
     def __init__(self, cache: Cache, pools: PublishedPools, uid: str, known: dict[str, bytes] | None = None) -> None:
@@ -152,10 +157,11 @@ class _Tally:
         self._ops: dict[str, Op] = {}
 
     def ops(self) -> list[Op]:
+        """Return the pending writes, sorted by key."""
         return [self._ops[key] for key in sorted(self._ops)]
 
     def give_back(self, before: Taken, after: Taken) -> None:
-        """Free what a claim has no longer."""
+        """Release the devices and shares in `before` that are not in `after`."""
         gone = before.beyond(after)
         for device in gone.devices:
             hold = self._hold(device)
@@ -169,13 +175,16 @@ class _Tally:
                 self._change(share.device, hold, replace(hold, shares=shares))
 
     def _change(self, device: DeviceId, old: Hold, new: Hold) -> None:
-        """Note that a device has one holder less; after the last it draws on nothing."""
+        """Replace the hold of a device by one with a holder less.
+
+        Without holders, the device is removed from its counter sets.
+        """
         self._put(device, new)
         if new.value() is None:
             self._stop_drawing(device, old)
 
     def take(self, after: Taken, before: Taken = NOTHING) -> None:
-        """Note what a claim has in addition. Raises Overcommitted."""
+        """Record the devices and shares in `after` that are not in `before`. Raises Overcommitted."""
         taken = after.beyond(before)
         for device in taken.devices:
             self._take_device(device)
@@ -183,13 +192,14 @@ class _Tally:
             self._take_share(share)
 
     def note(self, taken: Taken) -> None:
-        """Note what a claim has, also where that contradicts what others have."""
+        """Record the devices and shares of a claim, even if they contradict other claims."""
         for device in taken.devices:
             self._note_one(Taken((device,)))
         for share in taken.shares:
             self._note_one(Taken((), (share,)))
 
     def _note_one(self, taken: Taken) -> None:
+        """Record one device or share. If it is overcommitted, it is recorded in addition to the present holders."""
         before = dict(self._ops)
         try:
             self.take(taken)
@@ -201,6 +211,7 @@ class _Tally:
                 self._add_share(share)
 
     def _take_device(self, device: DeviceId) -> None:
+        """Record a whole device. Raises Overcommitted if another claim has the device or counters do not suffice."""
         hold = self._hold(device)
         if self._uid in hold.claims:
             return
@@ -213,6 +224,7 @@ class _Tally:
         self._put(device, Hold(self._uid, sets=self._draw(device)))
 
     def _take_share(self, share: Share) -> None:
+        """Record a share of a device. Raises Overcommitted if the device or the remaining capacity is not available."""
         device, hold = share.device, self._hold(share.device)
         if not self._pools.is_real(device):
             self._check_withdrawn(device)
@@ -229,18 +241,18 @@ class _Tally:
         self._put(device, Hold(shares=self._with(hold, share), sets=sets))
 
     def _check_withdrawn(self, device: DeviceId) -> None:
-        """Raise Overcommitted if claims have devices of a pool from when it was published, as it may be again."""
+        """Raise Overcommitted if the pool is withdrawn while claims have devices of it, as it may be published again."""
         held = self._cache.list(_pool_key(*device[:2])).versions if self._known is None else ()
         if not all(_is_name(version.value) for version in held):
             raise Overcommitted(f"pool {device.driver}/{device.pool} is not published, and claims have devices of it")
 
     def _add_claim(self, device: DeviceId) -> None:
-        """Note that the claim has a device, whoever else has it."""
+        """Add the claim to the holders of a device, without checking the others."""
         hold = self._hold(device).of_claims((*self._hold(device).claims, self._uid))
         self._put(device, replace(hold, unpublished=not self._pools.is_real(device)))
 
     def _add_share(self, share: Share) -> None:
-        """Note that the claim has a share of a device, however much is left of it."""
+        """Add a share to a device, without checking the remaining capacity."""
         device, hold = share.device, self._hold(share.device)
         unpublished = not self._pools.is_real(device)
         self._put(device, replace(hold, shares=self._with(hold, share), unpublished=unpublished))
@@ -251,7 +263,10 @@ class _Tally:
     # Counters.
 
     def _draw(self, device: DeviceId) -> tuple[str, ...]:
-        """Let a device draw on its counters; answers the counter sets. Raises Overcommitted."""
+        """Record that a device consumes its counters. Returns the names of the counter sets.
+
+        Raises Overcommitted if a counter does not suffice or the device is incompatible with others of a counter set.
+        """
         consumes = self._pools.device(device).consumesCounters
         if not consumes:
             return ()
@@ -270,7 +285,9 @@ class _Tally:
         return tuple(drawn.counterSet for drawn in consumes)
 
     def _unlisted(self, device: DeviceId, counter_set: str) -> set[str]:
-        """Devices that draw on a counter set and were given away when that was not known, as nobody published them."""
+        """Return allocated devices that consume a counter set, but were unpublished at allocation and so are not
+        listed.
+        """
         found = set()
         for name in self._pools.drawing(device, counter_set):
             value = self._value(_key(device._replace(device=name)))
@@ -279,7 +296,7 @@ class _Tally:
         return found
 
     def _go_together(self, device: DeviceId, counter_set: str, names: Iterable[str]) -> bool:
-        """Whether devices that draw on a counter set have a group in common, or none has any."""
+        """Return whether the devices of a counter set have a compatibility group in common, or none has any group."""
         groups = [
             set(drawn.compatibilityGroups)
             for name in names
@@ -289,7 +306,7 @@ class _Tally:
         return not any(groups) or bool(set.intersection(*groups))
 
     def _drawn(self, device: DeviceId, counter_set: str, counter: str, names: Iterable[str]) -> Quantity:
-        """What devices of a pool draw of a counter together."""
+        """Return how much of a counter the named devices consume together."""
         return sum(
             (
                 Quantity.parse(drawn.counters[counter].value)
@@ -301,7 +318,7 @@ class _Tally:
         )
 
     def _stop_drawing(self, device: DeviceId, hold: Hold) -> None:
-        """Take a device out of the counter sets that it drew on, whatever is published of it now."""
+        """Remove a device from the counter sets recorded in its hold, whatever is published now."""
         for counter_set in hold.sets:
             key = _counters_key(device, counter_set)
             left = [name for name in self._names(key) if name != device.device]
@@ -320,6 +337,7 @@ class _Tally:
         return _names_of.decode(value) if value is not None else []
 
     def _value(self, key: str) -> bytes | None:
+        """Return the value of a key, including pending writes, or None."""
         if key in self._ops:
             return self._ops[key].value
         if self._known is not None:
@@ -328,13 +346,13 @@ class _Tally:
         return version.value if version is not None else None
 
     def _write(self, key: str, value: bytes | None) -> None:
-        """Write a key, provided that nobody else has done so in the meantime."""
+        """Add a write of a key, on condition that its revision is unchanged."""
         version = self._cache.get(key) if self._known is None else None
         self._ops[key] = Op(key, value, version.revision if version is not None else 0)
 
 
 def _is_name(value: bytes | None) -> bool:
-    """Whether what stands under a key is the hold of a device that has not been published since it was given away."""
+    """Return whether a value is the hold of a device that has not been published since it was allocated."""
     return value is not None and _UNPUBLISHED in value
 
 
@@ -343,7 +361,7 @@ def _key(device: DeviceId) -> str:
 
 
 def _pool_key(driver: str, pool: str) -> str:
-    """What the keys of a pool's devices and counters begin with."""
+    """Return the common prefix of the keys of a pool's devices and counter sets."""
     return f"{PREFIX}{driver}/{pool}/"
 
 

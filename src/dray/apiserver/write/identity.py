@@ -1,4 +1,4 @@
-"""What the server gives a new object: a name if it asked for one, a uid, a time of creation."""
+"""What the server assigns to a new object: a generated name if requested, UID and creationTimestamp."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _NOT_THE_CREATORS = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"
 
 
 def now(offset: float = 0) -> str:
-    """The time as the API writes it."""
+    """Return the current time plus `offset` seconds as an API timestamp."""
     return timestamp(time.time() + offset)
 
 
 def _random_digits() -> Iterator[str]:
-    """Sixteen random bytes at a time, in hexadecimal. Asking the system for each costs more than all the rest."""
+    """Yield 16 random bytes at a time in hexadecimal.
+
+    The bytes are read in blocks, because each system call is expensive.
+    """
     while True:
         digits = os.urandom(4096).hex()
         for start in range(0, len(digits), 32):
@@ -36,19 +39,22 @@ _digits = _random_digits()
 
 
 def new_uid() -> str:
-    """A random UUID (version 4), written directly: the class that Python has for them costs four times as much."""
+    """Return a random UUID (version 4). Formatted directly, because Python's UUID class takes four times as long."""
     digits = next(_digits)
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def generated(base: str) -> str:
-    """A name that begins with `base` and is almost certainly new."""
+    """Return a name of `base` and five random characters."""
     return base[:_LONGEST_BASE] + "".join(_random.choices(GENERATED_ALPHABET, k=_SUFFIX))
 
 
 def metadata_of(tree: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of a tree, made if it is missing."""
+    """Return the metadata of a tree, adding empty metadata if missing.
+
+    Raises BadRequest if metadata is not an object.
+    """
     metadata = tree.get("metadata")
     if metadata is None:
         metadata = tree["metadata"] = {}
@@ -58,7 +64,10 @@ def metadata_of(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def place_in_namespace(request: Request, metadata: dict[str, Any]) -> None:
-    """Set the namespace to that of the request, or remove it from an object that has none."""
+    """Set the namespace to that of the request, or remove it for a cluster-scoped resource.
+
+    Raises BadRequest if the body has another namespace.
+    """
     namespace = metadata.get("namespace") or ""
     if not request.resource.namespaced:
         metadata.pop("namespace", None)
@@ -69,7 +78,7 @@ def place_in_namespace(request: Request, metadata: dict[str, Any]) -> None:
 
 
 def place(request: Request, metadata: dict[str, Any]) -> None:
-    """Set namespace and name of the body to those of the request. Raises BadRequest if the body names others."""
+    """Set namespace and name of the body to those of the request. Raises BadRequest if the body has others."""
     place_in_namespace(request, metadata)
     name = metadata.get("name") or ""
     if request.name:
@@ -79,7 +88,7 @@ def place(request: Request, metadata: dict[str, Any]) -> None:
 
 
 def begin(metadata: dict[str, Any]) -> None:
-    """Everything about a new object that its creator does not decide."""
+    """Set the metadata of a new object that its creator does not decide: UID, creationTimestamp, generated name."""
     for field in _NOT_THE_CREATORS.intersection(metadata):
         del metadata[field]
     metadata["uid"] = new_uid()
@@ -89,7 +98,11 @@ def begin(metadata: dict[str, Any]) -> None:
 
 
 def settle(request: Request, metadata: dict[str, Any], uid: str, created: str) -> None:
-    """Restore what admission may not change about a new object. Its name may change, its namespace may not."""
+    """Restore metadata of a new object that admission may not change.
+
+    These are UID, creationTimestamp and namespace, but not the name. Raises BadRequest if admission set a
+    resourceVersion or another namespace.
+    """
     if metadata.get("resourceVersion"):
         raise BadRequest("resourceVersion should not be set on objects to be created")
     for field in _NOT_THE_CREATORS.intersection(metadata):
@@ -101,7 +114,7 @@ def settle(request: Request, metadata: dict[str, Any], uid: str, created: str) -
 
 
 def keep(metadata: dict[str, Any], old: Any) -> None:
-    """Restore what no update changes about an existing object. A wrong name or uid is left for validation to refuse."""
+    """Restore metadata of an existing object that no update changes. Validation rejects a wrong name or UID."""
     metadata["creationTimestamp"] = old.creationTimestamp
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)

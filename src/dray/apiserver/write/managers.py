@@ -1,9 +1,10 @@
-"""Who manages which field of an object: when it is kept, and what an apply makes of it.
+"""When managedFields are recorded, and how server-side apply is called.
 
-Every write over HTTP is kept in metadata.managedFields, as is every write that names its manager. The cluster's own parts
-write thousands of times a second within the process and are kept only once somebody applies the object, since only then
-does anybody ask; an object without entries is treated as Kubernetes treats one from before the first apply. Who creates an
-object manages what was written and its defaults, and nobody what admission adds.
+Every write over HTTP is recorded in metadata.managedFields, as is every write that names its manager. Components in
+the same process write thousands of times per second. Their writes are recorded only after the object has been applied
+once, because only then the managers matter. An object without entries is treated as Kubernetes treats an object from
+before the first apply. The creator of an object owns the written fields and their defaults; fields that admission
+adds have no owner.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from dray.store import KeyVersion
 Entries = list[Tree]
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
-_RESET: Entries = [{}]  # what a client writes to have all entries forgotten
-_ELEMENTS = ("f:", "k:", "v:", "i:")  # how parts of a field set begin: a field, keys, a value, a place
+_RESET: Entries = [{}]  # written by a client to remove all entries
+_ELEMENTS = ("f:", "k:", "v:", "i:")  # prefixes in a field set: field, keys, value, index
 _LONGEST = 128
 
 
 def manager_of(request: Request) -> str:
-    """Who is said to write: as named, or by the first word of the user agent."""
+    """Return the field manager: as named by the request, or the first word of the user agent."""
     return (request.options.field_manager or request.user_agent.partition("/")[0] or "unknown")[:_LONGEST]
 
 
 def track(request: Request, current: KeyVersion | None, tree: Tree) -> None:
-    """Put up-to-date entries into the tree that is about to be stored."""
+    """Update managedFields in a tree that is about to be stored."""
     metadata = tree["metadata"]
     said = metadata.pop("managedFields", None)
     reset = said == _RESET
@@ -48,7 +49,7 @@ def track(request: Request, current: KeyVersion | None, tree: Tree) -> None:
     if current is not None and old is None:
         old = stored(current)
     if current is not None and not request.subresource and said and not reset and all(map(_is_sound, said)):
-        entries = said  # kubectl writes them to hand over what it set before to its applier
+        entries = said  # kubectl sets managedFields to hand its earlier fields over to its apply manager
     resource = request.resource
     entries = track_update(
         resource,
@@ -65,7 +66,10 @@ def track(request: Request, current: KeyVersion | None, tree: Tree) -> None:
 
 
 def apply(request: Request, current: KeyVersion | None) -> Applied:
-    """Lay the applied tree over the current object. Raises Conflict, naming who owns what."""
+    """Apply the body of the request to the current object. Returns the result with its managedFields.
+
+    Raises Conflict, which names the owners, if another manager owns a changed field.
+    """
     options, resource = request.options, request.resource
     if not options.field_manager:
         raise OptionsInvalid("PatchOptions", [required("fieldManager", "is required for apply patch")])
@@ -88,16 +92,17 @@ def apply(request: Request, current: KeyVersion | None) -> Applied:
 
 
 def stored(version: KeyVersion) -> Tree:
-    """A private tree of a stored state."""
+    """Return a new tree decoded from a stored state."""
     return cast(Tree, msgspec.json.decode(cast(bytes, version.value)))
 
 
 def _had_entries(version: KeyVersion) -> bool:
+    """Return whether the object has managedFields."""
     return bool(cast(Any, version.object).metadata.managedFields)
 
 
 def _is_sound(entry: Tree) -> bool:
-    """Whether an entry that a client wrote can be worked with; else those that are stored stay."""
+    """Return whether a managedFields entry written by a client is valid. If not, the stored entries are kept."""
     return (
         entry.get("operation") in ("Apply", "Update")
         and entry.get("fieldsType") == "FieldsV1"

@@ -1,7 +1,7 @@
-"""The pools that drivers publish, followed in the cache: which devices are real, and what they draw and have.
+"""Published device pools, followed in the cache: which devices exist, with their capacity and counters.
 
-A device is real when its pool is published for a node that exists, or for any node of a cluster that has some. What it
-draws and has is said by the newest generation of its pool. Left out: which claim has which device (`holds`).
+A device exists if its pool is published for a node of the cluster, or for any node if the cluster has nodes. The
+newest generation of the pool counts. Which claim has which device is in `holds`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ _NO_DEVICE = Device()
 
 _Devices = dict[str, Device]
 _Counters = dict[str, dict[str, Quantity]]
-_Drawing = dict[str, list[str]]  # names of devices by the counter set on which they draw
+_Drawing = dict[str, list[str]]  # names of devices by the counter set that they consume
 
 
 class _PublishedPool:
-    """The slices of a pool by name, and what follows from them, worked out when it is asked for."""
+    """Slices of a pool by name, and the devices and counters derived from them on demand."""
 
     def __init__(self) -> None:
         self.slices: dict[str, ResourceSlice] = {}
-        self.nodes: Counter[str] = Counter()  # slices by their node
+        self.nodes: Counter[str] = Counter()  # number of slices by node
         self._found: tuple[_Devices, _Counters, _Drawing] | None = None
 
     def put(self, slice_: ResourceSlice, *, gone: bool) -> None:
+        """Add or replace a slice, or remove it if `gone`."""
         node = slice_.spec.nodeName or ""
         self._found = None
         self.nodes[node] += -1 if gone else 1
@@ -59,6 +60,7 @@ class _PublishedPool:
         return self._current()[2]
 
     def _current(self) -> tuple[_Devices, _Counters, _Drawing]:
+        """Return devices, counters and consumers of counters in the newest generation of the pool."""
         if self._found is None:
             current = newest(self.slices.values())
             devices = {device.name: device for one in current for device in one.spec.devices}
@@ -79,7 +81,7 @@ class _PublishedPool:
 
 
 class PublishedPools:
-    """What is published now."""
+    """All pools that are published now."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -87,37 +89,38 @@ class PublishedPools:
         self._follow()
 
     def is_real(self, device: DeviceId) -> bool:
-        """Whether some node of the cluster can reach the device."""
+        """Return whether the pool of a device is published for a node of the cluster."""
         pool = self._pools.get(device[:2])
         return any(map(self.has_node, pool.nodes)) if pool is not None else False
 
     def has_node(self, name: str) -> bool:
-        """Whether the cluster has a node of that name, or any node if the name is empty."""
+        """Return whether the cluster has the named node, or any node if the name is empty."""
         return self._cache.get(_NODES.key("", name)) is not None if name else bool(self._cache.count(_NODES.prefix))
 
     def device(self, id_: DeviceId) -> Device:
-        """What is published of a device; nothing where it is not."""
+        """Return a device as published, or an empty Device if it is not published."""
         pool = self._pools.get(id_[:2])
         return _NO_DEVICE if pool is None else pool.devices.get(id_.device, _NO_DEVICE)
 
     def counters(self, device: DeviceId, counter_set: str) -> dict[str, Quantity]:
-        """The counters of a set in the device's pool."""
+        """Return the counters of a counter set in the device's pool."""
         pool = self._pools.get(device[:2])
         return {} if pool is None else pool.counters.get(counter_set, {})
 
     def drawing(self, device: DeviceId, counter_set: str) -> Sequence[str]:
-        """The devices of the same pool that draw on a counter set."""
+        """Return the names of the devices in the same pool that consume a counter set."""
         pool = self._pools.get(device[:2])
         return () if pool is None else pool.drawing.get(counter_set, ())
 
     def _follow(self) -> None:
+        """Read all slices from the cache and subscribe to their changes."""
         self._pools.clear()
         for version in self._cache.list(_SLICES.prefix).versions:
             self._put(version.object, gone=False)
         self._cache.subscribe(_SLICES.prefix, self._cache.revision, self._note, self._start_over)
 
     def _start_over(self, reason: Exception) -> None:
-        """The cache has started again: read what it has."""
+        """Read all slices again after the subscription ended, unless the cache is closed."""
         if not isinstance(reason, Closed):
             self._follow()
 

@@ -1,11 +1,11 @@
-"""Writing objects: create, update, patch and apply, from what a request says to a commit.
+"""Writes of objects: create, update, patch and apply, from a request to a commit.
 
-Every write takes the same steps: read what the request says, let admission change it, finish it (`finish`: the strategy
-of the resource says what the client may decide, and a typed object is made), validate it, let admission refuse it,
-commit. Nothing is copied: a tree belongs to the request, and what was read is immutable. A new object like one before it
-begins with what that one came to (`memo`). A resource is known by its row of the resource table only, so one whose
-schema comes from a definition takes the same steps. Left out: deletion (`deletion`) and what subresources do besides
-replacing a part of their object (`subresources`).
+Every write takes the same steps: read the body, let admission mutate it, finish it (`finish`: the strategy of the
+resource decides which fields the client may set, and a typed object is made), validate it, let admission validate it,
+commit. Nothing is copied: a tree belongs to its request, and stored objects are immutable. A new object that
+resembles an earlier one reuses its result (`memo`). The registry uses a resource only through its row in the resource
+table, so custom resources take the same steps. Deletion is in `deletion`; subresources that do more than replace a
+part of their object are in `subresources`.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ T = TypeVar("T")
 ValidateObject = Callable[[Resource, Wire, validation.Context], list[FieldError]]
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-_ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
+_ATTEMPTS = 8  # retries after a conflict or a generated name that exists; more would hide a livelock
 
 
 class Registry:
-    """The writes of every resource."""
+    """Executes writes of all resources."""
 
     def __init__(
         self,
@@ -95,11 +95,12 @@ class Registry:
         self._validators = Validators(gates)
         self._memo = Memo()
         self._unfolding = OneByOne()
-        self._contended: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by object
+        self._contended: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # locks by object
 
     # Creation
 
     async def create(self, request: Request) -> Answer:
+        """Create an object. Raises AlreadyExists, Invalid or another ApiError."""
         kind = request.resource.custom
         if kind is not None and kind.definition.metadata.deletionTimestamp is not None:
             text = "create not allowed while custom resource definition is terminating"
@@ -116,19 +117,20 @@ class Registry:
                 if question is None or question.name:
                     raise already_exists(request.resource, obj.metadata.name) from None
         if isinstance(request.body, Wire) or (request.resource.type in MADE_FROM_TEMPLATES and not request.tracked):
-            request.body, request.is_large = copied(request.body)  # it is the caller's yet
+            request.body, request.is_large = copied(request.body)
         answer = await self._create_tree(request)
         self._memo.learn(question, answer)
         return answer
 
     async def _create_finished(self, request: Request, obj: Any, *, is_known: bool) -> Answer:
-        """Write a new object that no admission plugin changes any more; of one that is known, only metadata is new."""
+        """Create an object that needs no more mutation. If `is_known`, only its metadata is validated."""
         admission = _asked(request, "CREATE", obj.metadata.name)
         await self._admission.admit(admission)
         validate = validation.validate_copy if is_known else validation.validate_create
         return await self._store(request, admission, obj, validate)
 
     async def _create_tree(self, request: Request) -> Answer:
+        """Create an object from a tree. If a generated name already exists, another name is generated."""
         request.is_large = _is_large(request)
         tree, warnings, generates = await self._run(request, self._begun, request)
         metadata = tree["metadata"]
@@ -139,13 +141,13 @@ class Registry:
             except TakenMeanwhile:
                 continue
             except RevisionConflict:
-                if not generates or metadata["name"] != tried:  # a name that admission chose is not generated again
+                if not generates or metadata["name"] != tried:  # a name chosen by admission is not generated again
                     break
                 metadata["name"] = identity.generated(metadata["generateName"])
         raise already_exists(request.resource, metadata["name"])
 
     def _begun(self, request: Request) -> tuple[Tree, list[str], bool]:
-        """A new tree before admission, the warnings about it, and whether its name is generated."""
+        """Return a new tree before admission, the warnings about its body, and whether its name is generated."""
         tree, warnings = self._finish.read(request, request.body)
         metadata = identity.metadata_of(tree)
         identity.place(request, metadata)
@@ -153,16 +155,17 @@ class Registry:
             raise BadRequest("resourceVersion should not be set on objects to be created")
         generates = not metadata.get("name") and bool(metadata.get("generateName"))
         identity.begin(metadata)
-        managers.track(request, None, tree)  # before admission: what that adds is nobody's
+        managers.track(request, None, tree)  # before admission, because fields that admission adds have no owner
         return tree, warnings, generates
 
     async def _create(self, request: Request, tree: Tree, warnings: list[str]) -> Answer:
+        """Run admission on a new tree, finish it and store it."""
         metadata = tree["metadata"]
         uid, created = metadata["uid"], metadata["creationTimestamp"]
         admission = _asked(request, "CREATE", metadata.get("name") or "", tree=tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
-        request.is_large |= admission.is_large  # webhooks and policies may have made it so
+        request.is_large |= admission.is_large  # admission may have made it large
         identity.settle(request, metadata, uid, created)
         admission.name = metadata.get("name") or ""
         obj = await self._run(request, self._finish.new, request, tree, admission.warnings)
@@ -172,11 +175,11 @@ class Registry:
         return await self._store(request, admission, obj, validation.validate_create)
 
     async def _store(self, request: Request, admission: AdmissionRequest, obj: Wire, judge: ValidateObject) -> Answer:
-        """Store a new object; raises the store's Conflict when there is one of its name."""
+        """Validate and store a new object. Raises RevisionConflict if an object of this name exists."""
         resource = admission.resource
         await self._check(request, admission.name, partial(judge, resource, obj))
         admission.object = obj
-        if resource.converts:  # before admission holds anything, since it may take long
+        if resource.converts:  # before admission reserves quota, because the conversion may take long
             obj = await self._conversions.stored(resource, cast(CustomObject, obj))
         await self._admission.validate(admission)
         key = resource.key(admission.namespace, admission.name)
@@ -186,6 +189,7 @@ class Registry:
     # Changes
 
     async def update(self, request: Request) -> Answer:
+        """Replace an object. Without a resourceVersion in the body, the update is retried on conflicts."""
         body, resource = request.body, request.resource
         if isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion")):
             try:
@@ -201,14 +205,14 @@ class Registry:
         return await self._insist(request, attempt)
 
     async def _update(self, request: Request, body: Any, *, is_forced: bool = False) -> Answer:
-        """Make one attempt. Raises the store's Conflict when somebody else was faster."""
+        """Make one attempt at an update. Raises RevisionConflict if another write came first."""
         resource = request.resource
         current = await self._current(request)
         if current is None and resource.is_created_by_update and not request.subresource:
             return await self.create(msgspec.structs.replace(request, body=body))
         request.is_large = _is_large(request, current)
         tree, warnings = await self._run(request, self._finish.read, request, body, current)
-        if current is None:  # known only now, since a body that cannot be read is refused first
+        if current is None:  # checked only now, because an unreadable body is rejected first
             raise not_found(resource, request.name)
         if is_forced and not strategy.allows_unconditional_update(resource, request.version or resource.stored):
             missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -216,10 +220,10 @@ class Registry:
         return await self._replace(request, current, tree, warnings)
 
     async def _insist(self, request: Request, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Attempt a change again while somebody else is faster.
+        """Retry a change while other writers cause conflicts. Raises Conflict after eight attempts.
 
-        From the second attempt on, those who change one object take turns. On a store that other processes write, too,
-        only one of many that are on their way at once can succeed.
+        From the second attempt on, writers of one object take turns. If other processes write to the store too, only
+        one of many concurrent attempts could succeed otherwise.
         """
         with suppress(RevisionConflict):
             return await attempt()
@@ -234,17 +238,18 @@ class Registry:
         raise conflict(request.resource, request.name, MODIFIED)
 
     async def patch(self, request: Request) -> Answer:
+        """Patch or apply an object."""
         if request.options.patch_type == APPLY_PATCH:
             return await self._apply(request)
         try:
             return await self._patch(request)
-        except TakesLong:  # a small patch of which something large comes, or which is much work
+        except TakesLong:  # a small patch with a large result or much work
             request.is_large = True
             async with self._unfolding.turn(request.user):
                 return await self._patch(request)
 
     async def _patch(self, request: Request) -> Answer:
-        """Raises TakesLong, before anything is done, for a patch that is to be applied beside the event loop."""
+        """Patch an object. Raises TakesLong, with nothing changed, if the patch must be applied in the worker thread."""
         original = b""
 
         async def attempt() -> Answer:
@@ -264,7 +269,11 @@ class Registry:
         return await self._insist(request, attempt)
 
     async def _patch_typed(self, request: Request, current: KeyVersion, body: Any) -> Answer:
-        """Write the status of an object as one of the cluster's own parts read it and wants it to be."""
+        """Write the status of an object for a component in this process.
+
+        The body is the object as the component read it, with a new status. Raises Conflict if the object has changed
+        since.
+        """
         old, meant = current.object, body.metadata
         if (meant.uid, meant.resourceVersion) != (old.metadata.uid, str(current.revision)):
             raise conflict(request.resource, request.name, MODIFIED)
@@ -274,10 +283,12 @@ class Registry:
         return await self._replace(request, current, tree, warnings)
 
     def _with_status(self, request: Request, current: KeyVersion) -> tuple[Tree, list[str]]:
+        """Return the tree of the current object with the new status, and warnings."""
         stored = managers.stored(current) | {"status": msgspec.json.decode(encode(request.body.status))}
         return self._finish.read(request, stored, current)
 
     async def _apply(self, request: Request) -> Answer:
+        """Apply an object with server-side apply; creates it if it does not exist."""
         original = encode(request.body)
 
         async def attempt() -> Answer:
@@ -300,16 +311,16 @@ class Registry:
     async def _replace(
         self, request: Request, current: KeyVersion, tree: Tree, warnings: list[str], entries: Entries | None = None
     ) -> Answer:
-        """Write a tree in place of the current state; raises the store's Conflict when somebody else was faster."""
+        """Replace the current state by a tree, after admission. Raises RevisionConflict if another write came first."""
         metadata = identity.metadata_of(tree)
         identity.place(request, metadata)
         _keep_identity(request, metadata, current)
         admission = _asked(request, "UPDATE", request.name, tree=tree)
         admission.old = current.object
         admission.warnings += warnings
-        if request.subresource != "scale":  # which admission has changed before it became this tree
+        if request.subresource != "scale":  # admission has already processed the Scale
             await self._admission.admit(admission)
-        request.is_large |= admission.is_large  # webhooks and policies may have made it so
+        request.is_large |= admission.is_large  # admission may have made it large
         _check_mutated(request, metadata, current)
         _keep_identity(request, metadata, current)
         obj = await self._changed(request, tree, current, entries, admission.warnings)
@@ -320,13 +331,17 @@ class Registry:
     async def _store_change(
         self, request: Request, admission: AdmissionRequest, current: KeyVersion, obj: Wire
     ) -> Answer:
-        """Store what takes the place of the current state; raises the store's Conflict when somebody was faster."""
+        """Validate and store the object that replaces the current state.
+
+        Raises RevisionConflict if another write came first. If the change removes the last finalizer of a deleted
+        object, the object is deleted.
+        """
         resource, subresource, old = request.resource, request.subresource, current.object
         await self._check(request, request.name, partial(validation.validate_update, resource, obj, old, subresource))
         if not subresource:
             admission.warnings += strategy.warnings(resource, obj, old)
         admission.object, admission.old = obj, old
-        if subresource == "scale":  # plugins that judge it see no more than its writer does
+        if subresource == "scale":  # validating plugins see the Scale, as its writer does
             admission.object = scale_of(resource, request.version, obj)
             admission.old = scale_of(resource, request.version, old)
         if resource.converts:
@@ -336,7 +351,7 @@ class Registry:
             version = await self._commits.remove(admission, current, obj)
         elif (value := encode(obj)) == current.value:
             await admission.release()
-            version = current  # nothing has changed: no write, no event
+            version = current  # unchanged: no write, no event
         else:
             version = await self._commits.write(admission, current.key, obj, expected=current.revision, value=value)
         return Answer(version=version, warnings=admission.warnings)
@@ -344,9 +359,9 @@ class Registry:
     async def _check(
         self, request: Request, name: str, judge: Callable[[validation.Context], list[FieldError]]
     ) -> None:
-        """Raises Invalid if validation finds something wrong."""
+        """Validate an object with `judge`. Raises Invalid."""
         validate = partial(self._validators.errors, request, {}, judge)
-        try:  # most validations lack nothing, and need no coroutine
+        try:  # most validations need no background computation, and no coroutine
             errors = await self._run(request, validate) if request.is_large else validate()
         except Lacking as lacking:
             errors = await self._resolver.go_on(lacking, request.user.name, request.is_large, validate)
@@ -354,14 +369,14 @@ class Registry:
             raise Invalid(request.resource, name, errors)
 
     def _run(self, request: Request, step: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        """The result of a step of a write."""
+        """Run a step of a write where it belongs (event loop or worker thread). Returns its result."""
         return self._resolver.run(request.user.name, request.is_large, step, *arguments)
 
     def _found(self, request: Request) -> KeyVersion | None:
         return self._storage.cache.get(request.resource.key(request.namespace, request.name))
 
     async def _current(self, request: Request) -> KeyVersion | None:
-        """The state that a write changes, in the version that its writer works in."""
+        """Return the state that a write changes, in the version of the request, or None if the object does not exist."""
         found = self._found(request)
         if found is None or not request.resource.converts:
             return found
@@ -370,23 +385,27 @@ class Registry:
     async def _changed(
         self, request: Request, tree: Tree, current: KeyVersion, entries: Entries | None, warnings: list[str]
     ) -> Wire:
+        """Return the typed object made of a tree that replaces `current`."""
         changed = self._finish.changed
         if not request.resource.converts:
             return await self._run(request, changed, request, tree, current, entries, warnings)
-        original = encode(tree)  # the step may run several times, and changes what it is given
+        original = encode(tree)  # the step may run several times and changes its tree
         return await self._run(
             request, lambda: changed(request, msgspec.json.decode(original), current, entries, warnings)
         )
 
     async def _stored_form(self, request: Request, obj: Wire, current: KeyVersion) -> tuple[Wire, KeyVersion]:
-        """An object and the state that it replaces as they are stored. Raises Conflict if that is not current any more."""
+        """Return the new object and its current state in the stored version.
+
+        Raises RevisionConflict if the state has changed.
+        """
         stored, found = await self._conversions.stored(request.resource, cast(CustomObject, obj)), self._found(request)
         if found is None or found.revision != current.revision:
             raise RevisionConflict(current.key, current.revision, 0 if found is None else found.revision)
         return stored, found
 
     async def _unfolded(self, request: Request, current: KeyVersion, original: bytes) -> tuple[Tree, list[str]]:
-        """What a patch makes of the current object. Small JSON patches that arrive together take turns."""
+        """Return the patched tree and warnings. Small JSON patches that arrive together take turns."""
         steps = Steps(request.user.name) if request.options.patch_type == JSON_PATCH and not request.is_large else None
         if steps is None:
             return await self._run(request, self._patched, request, current, original)
@@ -397,9 +416,9 @@ class Registry:
             steps.end()
 
     def _patched(self, request: Request, current: KeyVersion, original: bytes) -> tuple[Tree, list[str]]:
-        """What a patch makes of the current object, in the version that the patch is written in; read as a body is.
+        """Apply a patch to the current object in the patch's version.
 
-        Raises TakesLong for a patch that was taken for small, and is not.
+        Returns the tree in the stored version, and warnings. Raises TakesLong if a patch that seemed small is not.
         """
         resource, patch = request.resource, msgspec.json.decode(original)
         form = self._storage.form(resource, request.version or resource.stored)
@@ -407,7 +426,7 @@ class Registry:
         effort = Effort() if request.is_large else Effort.quick()
         if request.options.patch_type == JSON_PATCH:
             tree = json_patch(tree, patch, effort)
-            ORDINARY.walk(tree, ORDINARY.limits.values)  # parts of it may have come together in any way
+            ORDINARY.walk(tree, ORDINARY.limits.values)  # the patch may have combined parts beyond the limits of a body
         elif request.options.patch_type == MERGE_PATCH:
             tree = merge_patch(tree, patch)
         else:
@@ -416,13 +435,13 @@ class Registry:
 
 
 def _is_large(request: Request, current: KeyVersion | None = None) -> bool:
-    """Whether finding out what a write comes to takes long: of what is large, and of schemas, whose patterns are costly."""
+    """Return whether a write takes long: a large body or object, or a CustomResourceDefinition with its patterns."""
     is_large = current is not None and len(current.value or b"") > LARGE
     return is_large or request.is_large or request.resource.type is CustomResourceDefinition
 
 
 def _keep_identity(request: Request, metadata: Tree, current: KeyVersion) -> None:
-    """Restore metadata that no update changes. Raises Conflict if it names another version of the object."""
+    """Restore metadata that no update changes. Raises Conflict if the body has another resourceVersion."""
     expected = metadata.pop("resourceVersion", "")
     if expected and expected != str(current.revision):
         raise conflict(request.resource, request.name, MODIFIED)
@@ -430,7 +449,10 @@ def _keep_identity(request: Request, metadata: Tree, current: KeyVersion) -> Non
 
 
 def _check_mutated(request: Request, metadata: Tree, current: KeyVersion) -> None:
-    """Refuse an update that admission moved to another namespace or marked as deleted. Validation checks name and uid."""
+    """Raise if admission moved an object to another namespace or set its deletionTimestamp.
+
+    Validation checks name and UID.
+    """
     identity.place_in_namespace(request, metadata)
     deleted = metadata.get("deletionTimestamp")
     if deleted and current.object.metadata.deletionTimestamp is None:
@@ -439,11 +461,12 @@ def _check_mutated(request: Request, metadata: Tree, current: KeyVersion) -> Non
 
 
 def _applied(request: Request, current: KeyVersion | None, original: bytes) -> Applied:
+    """Apply the body, decoded anew from `original`, to the current object."""
     return managers.apply(msgspec.structs.replace(request, body=msgspec.json.decode(original)), current)
 
 
 def _asked(request: Request, operation: Operation, name: str, tree: Tree | None = None) -> AdmissionRequest:
-    """A write as admission sees it."""
+    """Return the AdmissionRequest for a write."""
     return AdmissionRequest(
         request.user,
         operation,
@@ -462,7 +485,7 @@ def _asked(request: Request, operation: Operation, name: str, tree: Tree | None 
 
 
 def _options(request: Request) -> Tree:
-    """The options of a write as a webhook sees them."""
+    """Return the options of a write as webhooks see them."""
     options = request.options
     tree: Tree = {}
     if options.dry_run:

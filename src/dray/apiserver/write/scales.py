@@ -1,4 +1,4 @@
-"""The Scale of an object with replicas: what its subresource `scale` shows and takes, and what admission sees of it."""
+"""The subresource `scale`: convert objects with replicas to and from a Scale."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dray.api.selectors import spelled_out
 from dray.api.types.autoscaling import Scale, ScaleSpec, ScaleStatus
 from dray.api.types.meta import LabelSelector, ObjectMeta
 
-_SCALES = Resource(Scale)  # to name it in errors; never stored
+_SCALES = Resource(Scale)  # names the resource in errors; never stored
 _WORDS = {"In": "in", "NotIn": "notin"}
 
 
 def scale_of(resource: Resource, version: str, obj: Any) -> Scale:
-    """The Scale that an object stands for."""
+    """Return the Scale of an object."""
     metadata = obj.metadata
     if resource.custom is not None:
         wanted, there, selector = resource.custom.scale(version or resource.stored, obj)
@@ -39,13 +39,13 @@ def scale_of(resource: Resource, version: str, obj: Any) -> Scale:
 
 
 def check_replicas(resource: Resource, version: str, obj: Any) -> None:
-    """Refuse to show the Scale of a custom object that says nothing of replicas."""
+    """Raise InternalError if a custom object lacks the field of its spec replicas path."""
     if resource.custom is not None and (path := resource.custom.unscaled(version or resource.stored, obj)):
         raise InternalError(f'Internal error occurred: the spec replicas field "{path}" does not exist')
 
 
 def scale_patch(resource: Resource, version: str, replicas: int) -> dict[str, Any]:
-    """The merge patch that makes an object have so many replicas."""
+    """Return the merge patch that sets the replicas of an object."""
     if resource.custom is None:
         return {"spec": {"replicas": replicas}}
     patch: dict[str, Any] = {}
@@ -54,7 +54,10 @@ def scale_patch(resource: Resource, version: str, replicas: int) -> dict[str, An
 
 
 def read_scale(body: Any, name: str) -> Scale:
-    """The Scale that a client wrote for the object of this name."""
+    """Return the Scale in a body.
+
+    Raises BadRequest or Invalid if it is malformed, negative or for another object than `name`.
+    """
     if not isinstance(body, dict) or body.get("kind", "Scale") != "Scale":
         raise BadRequest("the object provided is unrecognized (must be of type Scale)")
     try:
@@ -70,6 +73,7 @@ def read_scale(body: Any, name: str) -> Scale:
 
 
 def _selector_text(selector: LabelSelector) -> str:
+    """Return a label selector in string form."""
     parts = [f"{key}={value}" for key, value in sorted(selector.matchLabels.items())]
     for e in selector.matchExpressions:
         if e.operator in _WORDS:

@@ -1,9 +1,9 @@
-"""Asks again where a write was refused on account of a state that is out of date.
+"""Retry a write that was refused because the cache was outdated.
 
-With several API servers on one etcd, the cache of each is behind the writes of the others by milliseconds. Commits compare
-what they were decided on, so no write is carried out wrongly; but a refusal (no such object, another resourceVersion, no
-namespace, quota used up) is decided on the cache alone. It therefore counts only if the cache had everything that the store
-had; otherwise the cache catches up and the write is tried once more.
+If several API servers share one etcd, each cache lags the writes of the others by milliseconds. Commits compare
+revisions, so no write goes wrong. But a refusal (object not found, other resourceVersion, missing namespace, exceeded
+quota) is based on the cache alone. So the refusal counts only if the cache had every change in the store; otherwise
+the cache catches up and the write is retried once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _READS = frozenset({"get", "list"})
 
 
 async def with_second_look(cache: Cache, request: Request, attempt: Callable[[Request], Awaitable[Answer]]) -> Answer:
-    """Attempt a request, and once more if it was refused while the cache was behind the store."""
+    """Execute a request. If a write is refused while the cache lagged the store, execute it once more."""
     if request.verb in _READS:
         return await attempt(request)
-    body = copied(request.body)[0] if isinstance(request.body, dict | list) else request.body  # attempts change it
+    # attempts change the body
+    body = copied(request.body)[0] if isinstance(request.body, dict | list) else request.body
     again = msgspec.structs.replace(request, body=body)
     try:
         return await attempt(request)
@@ -38,6 +39,7 @@ async def with_second_look(cache: Cache, request: Request, attempt: Callable[[Re
 
 
 async def _was_behind(cache: Cache, refusal: ApiError) -> bool:
+    """Return whether the cache lacked changes of the store. Raises the refusal if the store cannot be read."""
     before = cache.revision
     try:
         return await cache.read() > before

@@ -1,9 +1,9 @@
-"""Cluster addresses and node ports of Services: chosen before validation, held in the same commit as the Service.
+"""Cluster IPs and node ports of Services: chosen before validation, held in the same commit as the Service.
 
-Choosing looks only at the cache, so two servers may choose the same address at the same moment. Each address that a
-Service has is therefore an IPAddress object, and each node port a key, that is created with the Service or not at all;
-whoever comes second is refused by the store and chooses again. The objects tell users, too, who has which address.
-Ranges are the ServiceCIDRs of the cluster; the first family of the one that every cluster has is the default.
+Choosing uses only the cache, so two servers may choose the same address at the same moment. Therefore each address of
+a Service is an IPAddress object, and each node port a key, created together with the Service. The store refuses the
+second server, which chooses again. The IPAddress objects also show users which Service has which address. Addresses
+come from the ServiceCIDRs; the first family of the built-in ServiceCIDR is the default.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ SERVICES, ADDRESSES, RANGES = BY_TYPE[Service], BY_TYPE[IPAddress], BY_TYPE[Serv
 NODE_PORTS = "servicenodeports/"
 FIRST_NODE_PORT, LAST_NODE_PORT = 30000, 32767
 _MANAGED_BY, _MANAGER = "ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"
-_TRIES = 16  # at random node ports, before all free ones are listed
+_TRIES = 16  # random node ports to try before listing all free ones
 _random = random.SystemRandom()
 ServiceVersion: TypeAlias = Service | None
 
 
 class ServiceAddresses:
-    """Chooses what a Service needs, and knows what must be written along with it."""
+    """Chooses addresses and ports for Services, and computes the writes that belong to a Service."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -54,14 +54,17 @@ class ServiceAddresses:
     # Choosing
 
     def assign(self, service: Service, old: ServiceVersion = None) -> Service:
-        """A Service with all that it needs. Raises Invalid for what it asks for and cannot have."""
+        """Return a Service with address families, cluster IPs and node ports.
+
+        Raises Invalid if a requested value is unavailable.
+        """
         ranges = self._ranges()
         service = with_families(service, old, tuple(dict.fromkeys(one.family for one in ranges)))
         service = self._with_addresses(service, addresses_of(old), ranges)
         return self._with_node_ports(service, node_ports_of(old))
 
     def _ranges(self) -> list[AddressRange]:
-        """The ranges to take addresses from: those of the cluster's own ServiceCIDR first."""
+        """Return the address ranges, those of the built-in ServiceCIDR first."""
         found = [
             version.object
             for version in self._cache.list(RANGES.prefix).versions
@@ -71,6 +74,7 @@ class ServiceAddresses:
         return [AddressRange(text) for one in found for text in one.spec.cidrs]
 
     def _with_addresses(self, service: Service, held: frozenset[str], ranges: list[AddressRange]) -> Service:
+        """Return the Service with one cluster IP per family. Headless and ExternalName Services stay unchanged."""
         spec = service.spec
         if spec.type == "ExternalName" or is_headless(spec):
             return service
@@ -82,6 +86,7 @@ class ServiceAddresses:
         return replace(service, spec=replace(spec, clusterIP=addresses[0], clusterIPs=tuple(addresses)))
 
     def _address(self, service: Service, asked: str, ranges: list[AddressRange]) -> str:
+        """Return the requested address, or a free one if `asked` is empty. Raises Invalid or InternalError."""
         try:
             if asked:
                 return self._requested(asked, ranges)
@@ -93,6 +98,7 @@ class ServiceAddresses:
             raise _refused(service, invalid(SPEC / "clusterIPs", list(service.spec.clusterIPs), text)) from error
 
     def _requested(self, asked: str, ranges: list[AddressRange]) -> str:
+        """Return the requested address if it is in a range and free. Raises TakenAddress."""
         usable = next((one for one in ranges if one.spans(asked)), None)
         if usable is None:
             raise TakenAddress("the provided network does not match the current range")
@@ -102,6 +108,7 @@ class ServiceAddresses:
         return asked
 
     def _free_address(self, ranges: list[AddressRange]) -> str:
+        """Return a free address. Raises TakenAddress if the ranges are full."""
         for usable in ranges:
             if (found := usable.free(self._is_taken)) is not None:
                 return found
@@ -113,7 +120,10 @@ class ServiceAddresses:
     # Node ports
 
     def _with_node_ports(self, service: Service, held: frozenset[int]) -> Service:
-        """Ports of one number and several protocols share a node port, unless they ask for different ones."""
+        """Return the Service with node ports.
+
+        Ports of one number and several protocols share a node port unless they request others.
+        """
         spec = service.spec
         if not takes_node_ports(spec):
             return service
@@ -136,6 +146,7 @@ class ServiceAddresses:
         return replace(service, spec=replace(spec, healthCheckNodePort=self._health_check_port(service, taken)))
 
     def _health_check_port(self, service: Service, taken: set[int]) -> int:
+        """Return the health check node port, chosen if needed, or the present value."""
         spec = service.spec
         number = spec.healthCheckNodePort
         if not takes_health_check_port(spec) or number in taken:
@@ -147,16 +158,20 @@ class ServiceAddresses:
         return number
 
     def _check_port(self, service: Service, number: int, path: str) -> None:
+        """Raise Invalid if a requested node port is out of range or in use."""
         if (problem := self._problem_of(number)) is not None:
             raise _refused(service, invalid(path, number, problem))
 
     def _problem_of(self, number: int) -> str | None:
+        """Return why a node port cannot be requested, or None."""
         if not FIRST_NODE_PORT <= number <= LAST_NODE_PORT:
             valid = f"{FIRST_NODE_PORT}-{LAST_NODE_PORT}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"
         return "provided port is already allocated" if self._cache.get(_port_key(number)) is not None else None
 
     def _free_port(self, taken: set[int], complaint: str) -> int:
+        """Return a free node port that is not in `taken`. Raises InternalError if there is none."""
+
         def is_free(number: int) -> bool:
             return number not in taken and self._cache.get(_port_key(number)) is None
 
@@ -171,7 +186,7 @@ class ServiceAddresses:
     # Holding
 
     def ops(self, old: ServiceVersion, new: ServiceVersion) -> list[Op]:
-        """The keys to write when a Service goes from one state to another."""
+        """Return the writes of addresses and node ports when a Service changes from `old` to `new`."""
         service = new or old
         if service is None:
             return []
@@ -184,7 +199,7 @@ class ServiceAddresses:
         ]
 
     def _held_by(self, service: Service, addresses: Iterable[str], ports: Iterable[int]) -> Iterator[str]:
-        """The keys of addresses and ports that this Service, and no other, holds."""
+        """Yield the keys of the given addresses and ports that this Service holds."""
         for address in sorted(addresses):
             key = ADDRESSES.key("", canonical(address))
             version = self._cache.get(key)
@@ -196,14 +211,15 @@ class ServiceAddresses:
                 yield _port_key(number)
 
     def _release(self, key: str, service: Service) -> Op:
+        """Return the deletion of a key, on condition that its revision is unchanged."""
         version = self._cache.get(key)
         return Op(key, None, version.revision if version is not None else 0)
 
     def repairs(self) -> Iterator[list[Op]]:
-        """What makes Services and what they hold agree again, one commit at a time.
+        """Yield the writes, one commit at a time, that make Services and held addresses match again.
 
-        Services of a version of this program that assigned nothing get their addresses. If two Services were given the
-        same address by their authors in such a version, the first one holds it.
+        Services from dray versions without address allocation get addresses. If two such Services have the same
+        address, the first holds it.
         """
         services = [version for version in self._cache.list(SERVICES.prefix).versions if not _is_own(version.object)]
         if orphans := self._orphans([version.object for version in services]):
@@ -213,10 +229,10 @@ class ServiceAddresses:
                 yield ops
 
     def _missing(self, version: KeyVersion) -> list[Op]:
-        """The writes that give a stored Service what it lacks."""
+        """Return the writes that give a stored Service its missing addresses, ports and holds."""
         try:
             service = self.assign(version.object, version.object)
-        except (Invalid, InternalError):  # nothing is free: it is told when somebody writes the Service
+        except (Invalid, InternalError):  # none is free: the next write of the Service reports it
             service = version.object
         ops = [op for op in self.ops(None, service) if self._cache.get(op.key) is None]
         if service != version.object:
@@ -224,7 +240,7 @@ class ServiceAddresses:
         return ops
 
     def _orphans(self, services: Iterable[Service]) -> list[Op]:
-        """The end of what is held for Services that are gone."""
+        """Return the deletions of addresses and ports held for Services that no longer exist."""
         keys = {
             key for service in services for key in self._held_by(service, addresses_of(service), node_ports_of(service))
         }
@@ -236,11 +252,12 @@ class ServiceAddresses:
 
 
 def _is_own(service: Service) -> bool:
-    """Whether a Service has the server's real address, which is in no range."""
+    """Return whether a Service is default/kubernetes, which has the server's real address, outside every range."""
     return (service.metadata.namespace, service.metadata.name) == ("default", API_SERVICE)
 
 
 def _is_managed(address: IPAddress) -> bool:
+    """Return whether an IPAddress was created by the allocator."""
     return address.metadata.labels.get(_MANAGED_BY) == _MANAGER
 
 
@@ -257,6 +274,7 @@ def _owner(service: Service) -> bytes:
 
 
 def _is_parent(address: Any, service: Service) -> bool:
+    """Return whether an IPAddress belongs to a Service."""
     parent, metadata = address.spec.parentRef, service.metadata
     return parent is not None and (parent.resource, parent.namespace, parent.name) == (
         SERVICES.plural,
@@ -266,7 +284,7 @@ def _is_parent(address: Any, service: Service) -> bool:
 
 
 def _address_op(address: str, service: Service) -> Op:
-    """The creation of the object that says who has an address."""
+    """Return the creation of the IPAddress object for an address of a Service."""
     name, metadata = canonical(address), service.metadata
     labels = {"ipaddress.kubernetes.io/ip-family": family_of(name), _MANAGED_BY: _MANAGER}
     parent = ParentReference(resource=SERVICES.plural, namespace=metadata.namespace, name=metadata.name)

@@ -1,4 +1,4 @@
-"""The address families of a Service: what it asks for, as far as the cluster has it, and a default otherwise."""
+"""Address families of a Service: those requested if the cluster has them, otherwise a default."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _POLICY = SPEC / "ipFamilyPolicy"
 
 
 def with_families(service: Service, old: Service | None, configured: tuple[str, ...]) -> Service:
-    """A Service whose families are settled. `configured` are the cluster's, the default one first. Raises Invalid."""
+    """Return a Service with its IP families and policy set. Raises Invalid.
+
+    `configured` are the cluster's families, the default first.
+    """
     spec, before = service.spec, old.spec if old is not None else None
     if spec.type == "ExternalName" or _is_settled(spec, before):
         return service
@@ -38,14 +41,17 @@ def with_families(service: Service, old: Service | None, configured: tuple[str, 
     spec = _inferred(service, spec, configured)
     default = configured[0] if configured else IPV4
     families = spec.ipFamilies or (default,)
-    if is_headless(spec) and not spec.selector:  # endpoints come from somebody else, who may have any families
+    if is_headless(spec) and not spec.selector:  # endpoints are managed externally and may have any family
         return replace(service, spec=replace(spec, ipFamilies=_all(families, spec, (IPV4, IPV6))))
     _refuse(service, _unavailable(spec, configured))
     return replace(service, spec=replace(spec, ipFamilies=_all(families, spec, configured)))
 
 
 def _is_settled(spec: ServiceSpec, before: ServiceSpec | None) -> bool:
-    """Whether nothing changes for a Service that takes two families if it can: the cluster may have changed since."""
+    """Return whether a PreferDualStack Service keeps its addresses and families.
+
+    The cluster's families may have changed since.
+    """
     return (
         before is not None
         and spec.ipFamilyPolicy == before.ipFamilyPolicy == PREFER_DUAL_STACK
@@ -55,19 +61,24 @@ def _is_settled(spec: ServiceSpec, before: ServiceSpec | None) -> bool:
 
 
 def _policy(spec: ServiceSpec, before: ServiceSpec | None) -> str:
+    """Return the previous ipFamilyPolicy, or the default."""
     if before is not None and before.ipFamilyPolicy:
         return before.ipFamilyPolicy
     return REQUIRE_DUAL_STACK if is_headless(spec) and not spec.selector else SINGLE_STACK
 
 
 def _first_only(spec: ServiceSpec, before: ServiceSpec) -> ServiceSpec:
-    """Who asks for one family and leaves the rest as it was gives up the second one."""
+    """Return the spec with only the first address and family, as far as the update did not change them.
+
+    Called for an update to SingleStack.
+    """
     if spec.clusterIPs == before.clusterIPs:
         spec = replace(spec, clusterIPs=spec.clusterIPs[:1])
     return replace(spec, ipFamilies=spec.ipFamilies[:1]) if spec.ipFamilies == before.ipFamilies else spec
 
 
 def _conflicts(spec: ServiceSpec, before: ServiceSpec | None) -> Iterable[FieldError]:
+    """Yield errors for addresses and families that do not fit the policy."""
     named = (("cluster IP", "clusterIPs"), ("IP famil", "ipFamilies"))
     for words, field in named:
         values = getattr(spec, field)
@@ -81,7 +92,10 @@ def _conflicts(spec: ServiceSpec, before: ServiceSpec | None) -> Iterable[FieldE
 
 
 def _inferred(service: Service, spec: ServiceSpec, configured: tuple[str, ...]) -> ServiceSpec:
-    """Families that are not named follow from the addresses that are. Raises Invalid."""
+    """Return the spec with missing families inferred from its addresses.
+
+    Raises Invalid for a family the cluster lacks.
+    """
     if is_headless(spec):
         return spec
     more = [family_of(address) for address in spec.clusterIPs[len(spec.ipFamilies) :]]
@@ -93,6 +107,7 @@ def _inferred(service: Service, spec: ServiceSpec, configured: tuple[str, ...]) 
 
 
 def _unavailable(spec: ServiceSpec, configured: tuple[str, ...]) -> Iterable[FieldError]:
+    """Yield errors for families that the cluster does not have."""
     if spec.ipFamilyPolicy == REQUIRE_DUAL_STACK and len(configured) == 1:
         yield invalid(_POLICY, spec.ipFamilyPolicy, "this cluster is not configured for dual-stack services")
     for index, family in enumerate(spec.ipFamilies):
@@ -101,11 +116,13 @@ def _unavailable(spec: ServiceSpec, configured: tuple[str, ...]) -> Iterable[Fie
 
 
 def _all(families: tuple[str, ...], spec: ServiceSpec, configured: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the families, completed with the configured ones unless the policy is SingleStack."""
     if spec.ipFamilyPolicy == SINGLE_STACK:
         return families
     return (*families, *(family for family in configured if family not in families))
 
 
 def _refuse(service: Service, errors: Iterable[FieldError]) -> None:
+    """Raise Invalid if there are errors."""
     if found := list(errors):
         raise Invalid(SERVICES, service.metadata.name, found)

@@ -1,7 +1,8 @@
-"""What subresources do that is more than replacing a part of their object: binding, eviction, scale, token, log.
+"""Subresources that do more than replace a part of their object: binding, eviction, scale, token.
 
-`status`, `finalize`, `ephemeralcontainers` and `resize` are plain updates, whose strategy says which part may change;
-the registry does them. exec, attach, port-forward and proxy need a way to a node that does not exist: they say so.
+`approval`, `status`, `finalize`, `ephemeralcontainers` and `resize` are plain updates in the registry; the strategy
+decides which part may change. Streams to pods and nodes (exec, attach, port-forward, proxy, log) are not handled
+here.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ IssueToken = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
 
 class Subresources:
-    """The handlers of subresources, found by their name."""
+    """Handlers of subresources, by name."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Subresources:
         }
 
     def handle(self, request: Request) -> Awaitable[Answer]:
+        """Execute a request for a subresource. Raises NotImplementedYet for an unknown subresource."""
         name = request.subresource
         if name in PLAIN:
             return self._part(request)
@@ -80,6 +82,7 @@ class Subresources:
         return handler(request)
 
     def _part(self, request: Request) -> Awaitable[Answer]:
+        """Read, update or patch a plain subresource. Raises WrongMethod for other verbs."""
         if request.verb == "get":
             return self._get(request)
         if request.verb == "update":
@@ -95,6 +98,7 @@ class Subresources:
         return self._state(request.resource, request.namespace, request.name)
 
     def _state(self, resource: Resource, namespace: str, name: str) -> KeyVersion:
+        """Return the state of an object. Raises NotFound."""
         version = self._storage.cache.get(resource.key(namespace, name))
         if version is None:
             raise not_found(resource, name)
@@ -103,7 +107,7 @@ class Subresources:
     # pods/binding and bindings
 
     async def bind(self, request: Request) -> Answer:
-        """Assign a pod to a node, once."""
+        """Assign a pod to a node. Raises Conflict if the pod is already assigned or being deleted."""
         body = request.body
         binding = body if isinstance(body, core.Binding) else _convert(body, core.Binding)
         name = request.name or binding.metadata.name
@@ -117,6 +121,7 @@ class Subresources:
         raise _cannot_bind(name, "too many others write to it at the same time")
 
     async def _bind(self, request: Request, current: KeyVersion, binding: core.Binding) -> Answer:
+        """Make one attempt to bind a pod. Raises RevisionConflict if another write came first."""
         pod: core.Pod = current.object
         _check_binding(pod, binding)
         placed = _placed(binding, pod.metadata.namespace, pod.metadata.name)
@@ -129,9 +134,9 @@ class Subresources:
     # pods/eviction
 
     async def _evict(self, request: Request) -> Answer:
-        """Delete a pod on behalf of somebody who would rather not disturb: budgets are asked first (`evictions`).
+        """Delete a pod if its PodDisruptionBudget allows an eviction (`evictions`).
 
-        Admission is asked about the eviction, and not about the deletion that it comes to.
+        Admission sees the eviction, not the resulting deletion.
         """
         body = request.body if request.body is not None else {}
         eviction = _convert(body, policy.Eviction)
@@ -150,7 +155,10 @@ class Subresources:
         return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
 
     async def _admit(self, admission: AdmissionRequest, obj: T) -> T:
-        """What admission makes of what was posted. Raises ApiError if it refuses that, or gave it another name."""
+        """Run admission on a posted object. Returns the object as changed by admission.
+
+        Raises an ApiError if admission denies it or changes its name.
+        """
         await self._admission.admit(admission)
         if admission.tree is not None:
             changed, kind = _convert(admission.tree, type(obj)), type(obj).__name__
@@ -163,6 +171,7 @@ class Subresources:
     # deployments/scale, replicasets/scale and replicationcontrollers/scale
 
     async def _scale(self, request: Request) -> Answer:
+        """Read, update or patch the Scale of an object. A write patches the replicas of the object."""
         state = self._found(request)
         if request.resource.converts:
             state = await self._conversions.state(request.resource, state)
@@ -193,7 +202,10 @@ class Subresources:
         return Answer(tree=msgspec.to_builtins(scaled), warnings=[*warnings, *written.warnings])
 
     async def _admit_scale(self, request: Request, scale: Scale, current: Scale) -> tuple[Scale, list[str]]:
-        """What webhooks and policies make of a Scale, and their warnings. Whether it may be is asked when it is written."""
+        """Run mutating admission on a Scale.
+
+        Returns the changed Scale and warnings. Validating admission runs when it is written.
+        """
         metadata = current.metadata
         admission = AdmissionRequest(
             request.user,
@@ -216,6 +228,7 @@ class Subresources:
     # serviceaccounts/token
 
     async def _token(self, request: Request) -> Answer:
+        """Issue a service account token. Raises NotImplementedYet without an issuer."""
         if self._issue_token is None:
             raise NotImplementedYet("this server issues no service account tokens")
         body = request.body if isinstance(request.body, dict) else {}
@@ -228,7 +241,7 @@ class Subresources:
 
 
 def _names_version(patch: Any) -> bool:
-    """Whether a patch holds for one version of the object only."""
+    """Return whether a patch contains a resourceVersion."""
     if isinstance(patch, list):
         return any(isinstance(step, dict) and step.get("path") == "/metadata/resourceVersion" for step in patch)
     metadata = patch.get("metadata") if isinstance(patch, dict) else None
@@ -236,7 +249,7 @@ def _names_version(patch: Any) -> bool:
 
 
 def _posted(request: Request, obj: T) -> AdmissionRequest:
-    """The creation of something that is stored nowhere, as admission sees it."""
+    """Return the AdmissionRequest for the creation of an object that is not stored."""
     metadata = obj.metadata
     return AdmissionRequest(
         request.user,
@@ -252,7 +265,7 @@ def _posted(request: Request, obj: T) -> AdmissionRequest:
 
 
 def _placed(obj: T, namespace: str, name: str) -> T:
-    """What was posted, with the name and the namespace that it was posted to."""
+    """Return a posted object with the name and namespace of its request."""
     metadata = obj.metadata
     if metadata.namespace == namespace and metadata.name == name:
         return obj
@@ -260,7 +273,7 @@ def _placed(obj: T, namespace: str, name: str) -> T:
 
 
 def delete_options(options: RequestOptions, body: Any) -> RequestOptions:
-    """Options with what a DeleteOptions object says on top."""
+    """Return the options overridden by a DeleteOptions object. Raises BadRequest if it is malformed."""
     if not body:
         return options
     if not isinstance(body, dict):
@@ -284,6 +297,7 @@ def delete_options(options: RequestOptions, body: Any) -> RequestOptions:
 
 
 def _check_types(policy: Any, grace: Any, conditions: Any, dry_run: Any) -> None:
+    """Raise BadRequest if a field of DeleteOptions has the wrong type."""
     if policy is not None and not isinstance(policy, str):
         raise BadRequest("DeleteOptions: propagationPolicy: expected a string")
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
@@ -295,6 +309,7 @@ def _check_types(policy: Any, grace: Any, conditions: Any, dry_run: Any) -> None
 
 
 def _convert(body: Any, type_: type[T]) -> T:
+    """Return a body as a typed object. Raises BadRequest."""
     kind = type_.__name__
     try:
         return msgspec.convert(body, type_)
@@ -303,10 +318,12 @@ def _convert(body: Any, type_: type[T]) -> T:
 
 
 def _cannot_bind(name: str, why: str) -> Conflict:
+    """Return the Conflict for a pod that cannot be bound."""
     return Conflict(f'Operation cannot be fulfilled on pods/binding "{name}": {why}', name=name, kind="pods/binding")
 
 
 def _check_target(binding: core.Binding, name: str) -> None:
+    """Raise Invalid unless a binding names a node."""
     if binding.target.kind not in ("", "Node"):
         raise Invalid(_BINDINGS, name, [unsupported("target.kind", binding.target.kind, ("Node", "<empty>"))])
     if not binding.target.name:
@@ -314,6 +331,7 @@ def _check_target(binding: core.Binding, name: str) -> None:
 
 
 def _check_binding(pod: core.Pod, binding: core.Binding) -> None:
+    """Raise Conflict if a pod has another UID, a node, scheduling gates, or is being deleted."""
     name, uid = pod.metadata.name, binding.metadata.uid
     if uid and uid != pod.metadata.uid:
         raise _cannot_bind(
@@ -330,6 +348,7 @@ def _check_binding(pod: core.Pod, binding: core.Binding) -> None:
 
 
 def _bound(pod: core.Pod, binding: core.Binding) -> core.Pod:
+    """Return the pod with its node, condition PodScheduled and the annotations of the binding."""
     scheduled = core.PodCondition(type="PodScheduled", status="True", lastTransitionTime=now())
     conditions = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
     annotations = {**pod.metadata.annotations, **binding.metadata.annotations}
@@ -342,4 +361,5 @@ def _bound(pod: core.Pod, binding: core.Binding) -> core.Pod:
 
 
 def _merge(options: RequestOptions) -> RequestOptions:
+    """Return the options for the merge patch that scales an object."""
     return RequestOptions(dry_run=options.dry_run, field_manager=options.field_manager)

@@ -1,9 +1,9 @@
-"""What validation needs to know of this server: its gates, and checkers of expressions and schemas.
+"""The context that validation needs from this server: feature gates, and checkers of expressions and schemas.
 
-Checking never holds up the event loop, however many and long the expressions are. Short selectors are checked at once, up
-to a limit for each write; custom resources are judged on the loop for 10 ms. All else is a need of the validation, which
-the worker process computes; then the validation runs again. Left out: the rules themselves (`dray.api.validation`),
-compiling (`dray.cel`), schemas (`dray.api.custom`).
+Checking never blocks the event loop, however many and long the expressions are. Short selectors are checked
+immediately, up to a limit for each write; custom objects are validated on the loop for up to 10 ms. Everything else
+is computed in the worker process, then the validation runs again. Validation rules are in `dray.api.validation`, CEL
+in `dray.cel`, schemas in `dray.api.custom`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from dray.cel import CelFeatures
     from dray.cel.checking import Checked
 
-AT_ONCE = 512  # characters of selectors, or of the rules of a schema, that a write may have checked on the loop: 20 ms
-KEPT = 1024  # answers about short selectors: most objects are made from a few templates
+AT_ONCE = 512  # characters of selectors or schema rules that one write may have checked on the event loop: 20 ms
+KEPT = 1024  # cached results for short selectors: most objects come from a few templates
 
 Validator = Callable[[validation.Context], list[FieldError]]
 
@@ -40,15 +40,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Validators:
-    """Makes the contexts of validations."""
+    """Creates the contexts of validations."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self.gates = gates
         self._kept: dict[tuple[str, bool], Checked] = {}
-        self._on_loop: dict[str, _ValidationChecks] = {}  # by version; one after the other, so they serve all
+        self._on_loop: dict[str, _ValidationChecks] = {}
 
     def errors(self, request: Request, known: KnownValues, judge: Validator) -> list[FieldError]:
-        """What validation finds wrong: a step, which runs in the worker thread if the request is large. Raises Lacking."""
+        """Return the errors of a validation. Raises Lacking if results must first be computed in the background.
+
+        A step: it runs in the worker thread if the request is large.
+        """
         version = request.version or request.resource.stored
         checks = self._on_loop.get(version) if not request.is_large else None
         if checks is None:
@@ -62,26 +65,31 @@ class Validators:
         return errors
 
     def known(self, asked: tuple[str, bool]) -> Checked | None:
+        """Return the cached result for a selector, or None."""
         return self._kept.get(asked)
 
     def check(self, expression: str, is_derived: bool) -> Checked:
-        """Check a short expression, and keep the answer."""
+        """Check a short expression and cache the result."""
         from dray.cel import checking  # late: most servers start without a selector to check
 
         checked = self._kept[expression, is_derived] = checking.check(expression, is_derived, self.features)
         if len(self._kept) > KEPT:
-            self._kept.pop(next(iter(self._kept.copy())), None)  # another thread may add one meanwhile
+            self._kept.pop(next(iter(self._kept.copy())), None)  # another thread may add an entry at the same time
         return checked
 
     @property
     def features(self) -> CelFeatures:
+        """CEL features enabled by this server's gates."""
         from dray.cel import CelFeatures
 
         return CelFeatures(self.gates.served("DRAConsumableCapacity"), self.gates.served("DRAListTypeAttributes"))
 
 
 class _ValidationChecks:
-    """The checkers of one validation at a time. They answer as if all were well where they lack something."""
+    """Checkers for one validation at a time.
+
+    If a result is missing, they record that in `lacking` and report no errors.
+    """
 
     def __init__(self, validators: Validators, version: str) -> None:
         self._validators = validators
@@ -99,17 +107,17 @@ class _ValidationChecks:
         )
 
     def begin(self, known: KnownValues) -> None:
-        """Begin another validation."""
+        """Prepare for another validation."""
         self._known, self._room = known, AT_ONCE
         if self.lacking:
             self.lacking = {}
 
     def selector(self, expression: str) -> validation.Complaint | None:
-        """What is wrong with a selector."""
+        """Return the error in a selector, or None."""
         return self.derived(expression, False)[0]
 
     def derived(self, expression: str, is_derived: bool = True) -> tuple[validation.Complaint | None, int]:
-        """What is wrong with a derived attribute, and what it costs at most."""
+        """Return the error in a derived attribute, or None, and its maximum cost."""
         key, validators = (expression, is_derived), self._validators
         checked: Checked | None = validators.known(key) or self._known.get(key)
         if checked is None and len(expression) > self._room:
@@ -125,7 +133,7 @@ class _ValidationChecks:
         return validation.Complaint(refusal.reason, refusal.detail) if refusal is not None else None, checked.cost
 
     def rule_faults(self, node: SchemaNode) -> Iterable[FieldError]:
-        """What is wrong with the rules of a schema."""
+        """Return the errors in the CEL rules of a schema."""
         if not node.has_rules:
             return ()
         from dray.apiserver.custom import rule_checking  # late: most servers have no custom resources
@@ -134,12 +142,12 @@ class _ValidationChecks:
         if _length(node) <= AT_ONCE and schema not in self._known:
             try:
                 return list(rule_checking.faults(node, quickly()))
-            except TooSlow:  # rules are asked about defaults, which may be long
+            except TooSlow:  # rules are evaluated on defaults, which may be long
                 pass
         return self._answer(schema, partial(rule_checking.faults_of, schema))
 
     def object_errors(self, node: SchemaNode, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
-        """What a schema and its rules say against an object."""
+        """Return the errors of an object by its schema and CEL rules."""
         if not self._known:
             try:
                 return judged(node, tree, old, _rules, quickly())
@@ -151,6 +159,10 @@ class _ValidationChecks:
         return self._answer(key, partial(rule_checking.object_errors, _encode(node.schema), tree, old))
 
     def _answer(self, key: Any, compute: Callable[[Interrupt], list[FieldError]]) -> Iterable[FieldError]:
+        """Return the computed errors for a key.
+
+        If they are not computed yet, records the computation and returns no errors.
+        """
         if key in self._known:
             return cast(Iterable[FieldError], self._known[key])
         self.lacking[key] = Computing(key, "schemas", compute)
@@ -164,14 +176,17 @@ def _rules(node: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrupt)
 
 
 def _length(node: SchemaNode) -> int:
-    """How many characters the rules of a schema have."""
+    """Return the number of characters in the rules of a schema."""
     own = sum(len(rule.rule) + len(rule.message_expression) for rule in node.rules)
     below = [*node.properties.values(), *filter(None, (node.additional, node.items))]
     return own + sum(_length(part) for part in below if part.has_rules)
 
 
 def _policy_expressions(params: bool, composed: bool) -> validation.PolicyCheck:
-    """What is wrong with the expressions of a policy. Imported late: most servers have none."""
+    """Return a checker for the CEL expressions of an admission policy.
+
+    Imports late, because most servers have no policies.
+    """
     from dray.cel.admission import Compiler
 
     compiler = Compiler(params=params, composed=composed)

@@ -1,7 +1,7 @@
-"""How an object changes when a client sends less than the whole of it.
+"""Patches: how a partial body changes an object.
 
-Four content types, one function each, all pure over JSON trees: inputs stay as they are, answers share what did not
-change. Left out: what happens to the answer afterwards (defaults, validation, storage).
+One function for each of the four content types, all pure functions of JSON trees: inputs are not changed, and results
+share unchanged parts. Defaults, validation and storage follow elsewhere.
 """
 
 from dray.apiserver.write.patches.apply import Applied, server_side_apply

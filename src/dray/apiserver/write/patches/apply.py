@@ -1,8 +1,8 @@
-"""Server-side apply: a client says what it wants, the server knows who wanted what before.
+"""Server-side apply: a client sends the fields it wants; the server knows which manager owns which field.
 
-The applied tree is laid over the live object. What the same manager applied earlier and leaves out now is removed,
-unless somebody else owns it too. A field that would get another value while somebody else owns it is a conflict, unless
-the client insists. Left out: defaults, validation, storage; the answer is a tree in the version that was applied.
+The applied tree is merged over the live object. Fields that the same manager applied earlier and now omits are
+removed, unless another manager owns them too. Changing a field that another manager owns is a conflict, unless
+`force` is set. Defaults, validation and storage follow elsewhere; the result is a tree in the applied version.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STATUS_PARTS = ("apiVersion", "kind", "metadata", "status")
 
 
 class Applied(NamedTuple):
-    """What an apply comes to: the object in the applied version, and the entries of its managed fields."""
+    """Result of an apply: the object in the applied version, and its managedFields."""
 
     tree: Tree
     managed: list[Entry]
@@ -63,7 +63,11 @@ def server_side_apply(
     subresource: str = "",
     force: bool = False,
 ) -> Applied:
-    """Lay an applied tree over the live object, which is in the stored form, or None where it is to be created."""
+    """Apply a tree to the live object. Returns the resulting object and its managedFields.
+
+    `live` is in the stored version, or None if the object is to be created. Raises Conflict if another manager owns a
+    changed field and `force` is not set.
+    """
     api_version = resource.api_version(version)
     shape = root(resource.message(version))
     wanted = _checked(resource, api_version, shape, applied, subresource)
@@ -88,7 +92,7 @@ def server_side_apply(
 
 
 def _checked(resource: Resource, api_version: str, shape: FieldShape, applied: JsonValue, subresource: str) -> Tree:
-    """The applied tree without the parts that the request cannot set."""
+    """Return the applied tree without the parts that the request cannot set. Raises BadRequest for an invalid tree."""
     if not isinstance(applied, dict):
         raise BadPatch(f"an applied configuration is an object, not a {kind(applied)}")
     for member, want in (("apiVersion", api_version), ("kind", resource.kind)):
@@ -117,7 +121,7 @@ def _pruned(
     speaks_of: FieldSet,
     rest: Sequence[Entry],
 ) -> Tree:
-    """The result without what the manager has applied before and applies no more, unless somebody else owns it."""
+    """Return the result without fields that the manager applied before and now omits, unless others own them."""
     last = before.get("apiVersion", "")
     message = result.message(last)
     if message is None:
@@ -136,7 +140,7 @@ def _pruned(
 
 
 def _given_back(resource: Resource, whole: Versions, pruned: Versions, version: str, owned: FieldSet) -> Versions:
-    """What remains, with the fields that somebody owns who speaks another version."""
+    """Return `pruned` with the removed fields restored that another manager owns in `version`."""
     message = whole.message(version)
     if message is None:
         return pruned
@@ -149,6 +153,7 @@ def _given_back(resource: Resource, whole: Versions, pruned: Versions, version: 
 
 
 def _refuse_conflicts(rest: Sequence[Entry], changes: Changes) -> None:
+    """Raise Conflict if the changes touch fields of other managers."""
     found: list[tuple[str, str]] = []
     for entry in sorted(rest, key=identity):
         comparison = changes.within(entry.get("apiVersion", ""))
@@ -164,6 +169,7 @@ def _refuse_conflicts(rest: Sequence[Entry], changes: Changes) -> None:
 
 
 def _owner(entry: Entry) -> str:
+    """Return the description of a manager in a conflict message."""
     text = quote(entry.get("manager", ""))
     if subresource := entry.get("subresource"):
         text += f" with subresource {quote(subresource)}"

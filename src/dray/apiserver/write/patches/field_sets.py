@@ -1,8 +1,8 @@
-"""Sets of fields, in the very form in which managedFields holds them: nested objects.
+"""Sets of fields in the format of managedFields: nested objects.
 
-`f:name` is a member of an object, `k:{…}` an element of a list found by its keys, `v:…` a value of a set. `{}` says that
-the path itself belongs to the set; where more hangs below it, `.` does. All operations make new sets and share what they
-take over; a set is never changed.
+`f:name` is a member of an object, `k:{…}` an element of a list identified by its keys, `v:…` a value of a set. `{}`
+means that the path itself belongs to the set; if the path also has children, `.` means that. All operations return
+new sets that share parts with their inputs; a set is never changed.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-FieldSet: TypeAlias = dict[str, Any]  # of nodes, which are sets too
+FieldSet: TypeAlias = dict[str, Any]  # nested: each value is a FieldSet
 
 MEMBER = "."
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the path that leads to a node belongs to the set."""
+    """Return whether the path that leads to a node belongs to the set."""
     return not node or MEMBER in node
 
 
 def below(node: FieldSet) -> FieldSet:
-    """What hangs below a node."""
+    """Return the children of a node."""
     return {key: child for key, child in node.items() if key != MEMBER} if MEMBER in node else node
 
 
 def node(member: bool, children: FieldSet) -> FieldSet | None:
-    """A node; nothing if it is neither a member nor has children."""
+    """Return a node, or None if it is neither a member nor has children."""
     if not children:
         return {} if member else None
     return {MEMBER: {}, **children} if member else children
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """
+    """Return the fields that are in either set.
+
     >>> union({"f:a": {}, "f:b": {"f:c": {}}}, {"f:b": {}})
     {'f:a': {}, 'f:b': {'.': {}, 'f:c': {}}}
     """
@@ -53,7 +54,8 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """
+    """Return the fields of `left` that are not in `right`.
+
     >>> difference({"f:a": {}, "f:b": {".": {}, "f:c": {}}}, {"f:b": {"f:c": {}}})
     {'f:a': {}, 'f:b': {}}
     """
@@ -72,7 +74,8 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """
+    """Return the fields that are in both sets.
+
     >>> intersection({"f:a": {}, "f:b": {".": {}, "f:c": {}}}, {"f:b": {"f:c": {}}, "f:d": {}})
     {'f:b': {'f:c': {}}}
     """
@@ -88,7 +91,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """The members as texts, as Kubernetes writes them in conflicts.
+    """Yield the paths of a set as Kubernetes prints them in conflicts.
 
     >>> list(paths({"f:spec": {'k:{"name":"c"}': {".": {}, "f:image": {}}}}))
     ['.spec[name="c"]', '.spec[name="c"].image']
@@ -101,6 +104,7 @@ def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 
 
 def _element(key: str) -> str:
+    """Return one path element as text, such as `.spec` or `[name="c"]`."""
     form, text = key[:2], key[2:]
     if form == "f:":
         return f".{text}"

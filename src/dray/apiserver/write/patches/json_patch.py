@@ -1,10 +1,10 @@
 """JSON patch (RFC 6902): a list of operations on paths.
 
-A container is copied once, when the first operation changes it, and changed in place after that: the answer shares all
-other parts with the original, and ten thousand operations on a large map cost one copy of it. `copy` puts the same value
-in a second place, and whatever is changed after it is copied first; the copies are made at the end, when it is known how
-large they are. The number of operations is bounded, and so is their effort (`effort`): a short patch could otherwise grow
-an object beyond all measure.
+A container is copied once, when the first operation changes it, and changed in place after that. So the result shares
+all other parts with the original, and ten thousand operations on a large map cost one copy of it. `copy` inserts the
+same value in a second place, and a container is copied before a later change; shared containers are separated at the
+end, when their total size is known. The number of operations and their effort (`effort`) are limited, because a short
+patch could otherwise grow an object without bound.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected, Test
 from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind, same
 
 MAX_OPERATIONS = 10_000  # as in Kubernetes
-MAX_COPIED_BYTES = 3 * 1024 * 1024  # the size of the largest request body, as in Kubernetes
+MAX_COPIED_BYTES = 3 * 1024 * 1024  # size of the largest request body, as in Kubernetes
 
-_PLAIN_BYTES = 4  # of a number, truth value or null, about
+_PLAIN_BYTES = 4  # approximate size of a number, boolean or null
 _MISSING = object()
 _NEEDS_VALUE = ("add", "replace", "test")
 _NEEDS_FROM = ("move", "copy")
@@ -34,7 +34,9 @@ PathEdit: TypeAlias = Callable[[Any, str], None]  # (parent container that may b
 
 
 def json_patch(tree: Tree, operations: JsonValue, effort: Effort | None = None) -> Tree:
-    """The tree with the operations applied in order, all or none. Raises what the effort raises.
+    """Return the tree with all operations applied in order.
+
+    Raises BadPatch, PatchRejected, TooLarge or TakesLong; then nothing is applied.
 
     >>> json_patch({"a": [1, 2]}, [{"op": "add", "path": "/a/-", "value": 3}])
     {'a': [1, 2, 3]}
@@ -54,7 +56,10 @@ def json_patch(tree: Tree, operations: JsonValue, effort: Effort | None = None) 
 
 
 class _Size(NamedTuple):
-    """How large a value is. `value` keeps it from being taken for a later one with the same identity."""
+    """Size of a value: contained values, bytes as JSON, depth.
+
+    `value` keeps a reference, so that no later value gets the same identity.
+    """
 
     value: JsonValue
     values: int
@@ -63,16 +68,20 @@ class _Size(NamedTuple):
 
 
 class _Document:
-    """A tree on its way from one state to the next. `_own` holds the containers that nobody else sees, by identity."""
+    """A tree while operations are applied.
+
+    `_own` has, by identity, the containers that only this document references.
+    """
 
     def __init__(self, root: JsonValue, effort: Effort) -> None:
         self.root = root
         self._effort = effort
         self._own: dict[int, JsonValue] = {}
-        self._sizes: dict[int, _Size] = {}  # of containers that do not change any more
+        self._sizes: dict[int, _Size] = {}  # sizes of containers that do not change any more
         self._copied = 0
 
     def apply(self, operation: JsonValue) -> None:
+        """Apply one operation. Raises BadPatch or PatchRejected."""
         name, path = _checked(operation)
         if name in _NEEDS_FROM:
             self._add(path, self._taken(name, operation["from"], path))
@@ -86,7 +95,7 @@ class _Document:
             self._test(path, operation["value"])
 
     def _taken(self, name: str, text: str, path: Pointer) -> JsonValue:
-        """What a move or a copy puts elsewhere."""
+        """Return the value that a move or copy inserts. A move removes the value from its source."""
         source = _pointer(text)
         value = _get(self.root, source)
         if name == "move":
@@ -102,11 +111,14 @@ class _Document:
             self._effort.copy(size.values, size.bytes)
         except TooLarge as error:
             raise PatchRejected("copy operations add more values than an object may have") from error
-        self._own.clear()  # a later operation may change one of the two
+        self._own.clear()  # both places now share the value
         return value
 
     def _measured(self, value: JsonValue, level: int = 0) -> _Size:
-        """The size of a value that is not changed after this. Each container is looked at once, however often it occurs."""
+        """Return the size of a value that does not change any more.
+
+        Each container is visited once, however often it occurs.
+        """
         if not isinstance(value, (dict, *LISTS)):
             return _Size(value, 1, len(value) + 2 if isinstance(value, str) else _PLAIN_BYTES, 0)
         size = self._sizes.get(id(value))
@@ -123,10 +135,10 @@ class _Document:
         return size
 
     def unshared(self) -> Tree:
-        """The document, an object, in which no container occurs twice."""
+        """Return the document, which must be an object, with no container occurring twice."""
         found: Tree = self.root
         if self._copied:
-            self._measured(found)  # which refuses what is nested too deeply to be written
+            self._measured(found)  # raises if it is nested too deeply
             found = msgspec.json.decode(msgspec.json.encode(found))
         return found
 
@@ -159,6 +171,7 @@ class _Document:
         self._edit(pointer, put) if pointer else self._become(value)
 
     def _test(self, pointer: Pointer, value: JsonValue) -> None:
+        """Raise TestFailed unless the value at the pointer equals `value`."""
         try:
             found = _get(self.root, pointer)
         except PatchRejected:
@@ -167,10 +180,11 @@ class _Document:
             raise TestFailed(f"test of {'/'.join(pointer)!r} failed")
 
     def _become(self, value: JsonValue) -> None:
+        """Replace the whole document."""
         self.root = value
 
     def _edit(self, pointer: Pointer, edit: PathEdit) -> None:
-        """Change the container that the pointer's last token is about, after making the way to it our own."""
+        """Apply `edit` to the container of the pointer's last token, after copying all shared containers on the path."""
         if not pointer:
             raise PatchRejected("the whole document cannot be removed")
         self.root = container = self._owned(self.root)
@@ -185,6 +199,7 @@ class _Document:
         edit(container, pointer[-1])
 
     def _owned(self, container: JsonValue) -> JsonValue:
+        """Return the container if only this document references it, else a shallow copy that is."""
         if id(container) in self._own:
             return container
         if not isinstance(container, (dict, *LISTS)):
@@ -196,6 +211,7 @@ class _Document:
 
 
 def _checked(operation: JsonValue) -> tuple[str, Pointer]:
+    """Return the name and path of an operation. Raises BadPatch or PatchRejected if it is malformed."""
     if not isinstance(operation, dict):
         raise BadPatch(f"an operation is an object, not a {kind(operation)}")
     name = operation.get("op")
@@ -210,6 +226,7 @@ def _checked(operation: JsonValue) -> tuple[str, Pointer]:
 
 
 def _pointer(path: str) -> Pointer:
+    """Return the tokens of a JSON pointer. Raises PatchRejected if it does not start with a slash."""
     if not path:
         return []
     if not path.startswith("/"):
@@ -218,7 +235,10 @@ def _pointer(path: str) -> Pointer:
 
 
 def _index(token: str, size: int) -> int:
-    """The position that a token names in a list of some size, which is the highest allowed."""
+    """Return the list index that a token names; `-` gives `size`.
+
+    Raises PatchRejected above `size` or if it is no index.
+    """
     if token == "-":
         return size
     if not token.isascii() or not token.isdigit() or (token[0] == "0" and token != "0") or len(token) > 9:
@@ -230,7 +250,7 @@ def _index(token: str, size: int) -> int:
 
 
 def _child(container: JsonValue, token: str) -> JsonValue:
-    """What a token leads to, or _MISSING."""
+    """Return the member or element that a token names, or _MISSING."""
     if isinstance(container, dict):
         return container.get(token, _MISSING)
     if isinstance(container, LISTS):
@@ -240,6 +260,7 @@ def _child(container: JsonValue, token: str) -> JsonValue:
 
 
 def _get(tree: JsonValue, pointer: Pointer) -> JsonValue:
+    """Return the value at a pointer. Raises PatchRejected if it does not exist."""
     for token in pointer:
         tree = _child(tree, token)
         if tree is _MISSING:

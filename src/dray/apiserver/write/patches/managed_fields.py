@@ -1,9 +1,9 @@
-"""Who set which field: the entries of metadata.managedFields, kept up to date with every write.
+"""The entries of metadata.managedFields, updated with every write.
 
-An entry belongs to a manager, an operation, a version of the API and a subresource; appliers keep their entry when they
-change version. What somebody changes is theirs from then on and nobody else's; what disappears belongs to nobody. Field
-sets speak in the version of their entry, so changes are compared in each version that has an entry. Left out: the merge
-that an apply makes (`apply`).
+An entry belongs to a manager, an operation, an API version and a subresource; an apply entry is kept when its manager
+changes the version. A manager that changes a field becomes its only owner; a removed field has no owner. A field set
+uses the version of its entry, so changes are computed in each version that has an entry. The merge of server-side
+apply is in `apply`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Entry: TypeAlias = dict[str, Any]
 ManagerIdentity: TypeAlias = tuple[str, str, str, str]
 
 APPLY, UPDATE = "Apply", "Update"
-MAX_UPDATERS = 10  # entries of updates that an object keeps; older ones share one, as in Kubernetes
+MAX_UPDATERS = 10  # update entries that an object keeps; older entries are combined, as in Kubernetes
 ANCIENT = "ancient-changes"
-# What the server itself decides, or what only names the object.
+# Fields that the server decides or that only identify the object.
 _IGNORED_TOP = ("f:apiVersion", "f:kind")
 _IGNORED_METADATA = frozenset(
     f"f:{name}"
@@ -41,7 +41,10 @@ _IGNORED_METADATA = frozenset(
 
 
 class Versions:
-    """One object in every version that entries speak of, converted when needed. Given in one version, else as stored."""
+    """One object in every API version that entries use, converted on demand.
+
+    The tree is in `api_version`; if that is empty, in the stored version.
+    """
 
     def __init__(self, resource: Resource, tree: Tree, api_version: str = "") -> None:
         self._resource = resource
@@ -50,7 +53,7 @@ class Versions:
         self._trees = {self._given: tree}
 
     def message(self, api_version: str) -> str | None:
-        """The schema of a version; nothing for one that does not exist."""
+        """Return the schema name of an API version, or None if the version does not exist."""
         for resource in (self._resource, self._home):
             for version in resource.versions:
                 if resource.api_version(version) == api_version:
@@ -58,7 +61,7 @@ class Versions:
         return None
 
     def tree(self, api_version: str) -> Tree:
-        """The object in a version; conversions work in place, so each is made of a copy."""
+        """Return the object in an API version. Conversions change a copy."""
         if api_version not in self._trees:
             stored = self._home.api_version()
             if api_version == stored:
@@ -75,14 +78,14 @@ def _version(api_version: str) -> str:
 
 
 class Changes:
-    """How an object changes, in any version."""
+    """Changes of an object, computed in any API version."""
 
     def __init__(self, old: Versions, new: Versions) -> None:
         self._old, self._new = old, new
         self._known: dict[str, Comparison | None] = {}
 
     def within(self, api_version: str) -> Comparison | None:
-        """The changes in a version; nothing if the version does not exist any more."""
+        """Return the changes in an API version, or None if the version no longer exists."""
         if api_version not in self._known:
             message = self._new.message(api_version)
             self._known[api_version] = (
@@ -102,10 +105,10 @@ def track_update(
     api_version: str = "",
     subresource: str = "",
 ) -> list[Entry]:
-    """The entries after a create (old None), update or patch by a manager.
+    """Return the managedFields after a create (`old` is None), update or patch by a manager.
 
-    Both trees are in the stored form, with defaults; `api_version` is the one that the client wrote in. What admission
-    and strategy do to a new object comes later, and is nobody's.
+    Both trees are in the stored version, with defaults; `api_version` is the version of the client's body. Later
+    changes of a new object by admission and strategy have no owner.
     """
     api_version = api_version or resource.home.api_version()
     after = Versions(resource, new)
@@ -131,7 +134,10 @@ def track_update(
 
 
 def others(managed: Sequence[Entry], mine: ManagerIdentity, changes: Changes) -> list[Entry]:
-    """The other managers' entries without what they lose; one that has lost everything is gone."""
+    """Return the entries of other managers without the fields that changed.
+
+    Entries without remaining fields are dropped.
+    """
     result: list[Entry] = []
     for entry in managed:
         if identity(entry) == mine:
@@ -149,14 +155,14 @@ def others(managed: Sequence[Entry], mine: ManagerIdentity, changes: Changes) ->
 
 
 def identity(entry: Entry) -> ManagerIdentity:
-    """What makes an entry somebody's own."""
+    """Return the manager, operation, version (empty for an apply) and subresource that identify an entry."""
     operation = entry.get("operation", "")
     version = "" if operation == APPLY else entry.get("apiVersion", "")
     return entry.get("manager", ""), operation, version, entry.get("subresource", "")
 
 
 def made(owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
-    """A new entry."""
+    """Return a new entry."""
     manager, operation, version, subresource = owner
     entry: Entry = {
         "manager": manager,
@@ -172,7 +178,7 @@ def made(owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str =
 
 
 def renewed(before: Entry | None, owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
-    """An entry with new fields; it keeps its time if nothing is different."""
+    """Return an entry with new fields, or `before` with its time if nothing differs."""
     entry = made(owner, fields, time, api_version)
     if before and before.get("fieldsV1") == fields and before.get("apiVersion") == entry["apiVersion"]:
         return before
@@ -180,7 +186,7 @@ def renewed(before: Entry | None, owner: ManagerIdentity, fields: FieldSet, time
 
 
 def stripped(fields: FieldSet) -> FieldSet:
-    """The set without what nobody can own."""
+    """Return the set without fields that cannot have an owner."""
     result = {key: value for key, value in fields.items() if key not in _IGNORED_TOP}
     if "f:metadata" in result:
         kept = {key: value for key, value in result["f:metadata"].items() if key not in _IGNORED_METADATA}
@@ -192,7 +198,7 @@ def stripped(fields: FieldSet) -> FieldSet:
 
 
 def _own(resource: Resource, subresource: str, fields: FieldSet) -> FieldSet:
-    """The set without what nobody can own, or not by way of this subresource."""
+    """Return the set without fields that cannot have an owner or that this subresource cannot set."""
     foreign = {"": "f:status" if "status" in resource.subresources else "", "status": "f:spec"}.get(subresource, "")
     result = stripped(fields)
     result.pop(foreign, None)
@@ -200,12 +206,12 @@ def _own(resource: Resource, subresource: str, fields: FieldSet) -> FieldSet:
 
 
 def arranged(entries: Sequence[Entry]) -> list[Entry]:
-    """Appliers first, then by time and name."""
+    """Return the entries sorted: applies first, then by time and name."""
     return sorted(entries, key=lambda e: (e.get("operation", ""), e.get("time") or "", *identity(e)))
 
 
 def _capped(entries: list[Entry]) -> list[Entry]:
-    """At most so many entries of updates: the oldest are put together, by version."""
+    """Return the entries with at most ten for updates. The oldest are combined into one per API version."""
     updates = sorted((e for e in entries if e.get("operation") == UPDATE), key=lambda e: e.get("time") or "")
     surplus = len(updates) - MAX_UPDATERS
     if surplus <= 0:

@@ -1,6 +1,6 @@
 """JSON merge patch (RFC 7396): objects merge, null deletes, everything else replaces.
 
-Lists are replaced whole; whoever wants them merged by key sends a strategic merge patch.
+Lists are replaced as a whole; only a strategic merge patch merges lists by key.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dray.apiserver.write.patches.tree import JsonValue, kind, without_nulls
 
 
 def merge_patch(tree: Tree, patch: JsonValue) -> Tree:
-    """The tree with a merge patch applied; both stay as they are, unchanged parts are shared.
+    """Return the tree with a merge patch applied. Inputs are not changed; unchanged parts are shared.
 
     >>> merge_patch({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None}, "e": 4})
     {'a': {'c': 2}, 'd': 3, 'e': 4}

@@ -1,8 +1,7 @@
-"""How a patch is refused: two errors, as Kubernetes tells them apart.
+"""The two errors of patches, as Kubernetes distinguishes them.
 
-A body that is no patch at all is a bad request and says what is wrong. A patch that is well formed but does not fit
-the object is answered with 422 and a text that Kubernetes keeps the same for every cause; the cause is kept on the
-exception for logs and tests.
+A body that is not a patch is a BadRequest that says what is wrong. A well-formed patch that does not fit the object
+is answered with 422 and one text for all causes, as in Kubernetes; the exception has the cause for logs and tests.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ REJECTED = "the server rejected our request due to an error in our request"
 
 
 class PatchRejected(ApiError):
-    """The patch is well formed, but cannot be applied to this object."""
+    """The patch is well-formed but cannot be applied to this object."""
 
     code, reason = 422, "Invalid"
 
@@ -23,9 +22,9 @@ class PatchRejected(ApiError):
 
 
 class TestFailed(PatchRejected):
-    """A value that the patch asks for first is another."""
+    """A JSON patch `test` operation failed."""
 
-    __test__ = False  # no test, whatever its name
+    __test__ = False  # not a test class, despite its name
 
 
 class BadPatch(BadRequest):

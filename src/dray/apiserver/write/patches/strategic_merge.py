@@ -1,9 +1,8 @@
-"""Strategic merge patch: a merge patch that knows from the schema which lists merge, and by which key.
+"""Strategic merge patch: a merge patch in which the schema says which lists merge, and by which key.
 
-Directives inside the patch steer it: `$patch` (replace, delete, merge), `$retainKeys`, `$deleteFromPrimitiveList/x` and
-`$setElementOrder/x`. None of them ends up in the answer. A field that the schema does not know is merged as plain JSON;
-complaining about it is the business of field validation. A patch may name one element many times, so merging has its
-effort, too (`effort`).
+Directives inside the patch control it: `$patch` (replace, delete, merge), `$retainKeys`, `$deleteFromPrimitiveList/x`
+and `$setElementOrder/x`. The result contains no directives. A field that the schema does not have is merged as plain
+JSON; field validation reports it. Merging is charged (`effort`), because a patch may name one element many times.
 """
 
 from __future__ import annotations
@@ -26,7 +25,9 @@ ElementIdentity: TypeAlias = str | int | float | bool | None
 
 
 def strategic_merge(message_name: str, tree: Tree, patch: JsonValue, effort: Effort | None = None) -> Tree:
-    """The tree, a message of the schema, with the patch applied; unchanged parts are shared. Raises what the effort raises.
+    """Return the tree with the patch applied; `message_name` is its schema. Unchanged parts are shared.
+
+    Raises BadPatch, PatchRejected, TooLarge or TakesLong.
 
     >>> pod = {"metadata": {"finalizers": ["a"]}}
     >>> strategic_merge("io.k8s.api.core.v1.Pod", pod, {"metadata": {"finalizers": ["b"]}})
@@ -38,13 +39,14 @@ def strategic_merge(message_name: str, tree: Tree, patch: JsonValue, effort: Eff
 
 
 def _field(type_: str, key: str) -> schema.Field | None:
-    """What the schema says of a member of an object of some type."""
+    """Return the schema field of an object's member, or None if the schema does not have it."""
     if type_.startswith("ref:"):
         return schema.message(type_[4:]).fields.get(key)
     return schema.Field(type=type_[1:]) if type_.startswith("{") else None
 
 
 def _object(type_: str, tree: Tree, patch: Tree, effort: Effort) -> Tree:
+    """Return an object with a patch and its directives applied."""
     effort.merge_object(len(tree), len(patch))
     directive = patch.get(DIRECTIVE, "merge")
     if directive == "delete":
@@ -73,6 +75,7 @@ def _object(type_: str, tree: Tree, patch: Tree, effort: Effort) -> Tree:
 
 
 def _steers(key: str) -> bool:
+    """Return whether a member of a patch is a directive."""
     return key in (DIRECTIVE, RETAIN) or key.startswith((DELETE_PREFIX, ORDER_PREFIX))
 
 
@@ -81,13 +84,14 @@ def _length(value: JsonValue) -> int:
 
 
 def _list(what: str, value: JsonValue) -> Sequence[Any]:
+    """Return the value if it is a list. Raises PatchRejected otherwise; `what` names it in the message."""
     if not isinstance(value, LISTS):
         raise PatchRejected(f"{what} is a list, not a {kind(value)}")
     return value
 
 
 def _retained(tree: Tree, patch: Tree) -> Tree:
-    """A copy of the object, of which only the keys survive that the patch retains."""
+    """Return a copy of the object, with only the keys in `$retainKeys` if the patch has that directive."""
     if RETAIN not in patch:
         return dict(tree)
     keys = {_identity(name, "") for name in _list(RETAIN, patch[RETAIN])}
@@ -98,6 +102,7 @@ def _retained(tree: Tree, patch: Tree) -> Tree:
 
 
 def _delete_values(merged: Tree, key: str, values: JsonValue) -> None:
+    """Remove values from the list `key` of an object, as `$deleteFromPrimitiveList` demands."""
     doomed = _list(DELETE_PREFIX + key, values)
     if isinstance(old := merged.get(key), LISTS):
         gone = {_identity(value, "") for value in doomed}
@@ -105,6 +110,7 @@ def _delete_values(merged: Tree, key: str, values: JsonValue) -> None:
 
 
 def _value(field: schema.Field | None, old: JsonValue, patch: JsonValue, effort: Effort) -> JsonValue:
+    """Return the new value of one field."""
     type_ = field.type if field else ""
     if isinstance(patch, dict):
         return _object(type_, old if isinstance(old, dict) else {}, patch, effort)
@@ -114,6 +120,7 @@ def _value(field: schema.Field | None, old: JsonValue, patch: JsonValue, effort:
 
 
 def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any], effort: Effort) -> list[Any]:
+    """Return a list with a patch merged by merge key, or by value for a list of primitives."""
     effort.merge_list(len(old), len(patch))
     key = field.patch_key
     if not field.reference:
@@ -140,7 +147,10 @@ def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any], 
 
 
 def _directive(item: JsonValue, key: str) -> str:
-    """What to do with an element of a list that merges by key."""
+    """Return the `$patch` directive of an element of a list that merges by key.
+
+    Raises PatchRejected if it is invalid.
+    """
     if not isinstance(item, dict):
         raise PatchRejected(f"an element of a list that merges by {key!r} is an object, not a {kind(item)}")
     directive = item.get(DIRECTIVE, "merge")
@@ -152,7 +162,7 @@ def _directive(item: JsonValue, key: str) -> str:
 
 
 def _identity(item: JsonValue, key: str) -> ElementIdentity:
-    """What an element is found by: its merge key, or itself where it is a plain value."""
+    """Return the merge key of an element, or the element itself if it is a primitive value."""
     value = item.get(key) if isinstance(item, dict) else item
     if value is not None and not isinstance(value, (str, int, float)):
         raise PatchRejected(f"a merge key is a plain value, not a {kind(value)}")
@@ -162,7 +172,10 @@ def _identity(item: JsonValue, key: str) -> ElementIdentity:
 def _set_order(
     merged: Tree, name: str, order: Sequence[Any], field: schema.Field | None, before: JsonValue, patched: JsonValue
 ) -> None:
-    """Arrange a merged list as its `$setElementOrder` says; what the patch sends must follow that order too."""
+    """Sort a merged list as `$setElementOrder` demands.
+
+    Raises PatchRejected if the patch's own elements have another order.
+    """
     key = field.patch_key if field else ""
     if isinstance(patched, LISTS):
         places = _places(order, key)
@@ -174,13 +187,14 @@ def _set_order(
 
 
 def _places(items: Iterable[Any], key: str) -> dict[ElementIdentity, int]:
+    """Return the position of each item by its identity."""
     return {_identity(item, key): place for place, item in enumerate(items)}
 
 
 def _ordered(items: Sequence[Any], wanted: Sequence[Any], server: Sequence[Any], key: str) -> list[Any]:
-    """The items that are wanted in their wanted order, and the others among them where the server had them.
+    """Return the items with the `wanted` ones in that order, and the others in between as on the server.
 
-    An item that the patch does not name goes before the first wanted one that the server has after it.
+    An item that the patch does not name goes before the first wanted item that follows it on the server.
     """
     places, before = _places(wanted, key), _places(server, key)
     named = sorted((i for i in items if _identity(i, key) in places), key=lambda i: places[_identity(i, key)])

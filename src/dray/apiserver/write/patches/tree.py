@@ -1,7 +1,7 @@
-"""What all patches know about JSON trees: their kinds and when two are the same.
+"""Functions on JSON trees that all patches use: type names and equality.
 
-Trees come from a JSON decoder (lists) or from structs (tuples), so both count as lists. Python calls `True == 1` and
-`1 == 1.0` equal; JSON does not know the first, and the second only by value.
+Trees come from a JSON decoder (lists) or from structs (tuples), so both count as lists. In Python, `True == 1` and `1
+== 1.0`; in JSON, booleans never equal numbers, while numbers are compared by value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LISTS = (list, tuple)
 
 
 def same(left: JsonValue, right: JsonValue) -> bool:
-    """Whether two trees are the same JSON value.
+    """Return whether two trees are the same JSON value.
 
     >>> same({"a": [1, True]}, {"a": (1.0, True)}), same(1, True)
     (True, False)
@@ -30,19 +30,19 @@ def same(left: JsonValue, right: JsonValue) -> bool:
     if isinstance(left, LISTS):
         return isinstance(right, LISTS) and len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, bool) or isinstance(right, bool):
-        return False  # the two booleans are singletons: "is" has answered already
+        return False  # booleans are singletons, so `is` has already compared them
     return bool(left == right)
 
 
 def without_nulls(value: JsonValue) -> JsonValue:
-    """The tree without object members that are null, as a merge leaves what it creates."""
+    """Return the tree without object members that are null, as a merge patch creates new values."""
     if isinstance(value, dict):
         return {key: without_nulls(child) for key, child in value.items() if child is not None}
     return value
 
 
 def kind(value: JsonValue) -> str:
-    """The JSON name of a value's type, for messages."""
+    """Return the JSON type name of a value, for messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Trees seen through the schema: which parts have owners of their own, and how two trees differ or become one.
+"""Trees with their schema: which parts can have separate owners, and how trees are compared and merged.
 
-An object or map is divided into its members, a list of type `map` into elements found by their keys, one of type `set`
-into values; everything else is atomic and has one owner as a whole. Left out: who owns what (`managed_fields`).
+An object or map is divided into its members, a list of type `map` into elements identified by their keys, a list of
+type `set` into values; everything else is atomic and has one owner as a whole. Ownership is in `managed_fields`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from dray.apiserver.write.patches.field_sets import MEMBER, FieldSet, below, is_
 from dray.apiserver.write.patches.tree import LISTS, JsonValue, kind, same
 
 LEAF, STRUCT, MAP, KEYED, SET = "leaf", "struct", "map", "keyed", "set"
-ANY = "any"  # of custom resources: an object if it is one, and a leaf otherwise
+ANY = "any"  # in custom resources: an object if the value is one, otherwise a leaf
 _OBJECTS = (STRUCT, MAP, ANY)
-_TEMPLATE_BYTES = 8192  # the longest spec whose fields are remembered
+_TEMPLATE_BYTES = 8192  # maximum length of a spec whose fields are cached
 _ZEROS: tuple[Any, ...] = (None, "", 0, False)
 
 
 class FieldShape(msgspec.Struct, frozen=True, gc=False):
-    """How one place in a tree is divided. `always`: it is there in an empty object too, so nobody adds it."""
+    """How the value of a field is divided.
+
+    `always` means that the field exists even in an empty object, so creating it needs no owner.
+    """
 
     kind: str = LEAF
     message: str = ""  # of a struct, or of the elements of a keyed list
-    keys: tuple[tuple[str, Any], ...] = ()  # each with its default
-    value: str = ""  # the type of a map's values
+    keys: tuple[tuple[str, Any], ...] = ()  # with their defaults
+    value: str = ""  # type of a map's values
     always: bool = False
 
 
@@ -43,7 +46,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def shapes(message: str) -> Shapes:
-    """The shapes of a message's members, kept as long as the message is known."""
+    """Return the shapes of a message's members, cached as long as the message is registered."""
     return schema.derived(message, _shapes)
 
 
@@ -52,6 +55,7 @@ def _shapes(message: str) -> Shapes:
 
 
 def _shape(field: schema.Field) -> FieldShape:
+    """Return the shape of a schema field."""
     always = bool(field.always) and not field.pointer
     if field.is_list:
         if field.list_type == "map" and field.reference:
@@ -63,12 +67,14 @@ def _shape(field: schema.Field) -> FieldShape:
 
 
 def _keys(field: schema.Field) -> tuple[tuple[str, Any], ...]:
+    """Return the keys of a list of type `map` with their defaults."""
     known = schema.message(field.reference).fields
     return tuple((name, known[name].default) for name in sorted(field.keys))
 
 
 @lru_cache(maxsize=8192)
 def _value_shape(type_: str, always: bool = False) -> FieldShape:
+    """Return the shape of a value of a schema type."""
     if type_.startswith("ref:"):
         atomic = schema.message(type_[4:]).map_type == "atomic"
         return _leaf(always) if atomic else FieldShape(STRUCT, type_[4:], always=always)
@@ -82,6 +88,7 @@ def _leaf(always: bool) -> FieldShape:
 
 
 def _member_shape(shape: FieldShape, name: str) -> FieldShape:
+    """Return the shape of a member of an object or map."""
     if shape.kind == ANY:
         return shape
     if shape.kind == STRUCT:
@@ -91,19 +98,19 @@ def _member_shape(shape: FieldShape, name: str) -> FieldShape:
 
 @lru_cache(maxsize=8192)
 def root(message: str) -> FieldShape:
-    """The shape of a whole object."""
+    """Return the shape of a whole object."""
     return FieldShape(STRUCT, message)
 
 
 def divided(shape: FieldShape, value: JsonValue) -> bool:
-    """Whether a value has parts of its own; a value of the wrong type has none."""
+    """Return whether a value is divided into parts. A value of the wrong type is not."""
     if shape.kind in _OBJECTS:
         return isinstance(value, dict)
     return shape.kind != LEAF and isinstance(value, LISTS)
 
 
 def parts(shape: FieldShape, value: JsonValue) -> Keyed:
-    """The parts of a divided value by their path elements."""
+    """Return the parts of a divided value as (path element, value)."""
     if shape.kind in _OBJECTS:
         return [("f:" + name, child) for name, child in value.items()]
     if shape.kind == SET:
@@ -112,6 +119,7 @@ def parts(shape: FieldShape, value: JsonValue) -> Keyed:
 
 
 def _key(shape: FieldShape, item: JsonValue) -> str:
+    """Return the path element of a list element, from its keys."""
     found: Tree = {}
     if isinstance(item, dict):
         for name, default in shape.keys:
@@ -122,6 +130,7 @@ def _key(shape: FieldShape, item: JsonValue) -> str:
 
 
 def _part_shape(shape: FieldShape, element: str) -> FieldShape:
+    """Return the shape of the part with a path element."""
     if shape.kind == KEYED:
         return root(shape.message)
     return _LEAF if shape.kind == SET else _member_shape(shape, element[2:])
@@ -131,7 +140,7 @@ def _part_shape(shape: FieldShape, element: str) -> FieldShape:
 
 
 def applied_fields(shape: FieldShape, value: JsonValue) -> FieldSet:
-    """The fields that an applied tree speaks of: its leaves, and the elements of its lists."""
+    """Return the fields set by an applied tree: its leaves and its list elements."""
     if not divided(shape, value):
         return {}
     result: FieldSet = {}
@@ -142,7 +151,7 @@ def applied_fields(shape: FieldShape, value: JsonValue) -> FieldSet:
 
 
 def all_fields(shape: FieldShape, value: JsonValue) -> FieldSet:
-    """A node of everything at and below a place, every level of it a member."""
+    """Return a node with everything at and below a field; every level is a member."""
     if not divided(shape, value):
         return {}
     children = {element: all_fields(_part_shape(shape, element), child) for element, child in parts(shape, value)}
@@ -150,7 +159,10 @@ def all_fields(shape: FieldShape, value: JsonValue) -> FieldSet:
 
 
 def _added(shape: FieldShape, value: JsonValue, in_empty: bool) -> FieldSet | None:
-    """A node of what comes into being with a value; `in_empty`: the parent exists in an empty object."""
+    """Return a node of the fields that come into existence with a value, or None if there are none.
+
+    `in_empty` means that the parent exists even in an empty object.
+    """
     there = in_empty and shape.always
     if not divided(shape, value):
         return None if there and value in _ZEROS else {}
@@ -165,7 +177,7 @@ def _added(shape: FieldShape, value: JsonValue, in_empty: bool) -> FieldSet | No
 
 
 def created_fields(message: str, value: Tree) -> FieldSet:
-    """The fields that somebody owns who creates a whole object."""
+    """Return the fields that the creator of an object owns."""
     fields: FieldSet = {}
     for name, child in value.items():
         shape = shapes(message).get(name, _LEAF)
@@ -176,6 +188,7 @@ def created_fields(message: str, value: Tree) -> FieldSet:
 
 
 def _added_member(message: str, name: str, shape: FieldShape, value: JsonValue) -> FieldSet | None:
+    """Return the fields that a top-level member adds, cached by its encoding unless it is metadata or long."""
     if name != "metadata" and len(text := _encode(value)) <= _TEMPLATE_BYTES:
         return _added_again(message, name, text)
     return _added(shape, value, True)
@@ -183,19 +196,22 @@ def _added_member(message: str, name: str, shape: FieldShape, value: JsonValue) 
 
 @lru_cache(maxsize=512)
 def _added_again(message: str, name: str, text: bytes) -> FieldSet | None:
-    """Objects that follow a template are created by the thousand and have the same spec."""
+    """Return the fields that a member adds.
+
+    Cached, because thousands of objects from one template have the same spec.
+    """
     return _added(shapes(message)[name], msgspec.json.decode(text), True)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What has changed from one tree to another."""
+    """Fields that differ between two trees."""
 
     changed: FieldSet  # new or different
     removed: FieldSet
 
 
 def compare(message: str, old: Tree, new: Tree) -> Comparison:
-    """How an object differs from what it was."""
+    """Return how an object has changed."""
     changed: FieldSet = {}
     removed: FieldSet = {}
     _compare(root(message), old, new, changed, removed)
@@ -203,6 +219,7 @@ def compare(message: str, old: Tree, new: Tree) -> Comparison:
 
 
 def _compare(shape: FieldShape, old: JsonValue, new: JsonValue, changed: FieldSet, removed: FieldSet) -> None:
+    """Add the differences between two values to `changed` and `removed`."""
     before = dict(parts(shape, old))
     seen = set()
     for element, child in parts(shape, new):
@@ -233,7 +250,7 @@ def _compare(shape: FieldShape, old: JsonValue, new: JsonValue, changed: FieldSe
 
 
 def with_named_members(shape: FieldShape, fields: FieldSet) -> FieldSet:
-    """The set with all members of objects that lead to its fields: they go when everything in them goes."""
+    """Return the set with all struct members on the way to its fields: they are removed with the last field in them."""
     result: FieldSet = {}
     for element, child in fields.items():
         if element == MEMBER:
@@ -249,7 +266,7 @@ def with_named_members(shape: FieldShape, fields: FieldSet) -> FieldSet:
 
 
 def problems(shape: FieldShape, value: JsonValue, path: str = "") -> Iterator[str]:
-    """What keeps a tree from being applied: unknown members, elements that are there twice, parts of the wrong type."""
+    """Yield why a tree cannot be applied: unknown fields, duplicate list elements, values of the wrong type."""
     if not divided(shape, value):
         if shape.kind not in (LEAF, ANY) and value is not None:
             yield f"{path}: expected {'map' if shape.kind in (STRUCT, MAP) else 'list'}, got {kind(value)}"
@@ -270,7 +287,7 @@ def problems(shape: FieldShape, value: JsonValue, path: str = "") -> Iterator[st
 
 
 def atomics(shape: FieldShape, value: JsonValue, path: str = "") -> Iterator[str]:
-    """The lists and objects in an applied tree that are replaced as a whole, by their paths."""
+    """Yield the paths of lists and objects in an applied tree that are replaced as a whole."""
     if not divided(shape, value):
         if isinstance(value, (dict, *LISTS)):
             yield path
@@ -285,7 +302,7 @@ def _is_open(shape: FieldShape) -> bool:
 
 
 def merged(shape: FieldShape, live: JsonValue, applied: JsonValue) -> JsonValue:
-    """The live value with the applied one laid over it; both stay as they are."""
+    """Return the live value with the applied value merged over it. Inputs are not changed."""
     if not divided(shape, live) or not divided(shape, applied):
         return applied
     if shape.kind in _OBJECTS:
@@ -297,7 +314,7 @@ def merged(shape: FieldShape, live: JsonValue, applied: JsonValue) -> JsonValue:
 
 
 def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[JsonValue]:
-    """Applied elements in their order; the others where they stood between those that both have."""
+    """Yield the applied elements in their order, with the other live elements in between as before."""
     old, new = dict(live), dict(applied)
     shared = iter([element for element in new if element in old])
     wanted = next(shared, None)
@@ -316,7 +333,7 @@ def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[Jso
 
 
 def without(shape: FieldShape, value: JsonValue, fields: FieldSet) -> JsonValue:
-    """The value without the fields of a set."""
+    """Return the value without the fields of a set."""
     if not fields or not divided(shape, value):
         return value
     kept: Keyed = []
@@ -330,6 +347,7 @@ def without(shape: FieldShape, value: JsonValue, fields: FieldSet) -> JsonValue:
 
 
 def _assembled(shape: FieldShape, found: Sequence[tuple[str, Any]]) -> JsonValue:
+    """Return a container made of parts, the reverse of `parts`."""
     if shape.kind in _OBJECTS:
         return {element[2:]: child for element, child in found}
     return [child for _, child in found]
