@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
+from dray.api.errors import InternalError
+from dray.api.types.core import Pod
 from dray.core.queue import SchedulingQueue
 from dray.scheduler.metrics import SchedulerFigures, pod_bound
+from tests.e2e.cluster import NODES, SCHEDULER, cluster
+from tests.e2e.interference import Write
+from tests.e2e.objects import pod as tree_of
 from tests.scheduler.objects import pod
+from tests.waiting import eventually
 
 
 def value(name: str, **labels: str) -> float | None:
@@ -70,3 +76,23 @@ def test_what_it_took_to_place_a_pod_counts_from_its_first_attempt() -> None:
     waiting.attempts = 99
     pod_bound(waiting, 205.0)
     assert value("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="15+")
+
+
+async def test_an_attempt_is_scheduled_once_the_pod_is_bound_and_an_error_if_that_fails() -> None:
+    def counts() -> list[float]:
+        labels = {"profile": "default-scheduler"}
+        return [value("scheduler_schedule_attempts_total", result=r, **labels) or 0.0 for r in ("scheduled", "error")]
+
+    failures = [InternalError("no")]
+
+    async def fail(write: Write) -> None:
+        if write.binds and failures:
+            raise failures.pop()
+
+    async with cluster(nodes=1, parts=(NODES,)) as c:
+        c.hooks[SCHEDULER] = fail
+        before = counts()
+        await c.start(SCHEDULER)
+        await c.create(Pod, tree_of("p"))
+        await c.runs("p")
+        await eventually(lambda: [now - then for now, then in zip(counts(), before, strict=True)] == [1.0, 1.0])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.client import SharedInformers
+from dray.client.metrics import OBJECT_FIGURES
 from dray.scheduler.object_metrics import ObjectMetrics
 from tests.e2e.cluster import NODES, SCHEDULER, cluster
 from tests.e2e.objects import claim, pod
@@ -52,6 +53,17 @@ async def test_pods_claims_and_devices_are_told_by_the_names_of_kube_state_metri
     [sample] = [s for m in found.collect() for s in m.samples if s.name == "kube_resourceslice_devices_total"]
     assert (sample.labels["node_name"], sample.value) == ("node-0", 3)
     assert devices(found, one.driver) == {"free": 2, "reserved": 1}
+
+
+async def test_a_scheduler_that_does_not_lead_any_more_tells_no_old_figures() -> None:
+    async with cluster(nodes=1, parts=(NODES, SCHEDULER)) as c:
+        await c.create(Pod, pod("p"))
+        await c.runs("p")
+        assert OBJECT_FIGURES.look is not None
+        assert REGISTRY.get_sample_value("scheduler_pending_pods", {"queue": "active"}) == 0
+        await c.stop(SCHEDULER)
+        assert OBJECT_FIGURES.look is None
+        assert REGISTRY.get_sample_value("scheduler_pending_pods", {"queue": "active"}) is None
 
 
 def devices(found: CollectorRegistry, driver: str) -> dict[str, float]:

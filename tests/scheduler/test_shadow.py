@@ -20,6 +20,7 @@ from tests.deploy.roles import role
 from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import interposed
 from tests.e2e.objects import claim, pod
+from tests.e2e.test_waiting import hard_to_pack
 from tests.permissions import allow, without
 from tests.waiting import eventually, within
 
@@ -113,12 +114,32 @@ async def test_a_node_that_the_rules_refuse_is_told_with_the_rule() -> None:
     async with cluster(nodes=2, parts=(NODES,)) as c, shadowing(c) as shadow:
         await c.client.patch(Node, "node-0", {"spec": {"unschedulable": True}})
         await c.create(Pod, pod("p", schedulerName="other"))
-        target = {"target": {"apiVersion": "v1", "kind": "Node", "name": "node-0"}}
-        body = {"metadata": {"name": "p", "namespace": "default"}, **target}
-        await c.client.create(Pod, body, namespace="default", name="p", subresource="binding")
+        await bind(c, "p", "node-0")
         [one] = (await compared(shadow, 1)).pods
         assert (one.result, one.ours, one.theirs) == (ShadowResult.REFUSED, "node-1", "node-0")
         assert one.why == "node(s) were unschedulable"
+
+
+async def test_a_search_that_takes_long_is_given_up_instead_of_keeping_the_shadow_from_the_others() -> None:
+    async with cluster(nodes=1, devices=0, parts=(NODES,)) as c, shadowing(c) as shadow:
+        claims = await hard_to_pack(c)
+        await c.create(Pod, pod("hard", claims=claims, schedulerName="other"))
+        await bind(c, "hard", "node-0")
+        await c.create(Pod, pod("easy", schedulerName="other"))
+        await bind(c, "easy", "node-0")
+        report = await compared(shadow, 2)
+        assert _counts(report) == {"undecided": 1, "same": 1}
+        [one] = report.pods
+        assert (one.pod, one.result) == ("default/hard", ShadowResult.UNDECIDED)
+        assert one.our_seconds < 5  # a tenth of a second on a machine at rest; the scheduler has ten
+        assert "dray would search for longer" in shadow_report.text_of(report)
+
+
+async def bind(c: Cluster, name: str, node: str) -> None:
+    """Do as another scheduler does."""
+    target = {"target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+    body = {"metadata": {"name": name, "namespace": "default"}, **target}
+    await c.client.create(Pod, body, namespace="default", name=name, subresource="binding")
 
 
 async def test_a_pod_that_the_other_scheduler_gave_up_is_told_once_if_dray_has_a_node_for_it() -> None:

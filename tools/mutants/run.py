@@ -27,7 +27,7 @@ from pathlib import Path
 from queue import Queue
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "tests", "tools", "docs", "bench", "pyproject.toml", "README.md", "Makefile")
+COPIED = ("src", "tests", "tools", "docs", "bench", "deploy", "pyproject.toml", "README.md", "Makefile")
 SECONDS = 180
 PATIENCE = 20  # seconds that a test waits for what never comes, as it does with many changes
 FAILED = 1  # pytest's exit status when tests ran and some failed

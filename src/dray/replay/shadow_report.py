@@ -24,6 +24,7 @@ _MEANING = {
     ShadowResult.DIFFERENT: "a node that dray finds better",
     ShadowResult.REFUSED: "dray refuses the node that was chosen",
     ShadowResult.ONLY_THEIRS: "dray finds no node",
+    ShadowResult.UNDECIDED: "dray would search for longer than a shadow can",
     ShadowResult.ONLY_OURS: "given up there, dray finds a node",
 }
 
@@ -62,7 +63,7 @@ def pod_line(one: ShadowedPod) -> str:
     """One pod, in a line."""
     if one.result is ShadowResult.ONLY_OURS:
         return f"{one.pod}: dray places it on {one.ours}; there: {one.why}"
-    if one.result is ShadowResult.ONLY_THEIRS:
+    if one.result in (ShadowResult.ONLY_THEIRS, ShadowResult.UNDECIDED):
         return f"{one.pod}: placed on {one.theirs}; dray: {one.why}"
     if one.result is ShadowResult.REFUSED:
         return f"{one.pod}: placed on {one.theirs}, dray chooses {one.ours}, since {one.theirs}: {one.why}"

@@ -9,6 +9,7 @@ gangs, which take several decisions, and the report (`dray.replay.shadow_report`
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections import Counter as Tally
@@ -31,7 +32,7 @@ from dray.client.metrics import OBJECT_FIGURES
 from dray.client.readiness import Readiness
 from dray.core.attempt import Promise, Refused
 from dray.core.choices import NodeComparison, ScoreOfBoth, compare_nodes
-from dray.core.configuration import Configuration
+from dray.core.configuration import Configuration, SchedulerProfile
 from dray.core.core import SchedulerCore
 from dray.scheduler.informed import InformedObjects
 from dray.scheduler.metrics import SHADOW_OUR_SECONDS, SHADOW_PODS, SHADOW_THEIR_SECONDS
@@ -39,6 +40,7 @@ from dray.scheduler.object_metrics import ObjectMetrics
 
 log = logging.getLogger(__name__)
 
+FILTER_TIMEOUT = 0.1  # seconds, as steps: a decision is made in one turn of the event loop, and the shadow must follow
 MOST_KEPT = 10_000  # pods whose comparison is kept for the report; all are counted
 PROVISIONAL = frozenset({PodGroup})  # kinds without which most pods can be judged all the same
 
@@ -51,6 +53,7 @@ class ShadowResult(StrEnum):
     DIFFERENT = "different"  # a node that dray finds better
     REFUSED = "refused"  # a rule of dray refuses the node that the other scheduler chose
     ONLY_THEIRS = "only_theirs"  # dray finds no node
+    UNDECIDED = "undecided"  # dray's search for devices takes longer than a shadow has
     ONLY_OURS = "only_ours"  # the other scheduler gave up, and dray finds a node
 
 
@@ -98,9 +101,7 @@ class ShadowScheduler:
         sharing, has_groups = Sharing.of(gates), gates.served("GenericWorkload")
         objects = InformedObjects(informers, groups=sharing.groups, workloads=has_groups, budgets=False)
         objects.extended_resource_claim = lambda pod: None  # type: ignore[method-assign]  # it came from the other one
-        self._core = SchedulerCore(
-            objects, gates, (configuration or Configuration()).profiles, time.time, fallback=True
-        )
+        self._core = SchedulerCore(objects, gates, _hurried(configuration), time.time, fallback=True)
         self._core.preempts = False
         self._seen: dict[str, float] = {}  # when pods without a node were seen first, by uid
         self._gave_up: dict[str, str] = {}  # why the other scheduler gave up on a pod, as looked at last
@@ -187,7 +188,7 @@ class ShadowScheduler:
     def _compare(self, pod: Pod, their_seconds: float | None) -> None:
         """Decide about a pod that was just bound, on the picture of the cluster without it."""
         free = replace(pod, spec=replace(pod.spec, nodeName=""))
-        ours, comparison, why = "", NodeComparison(), ""
+        ours, comparison, why, is_late = "", NodeComparison(), "", False
         with self._core.state.trial() as trial:
             try:
                 trial.take_off(pod)
@@ -202,9 +203,9 @@ class ShadowScheduler:
                 if ours != pod.spec.nodeName:
                     comparison = self._scores(free, ours, pod.spec.nodeName)
             elif isinstance(decision, Refused):
-                why = wording.unschedulable(decision.why)
+                why, is_late = wording.unschedulable(decision.why), decision.is_late
         theirs = pod.spec.nodeName
-        result = _result(ours, theirs, comparison)
+        result = ShadowResult.UNDECIDED if is_late else _result(ours, theirs, comparison)
         if comparison.refused is not None:
             why = wording.node_reason(comparison.refused)
         decisive = comparison.decisive.score if comparison.decisive is not None else ""
@@ -257,6 +258,16 @@ def _made(
     return ShadowedPod(
         pod=name, result=result, ours=ours, theirs=theirs, scores=scores, decisive=decisive, why=why, **times
     )
+
+
+def _hurried(configuration: Configuration | None) -> dict[str, SchedulerProfile]:
+    """The profiles, with a filter timeout that a shadow can afford."""
+    return {
+        name: dataclasses.replace(
+            profile, filter_timeout=min(profile.filter_timeout, FILTER_TIMEOUT), timeout_per_node=False
+        )
+        for name, profile in (configuration or Configuration()).profiles.items()
+    }
 
 
 def _result(ours: str, theirs: str, comparison: NodeComparison) -> ShadowResult:
