@@ -113,4 +113,4 @@ async def serving(release: Release, monkeypatch: pytest.MonkeyPatch, tmp_path: P
         await running.close()
 
 
-USERS = ("system:kube-scheduler", "system:kube-controller-manager", "nodes", "reader")
+USERS = ("system:kube-scheduler", "system:kube-controller-manager", "nodes", "shadow", "reader")
