@@ -27,8 +27,8 @@ INTRODUCTION = """# Compatibility
 
 Programs that were tried with dray, unchanged. The clients were tried by `tools/compatibility/run.py`, which writes this page:
 it installs the version that is named, starts `dray up` with simulated nodes and a node agent, and tries each operation once.
-The other lists name the test that shows what they say; these tests run with every change. **What is not listed here was not
-tried with this version.** All clients speak to dray as to any Kubernetes v1.37 cluster; no client knows of dray.
+The other lists name the test that shows what they say; these tests run with every change. The last list is of an earlier
+version. **What is not listed here was not tried.** All clients speak to dray as to any Kubernetes v1.37 cluster; no client knows of dray.
 """
 
 
@@ -69,7 +69,8 @@ def _others() -> Iterator[str]:
             "|---|---|---|---|---|",
         )
         for row in section["rows"]:
-            yield f"| {row['name']} | {row['version']} | {row['works']} | {row['fails'] or '-'} | `{row['test']}` |"
+            test = f"`{row['test']}`" if row["test"] else "-"
+            yield f"| {row['name']} | {row['version']} | {row['works']} | {row['fails'] or '-'} | {test} |"
         yield ""
 
 
