@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dray.api.verbosity import WHY
 from dray.cli import GATES_HELP, fail
+from dray.logs import FORMATS, JsonLines, TextLines
 
 if TYPE_CHECKING:
     from dray.assembly.component import Probe, RunComponent
@@ -67,12 +68,20 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="log level; 4: decisions, 5: also the result of each scheduling rule for each node (default: %(default)s)",
     )
+    parser.add_argument(
+        "--log-format",
+        default="text",
+        choices=FORMATS,
+        help="format of log lines on standard error (default: %(default)s)",
+    )
 
 
-def set_up_logging(verbosity: int) -> None:
+def set_up_logging(verbosity: int, form: str = "text") -> None:
     level = _LEVELS.get(verbosity, WHY if verbosity >= 5 else logging.WARNING)
     logging.addLevelName(WHY, "WHY")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("dray").setLevel(level)
 
 
@@ -99,7 +108,7 @@ def run_part(
     from dray.assembly.component import ComponentError, ComponentOptions, lists_pods, run_component
     from dray.client.config import ConfigError
 
-    set_up_logging(args.v)
+    set_up_logging(args.v, args.log_format)
     options = ComponentOptions(
         args.kubeconfig,
         args.context,

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from dray.assembly.options import ServerStartError
     from dray.client.config import ConfigError
 
-    set_up_logging(args.v)
+    set_up_logging(args.v, args.log_format)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(args))

@@ -129,7 +129,7 @@ def run_example(args: argparse.Namespace) -> int:
     from dray.client.config import ConfigError
     from dray.driver.sockets import SocketError
 
-    set_up_logging(args.v)
+    set_up_logging(args.v, args.log_format)
     if args.root is not None:
         args.kubelet_dir, args.cdi_dir = args.root, args.root / "cdi"
     try:

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.detach:
         return _detached(args)
-    set_up_logging(args.v)
+    set_up_logging(args.v, args.log_format)
     try:
         args.as_before = _complete(args)
     except ServerStartError as error:

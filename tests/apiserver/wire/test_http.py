@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -287,3 +288,18 @@ async def test_logs_come_from_whoever_knows_the_nodes(http: HttpAsker) -> None:
 async def test_an_insecure_server_needs_no_token(keys: Keys) -> None:
     async with serving(keys, secure=False) as http:
         assert (await http("GET", CLAIMS, authorization=""))[0] == 200
+
+
+async def test_each_answer_has_an_id_that_log_lines_about_it_have(
+    http: HttpAsker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "dray.requests")
+    async with http.send("GET", "/api/v1/namespaces", **{"Audit-Id": "mine-1"}) as answer:
+        assert answer.headers["Audit-Id"] == "mine-1"
+    async with http.send("GET", "/api/v1/nothing") as answer:
+        assert len(answer.headers["Audit-Id"]) == 36
+    lines = [line.getMessage() for line in caplog.records if line.name == "dray.requests"]
+    assert [line.rpartition(" in ")[0] for line in lines] == [
+        "GET /api/v1/namespaces by kubernetes-admin: 200",
+        "GET /api/v1/nothing by kubernetes-admin: 404",
+    ]

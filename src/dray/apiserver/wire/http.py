@@ -43,8 +43,10 @@ from dray.apiserver.wire.tables import include_policy
 from dray.apiserver.write.subresources import delete_options
 from dray.background.thread import in_thread
 from dray.background.turns import pause, turns
+from dray.logs import REQUEST_ID, request_id
 
 logger = logging.getLogger(__name__)
+requests = logging.getLogger("dray.requests")
 
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 _LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to read
 _STREAMED = {PROTOBUF: f"{PROTOBUF};stream=watch".encode()}
 _NONE: HeaderList = []
+_REQUEST_ID = b"audit-id"  # Kubernetes' name
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WITH_BODY = ("create", "update", "patch")
 _READ = (*_WITH_BODY, "delete", "deletecollection")
@@ -100,6 +103,7 @@ class HttpApi:
                 await application(scope, receive, send)
                 return
         call = HttpCall(self, scope, receive, send)
+        REQUEST_ID.set(call.id)
         begun = perf_counter()
         self.metrics.in_flight += 1
         self._server.priority.came += 1
@@ -116,7 +120,10 @@ class HttpApi:
             if not call.code:
                 self._server.priority.answered += 1
             self.metrics.in_flight -= 1
-            self.metrics.count(*call.label, call.code, perf_counter() - begun)
+            seconds = perf_counter() - begun
+            self.metrics.count(*call.label, call.code, seconds)
+            if requests.isEnabledFor(logging.DEBUG):
+                call.log(seconds)
 
 
 class HttpCall:
@@ -133,8 +140,13 @@ class HttpCall:
         self._user = ADMIN
         self._query: Query = {}
         self._warnings: list[str] = []
+        self.id = request_id(self._header(_REQUEST_ID))
         self.code = 0  # of the answer, once it has begun
         self.label = (scope["method"], "", "")
+
+    def log(self, seconds: float) -> None:
+        where, user = self._scope["path"], self._user.name
+        requests.debug("%s %s by %s: %d in %.1f ms", self._scope["method"], where, user, self.code, seconds * 1000)
 
     async def answer(self) -> None:
         api, path, method = self._api, self._scope["path"], self._scope["method"]
@@ -436,7 +448,7 @@ class HttpCall:
     async def begin(self, code: int, content_type: bytes, headers: HeaderList = _NONE) -> None:
         self.code = code
         self._api._server.priority.answered += 1
-        all_headers = [(b"content-type", content_type), _NO_CACHE, *headers]
+        all_headers = [(b"content-type", content_type), _NO_CACHE, (_REQUEST_ID, self.id.encode()), *headers]
         if self._warnings:
             all_headers += warning_headers(self._warnings, self._api._limits.warnings)
         await self._send({"type": "http.response.start", "status": code, "headers": all_headers})
