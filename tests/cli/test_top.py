@@ -106,7 +106,7 @@ def test_claims(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
         ["default", "runs", "allocated,reserved", "2"],
         ["default", "waits", "pending", "5"],
     ]
-    assert main(["top", "claims", "-n", "other", "-o", "json", "--kubeconfig", str(running.admin)]) == 0
+    assert main(["top", "claims", "-n", "kube-system", "-o", "json", "--kubeconfig", str(running.admin)]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
@@ -183,5 +183,7 @@ def test_what_has_no_namespace_is_not_asked_for_by_one(capsys: pytest.CaptureFix
 def test_claims_of_all_namespaces_and_of_one_without_any(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "claims", "-A", "--sort-by", "devices", "--kubeconfig", str(running.admin)]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == ["runs", "waits"]
-    assert main(["top", "claims", "-n", "nosuch", "--kubeconfig", str(running.admin)]) == 0
-    assert capsys.readouterr().err == "no claims in namespace nosuch\n"
+    assert main(["top", "claims", "-n", "kube-system", "--kubeconfig", str(running.admin)]) == 0
+    assert capsys.readouterr().err == "no claims in namespace kube-system\n"
+    assert main(["top", "claims", "-n", "nosuch", "--kubeconfig", str(running.admin)]) == 1
+    assert capsys.readouterr().err == "dray top: namespace nosuch does not exist\n"
