@@ -6,6 +6,7 @@ from dray.api import names
 from dray.api.errors import invalid
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
+from dray.api.remembered import remembered
 from dray.api.rules import Errors, named
 
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -20,6 +21,17 @@ STANDARD_RESOURCES = frozenset(
 )
 STANDARD_PREFIXES = ("hugepages-", "requests.hugepages-")
 _NATIVE_DOMAIN = "kubernetes.io/"
+
+
+def is_valid(name: str, amount: str) -> bool:
+    """Return whether `resource` has no errors for a resource and its amount, which most containers repeat."""
+    quantity = Quantity.parse(amount)
+    return _is_valid_name(name) and quantity.sign >= 0 and (quantity.is_whole() or not is_extended(name))
+
+
+@remembered(1024)
+def _is_valid_name(name: str) -> bool:
+    return not any(resource_name(name, Path("")))
 
 
 def resource(name: str, amount: str, path: Path) -> Errors:
@@ -55,6 +67,7 @@ def is_extended(name: str) -> bool:
     return not _is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
 
 
+@remembered(1024)
 def may_overcommit(name: str) -> bool:
     """Return whether the limits of a resource can exceed the available amount."""
     return _is_native(name) and not name.startswith("hugepages-")

@@ -206,7 +206,6 @@ FORMATS: Mapping[str, FormatCheck] = {
     "env-name": _named(names.env_name),
     "label": _named(names.label),
     "port": port,
-    "port-name": _named(names.port_name),
     "qualified-name": _named(names.qualified_name),
     "subdomain": _named(names.subdomain),
     "k8s-extended-resource-name": extended_resource,

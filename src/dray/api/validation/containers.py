@@ -15,7 +15,7 @@ from dray.api.constraints.formats import descending
 from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, too_many, unsupported
 from dray.api.paths import Path
 from dray.api.quantity import Quantity
-from dray.api.resource_names import may_overcommit, resource
+from dray.api.resource_names import is_valid, may_overcommit, resource
 from dray.api.rules import Errors, named, required_one_of
 from dray.api.schema import CORE
 from dray.api.types import core
@@ -27,6 +27,7 @@ _RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _RESTART_RULES_MOST = 20  # the limit of Kubernetes
 _LASTING = (*PROBES, "lifecycle", "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules")
 _NOTHING = core.EphemeralContainer()
+_ORDINARY = frozenset({"cpu", "memory"})
 _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
@@ -136,9 +137,11 @@ def mounts(value: core.Container | core.EphemeralContainer, _: object, path: Pat
 def resources(value: core.ResourceRequirements, _: object, path: Path, parts: PodParts) -> Errors:
     """Yield errors in the requests, limits and claims of a container."""
     for name, amount in value.limits.items():
-        yield from resource(name, amount, path / "limits" % name)
+        if not is_valid(name, amount):
+            yield from resource(name, amount, path / "limits" % name)
     for name, amount in value.requests.items():
-        yield from resource(name, amount, path / "requests" % name)
+        if not is_valid(name, amount):
+            yield from resource(name, amount, path / "requests" % name)
         limit = value.limits.get(name)
         if limit is None:
             if not may_overcommit(name):
@@ -147,8 +150,8 @@ def resources(value: core.ResourceRequirements, _: object, path: Path, parts: Po
             yield invalid(path / "requests", amount, f"must be equal to {name} limit of {limit}")
         elif Quantity.parse(amount) > Quantity.parse(limit):
             yield invalid(path / "requests", amount, f"must be less than or equal to {name} limit of {limit}")
-    given = value.limits.keys() | value.requests.keys()
-    if any(name.startswith("hugepages-") for name in given) and not given & {"cpu", "memory"}:
+    given = {*value.limits, *value.requests}
+    if not given & _ORDINARY and any(name.startswith("hugepages-") for name in given):
         yield forbidden(path, "HugePages require cpu or memory")
     if value.claims:
         yield from _container_claims(value.claims, path / "claims", parts.claims)
