@@ -32,6 +32,16 @@ def _named(check: names.NameCheck) -> FormatCheck:
     return faults
 
 
+def _joined(prefix: str, case: Callable[[str], str]) -> FormatCheck:
+    """Return a DNS-1035 label as a format whose violations are one error."""
+
+    def faults(text: str, path: Path) -> Iterator[FieldError]:
+        if complaints := names.label_1035(case(text)):
+            yield invalid(path, text, prefix + ",".join(complaints))
+
+    return faults
+
+
 def uuid(text: str, path: Path) -> Iterator[FieldError]:
     """Yield an error if the text is not a lowercase UUID."""
     if not _UUID.fullmatch(text):
@@ -191,6 +201,8 @@ FORMATS: Mapping[str, FormatCheck] = {
     "ip": address,
     "not-ip": not_address,
     "label-1035": _named(names.label_1035),
+    "joined-label-1035": _joined("", str),
+    "mixed-label-1035": _joined("may have mixed case, but should otherwise match: ", str.lower),
     "label-value": _named(names.label_value),
     "lowered-subdomain": lowered_subdomain,
     "path-segment": _named(names.path_segment),

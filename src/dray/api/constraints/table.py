@@ -26,6 +26,7 @@ BoundError = Callable[[Any, Any, Any], FieldError]  # (value, bound, path) → e
 _ROWS = {
     # With the messages of built-in resources
     "alone": ("len(x) == 1 or '*' not in x", "invalid(p, x, n)"),
+    "among": ("x in n", "invalid(p, x, f\"must be one of {','.join(n)}\")"),
     "bytes": ("len(x.encode()) <= n[0]", "invalid(p, x, n[1])"),
     "enum": ("x in n", "unsupported(p, x, n)"),
     "filled": ("x", "invalid(p, x, n)"),
@@ -112,7 +113,7 @@ def constraint(name: str) -> tuple[KeepsBound, BoundError]:
 
 def _bound(name: str, value: str) -> Any:
     """Return the bound or text of a constraint in the form that the expressions need."""
-    if name == "enum":
+    if name in ("among", "enum"):
         return tuple(value.split("|"))
     if name == "range":
         bounds, _, text = value.partition(":")

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.custom import jsonpath
 from dray.api.custom.kinds import schema_of
 from dray.api.custom.structure import SchemaNode, compiled
 from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many
 from dray.api.paths import METADATA, SPEC, STATUS, Path
 from dray.api.rules import Errors, named, one_of, required_one_of, unchanged
+from dray.api.schema import EXTENSIONS
 from dray.api.types import apiextensions
 from dray.api.validation.context import Context
 from dray.api.validation.metadata import metadata
@@ -29,12 +31,9 @@ APPROVED = "api-approved.kubernetes.io"
 _REVIEWS = "https://github.com/kubernetes/enhancements/pull/1111"
 _PROTECTED = ("k8s.io", "kubernetes.io")
 _SCOPES = ("Cluster", "Namespaced")
-_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _SELECTABLE_MAX = 8
 _SELECTABLE_TYPES = ("boolean", "integer", "string")
 _WARNING_MAX = 256
-_NAMES = ("plural", "singular", "kind", "listKind")
 _DOTTED = "must be a simple json path starting with ."
 # Parts of versions, and their names in errors if all versions have the same content.
 _PARTS = {
@@ -142,7 +141,7 @@ def _spec(spec: apiextensions.CustomResourceDefinitionSpec, context: Context) ->
     yield from _versions(spec.versions, shared, context)
     if spec.versions and spec.versions[0].name:  # spec.version in older definitions
         yield from named(spec.versions[0].name, SPEC / "version", names.label_1035)
-    yield from _names(spec.names, SPEC / "names")
+    yield from checked(f"{EXTENSIONS}CustomResourceDefinitionNames", spec.names, SPEC / "names")
     for field, place in shared.items():  # Kubernetes reports it once, with a path at the top level
         yield from _judged(field, spec.versions[0], SPEC / place, context, _has_status(*spec.versions))
     if spec.conversion is not None:
@@ -156,26 +155,10 @@ def _has_default(tree: Any) -> bool:
     return depth(tree) <= DEEPEST and compiled(tree).has_defaults
 
 
-def _names(value: apiextensions.CustomResourceDefinitionNames, path: Path) -> Errors:
-    yield from (required(path / name) for name in _NAMES if not getattr(value, name))
-    for name in _NAMES[:2]:
-        if getattr(value, name):
-            yield from _label(getattr(value, name), path / name)
-    for name in _NAMES[2:]:
-        text = getattr(value, name)
-        if text and (faults := names.label_1035(text.lower())):
-            yield invalid(path / name, text, f"may have mixed case, but should otherwise match: {','.join(faults)}")
-    for index, text in enumerate(value.shortNames):
-        yield from _label(text, path / "shortNames" / index)
+def other_list_kind(value: apiextensions.CustomResourceDefinitionNames, path: Path) -> Errors:
+    """Yield an error if objects and lists of objects have the same kind."""
     if value.kind and value.kind == value.listKind:
         yield invalid(path / "listKind", value.listKind, "kind and listKind may not be the same")
-    for index, text in enumerate(value.categories):
-        yield from _label(text, path / "categories" / index)
-
-
-def _label(text: str, path: Path) -> Errors:
-    if faults := names.label_1035(text):
-        yield invalid(path, text, ",".join(faults))
 
 
 def _conversion(conversion: apiextensions.CustomResourceConversion, path: Path) -> Errors:
@@ -242,7 +225,8 @@ def _judged(part: str, version: DefinitionVersion, path: Path, context: Context,
         if version.subresources is not None:
             yield from _subresources(version.subresources, path)
     elif part == "additionalPrinterColumns":
-        yield from _columns(version.additionalPrinterColumns, path)
+        for index, column in enumerate(version.additionalPrinterColumns):
+            yield from checked(f"{EXTENSIONS}CustomResourceColumnDefinition", column, path / index)
     else:
         yield from _selectable(version.selectableFields, path, version)
 
@@ -311,21 +295,10 @@ def _simple(text: str, roots: tuple[str, ...], shown: str, path: Path) -> Errors
         yield invalid(path, text, "should be a path of names, since it is written to")
 
 
-def _columns(columns: Sequence[apiextensions.CustomResourceColumnDefinition], path: Path) -> Errors:
-    for index, column in enumerate(columns):
-        here = path / index
-        if not column.name:
-            yield required(here / "name")
-        if not column.type:
-            yield required(here / "type", f"must be one of {','.join(_COLUMN_TYPES)}")
-        elif column.type not in _COLUMN_TYPES:
-            yield invalid(here / "type", column.type, f"must be one of {','.join(_COLUMN_TYPES)}")
-        if column.format and column.format not in _COLUMN_FORMATS:
-            yield invalid(here / "format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
-        if not column.jsonPath:
-            yield required(here / "JSONPath")
-        elif not column.jsonPath.startswith("."):
-            yield invalid(here / "JSONPath", column.jsonPath, _DOTTED)
+def dotted(text: str, path: Path) -> Errors:
+    """Yield an error if a path does not start at the root of an object."""
+    if not text.startswith("."):
+        yield invalid(path, text, _DOTTED)
 
 
 def _selectable(fields: Sequence[apiextensions.SelectableField], path: Path, version: DefinitionVersion) -> Errors:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from dray.api import names
+from dray.api.constraints import checked
 from dray.api.errors import invalid, required
 from dray.api.paths import Path
 from dray.api.rules import Errors, named
@@ -13,6 +14,7 @@ from dray.api.types import admissionregistration, apiextensions
 from dray.api.validation.context import Context
 from dray.api.validation.expressions import Expressions, match_conditions, texts
 
+_SERVICE = "io.k8s.api.admissionregistration.v1.ServiceReference"  # like that of apiextensions
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 AdmissionWebhook = admissionregistration.ValidatingWebhook | admissionregistration.MutatingWebhook
@@ -88,7 +90,7 @@ def webhook_client(
     elif config.url is not None:
         yield from _webhook_url(config.url, path / "url")
     elif config.service is not None:
-        yield from _webhook_service(config.service, path / "service")
+        yield from checked(_SERVICE, config.service, path / "service")
 
 
 def _webhook_url(text: str, path: Path) -> Errors:
@@ -113,16 +115,9 @@ def _webhook_url(text: str, path: Path) -> Errors:
         yield invalid(path, url.query, "query parameters are not permitted in the URL")
 
 
-def _webhook_service(
-    service: admissionregistration.ServiceReference | apiextensions.ServiceReference, path: Path
-) -> Errors:
-    for field in ("name", "namespace"):
-        if not getattr(service, field):
-            yield required(path / field, f"service {field} is required")
-    for text in names.port_number(service.port if service.port is not None else 443):
-        yield invalid(path / "port", service.port, f"port is not valid: {text}")
-    if service.path is not None:
-        yield from (invalid(path / "path", service.path, text) for text in _path_faults(service.path))
+def url_path(text: str, path: Path) -> Errors:
+    """Yield errors in the path at which a service is called."""
+    yield from (invalid(path, text, fault) for fault in _path_faults(text))
 
 
 def _path_faults(path: str) -> Iterator[str]:
