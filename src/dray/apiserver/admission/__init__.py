@@ -1,13 +1,12 @@
-"""What happens to a write between authorization and the store: the request, the plugins and their order.
+"""Admission: the plugins between authorization and the store, their order, and the request that they see.
 
-The registry calls `Chain.admit` on the private tree before defaulting ends and validation begins, then decodes the tree
-into `request.object`, validates it, and calls `Chain.validate`. What plugins put into `request.writes` is committed
-atomically with the object. If the commit fails because one of those was changed meanwhile, the registry calls
-`Chain.revalidate` and commits again. What a request holds is released after the commit, whatever came of it.
-Plugins change the tree only in `admit`, and read the object only in `validate`. A DELETE has no tree and no object; a
-deletion of a collection passes here once per object. What is posted to a
-subresource has an object, and a tree only if webhooks or policies are about it. A CONNECT (exec, attach,
-port-forward, the proxy of a node) has the options of the connection as its tree and object, and nothing is committed.
+The registry calls `Chain.admit` on the request's tree, decodes the tree into `request.object`, validates it, and
+calls `Chain.validate`. The writes that plugins add to `request.writes` are committed atomically with the object. If
+that commit fails because one of them has changed, the registry calls `Chain.revalidate` and commits again. Locks held
+by a request are released after the commit, whether it succeeds or fails. Plugins change the tree only in `admit` and
+read the object only in `validate`. A DELETE has neither tree nor object; deletecollection passes here once per
+object. A post to a subresource has an object, and a tree only if webhooks or policies match it. A CONNECT (exec,
+attach, port-forward, node proxy) has the connection's options as tree and object, and commits nothing.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ StepsByRequest = dict[tuple[type[Wire], Operation], list[AdmissionStep]]
 
 @dataclass(frozen=True)
 class Write:
-    """One more object that is written together with the one that was asked for."""
+    """An additional object that is written together with the requested object."""
 
     resource: Resource
     namespace: str
     name: str
-    tree: dict[str, Any]  # the stored form, whole
-    expected: str  # the resourceVersion that was read; "0": it must not exist
+    tree: dict[str, Any]  # the whole object in the stored version
+    expected: str  # resourceVersion that was read; "0" if the object must not exist
 
 
 class AdmissionRequest(msgspec.Struct, eq=False):
-    """One write on its way into the store. Trees and objects are in the stored version."""
+    """One write during admission. Trees and objects are in the stored version."""
 
     user: User
     operation: Operation
@@ -54,74 +53,73 @@ class AdmissionRequest(msgspec.Struct, eq=False):
     namespace: str = ""
     name: str = ""  # empty in a CREATE with generateName
     subresource: str = ""
-    version: str = ""  # in which the client wrote; empty: the stored one
-    tree: dict[str, Any] | None = None  # private: `admit` may change it
-    object: Wire | None = None  # what the tree came to; set before `validate`
-    old: Wire | None = None  # of UPDATE and DELETE
+    version: str = ""  # API version of the request; empty means the stored version
+    tree: dict[str, Any] | None = None  # only this request uses it; `admit` may change it
+    object: Wire | None = None  # decoded tree; set before `validate`
+    old: Wire | None = None  # the existing object of an UPDATE or DELETE
     dry_run: bool = False
     options: dict[str, Any] = {}  # CreateOptions, UpdateOptions, DeleteOptions as a tree
     verb: str = ""  # of an UPDATE: update or patch
     awaited: bool = False  # a client of another process waits for the commit
-    is_large: bool = False  # the object, or what changes it: others have their turns between two steps
+    is_large: bool = False  # large object or patch: the event loop runs other work between two steps
     warnings: list[str] = []  # sent to the client
     writes: list[Write] = []
-    held: AsyncExitStack | None = None  # locks that last until after the commit; most requests have none
+    held: AsyncExitStack | None = None  # locks held until after the commit; most requests have none
 
     async def hold(self, lock: AbstractAsyncContextManager[Any]) -> None:
-        """Enter a lock that lasts until after the commit."""
+        """Acquire a lock until `release`, which follows the commit."""
         if self.held is None:
             self.held = AsyncExitStack()
         await self.held.enter_async_context(lock)
 
     async def release(self) -> None:
-        """Leave what is held."""
+        """Release all held locks."""
         held, self.held = self.held, None
         if held is not None:
             await held.aclose()
 
     def concerns(self, *types: type[Wire]) -> bool:
-        """Whether the request is about one of these kinds of object."""
+        """Return whether the object is of one of these types."""
         return self.resource.type in types
 
     def forbidden(self, text: str) -> Forbidden:
-        """A refusal that names the object."""
+        """Return a Forbidden error that names the object."""
         return refusal(self.resource.group, self.resource.plural, self.name, text)
 
 
 class AdmissionPlugin(Protocol):
-    """One admission plugin. Either method may do nothing; both raise an ApiError to refuse.
+    """An admission plugin. Either method may do nothing; both raise an ApiError to deny the request.
 
-    Most have nothing to wait for, and are plain functions: a coroutine costs more than what they do.
+    Most plugins need not wait and are plain functions, because a coroutine costs more than their work.
     """
 
     @property
     def name(self) -> str: ...
 
     def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Change `request.tree` in place, before validation."""
+        """Mutate `request.tree` in place, before validation."""
 
     def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Refuse the request or let it pass; changes nothing but `warnings`, `writes` and what is held."""
+        """Deny the request by raising an ApiError. Changes nothing but `warnings`, `writes` and the held locks."""
 
 
 @runtime_checkable
 class Writing(Protocol):
-    """A plugin that puts something into `request.writes`."""
+    """A plugin that adds to `request.writes`."""
 
     async def write(self, request: AdmissionRequest) -> None:
-        """Decide again what is to be written, after somebody else has changed it. May refuse as `validate` may."""
+        """Compute the additional writes again after one of them conflicted. May deny the request like `validate`."""
 
 
 class Admission:
-    """A plugin that does nothing: what the plugins inherit so that each says only what it does."""
+    """A plugin that does nothing. Plugins inherit from it and override what they need."""
 
     name = "AlwaysAdmit"
-    types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
-    operations: tuple[Operation, ...] = ()  # the operations that it may have a say about; empty: all but CONNECT
-    configured_by: tuple[type[Wire], ...] = ()  # the kinds of object that tell it what to do; empty: it knows by itself
-    reads: tuple[type[Wire], ...] | None = (
-        None  # what `admit` looks at beside tree, namespace and gates; None: who knows
-    )
+    types: tuple[type[Wire], ...] = ()  # types of objects that the plugin handles; empty: all
+    operations: tuple[Operation, ...] = ()  # operations that the plugin handles; empty: all but CONNECT
+    configured_by: tuple[type[Wire], ...] = ()  # types of objects that configure the plugin; empty: it is always active
+    # Types of objects that `admit` depends on besides tree, namespace and gates; None: unknown.
+    reads: tuple[type[Wire], ...] | None = None
 
     def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
         return None
@@ -131,24 +129,25 @@ class Admission:
 
 
 def _concerned(plugin: AdmissionPlugin, type_: type[Wire], operation: Operation) -> bool:
-    """Whether a plugin may have a say; one that does not tell may always."""
+    """Return whether a plugin handles a type and an operation."""
     types: tuple[type[Wire], ...] = getattr(plugin, "types", ())
     operations: tuple[Operation, ...] = getattr(plugin, "operations", ())
     return (not types or type_ in types) and operation in (operations or _WRITES)
 
 
 def _configured_by(plugin: AdmissionPlugin) -> tuple[type[Wire], ...]:
+    """Return the types of objects that configure a plugin; empty if it is always active."""
     found: tuple[type[Wire], ...] = getattr(plugin, "configured_by", ())
     return found
 
 
 def _does(plugin: AdmissionPlugin, what: str) -> bool:
-    """Whether a plugin does anything in a step."""
+    """Return whether a plugin overrides a method of Admission."""
     return getattr(type(plugin), what, None) is not getattr(Admission, what)
 
 
 class _Never:
-    """The last change of a configuration that there is none of."""
+    """Last change of a configuration that does not exist."""
 
     revision = 0
 
@@ -157,11 +156,12 @@ _NEVER = _Never()
 
 
 class Chain:
-    """The plugins in their order.
+    """All admission plugins, in their order.
 
-    A step that does nothing still costs. Most plugins do only one of the two, for a few kinds of object; with a reader,
-    those that no object of the cluster tells what to do are left out until one does. Where there are neither webhooks,
-    policies nor limits, they are a thirtieth of the work on a pod with a claim.
+    Calling a method that does nothing still costs time. Most plugins override only one method, for a few types of
+    objects, so only the matching ones are called. With a reader, plugins without configuration objects in the cluster
+    are skipped as well. In a cluster without webhooks, policies and limits, admission takes a thirtieth of the work
+    on a pod with a claim.
     """
 
     def __init__(self, plugins: Sequence[AdmissionPlugin], reader: Reader | None = None) -> None:
@@ -169,12 +169,13 @@ class Chain:
         self._reader = reader
         configuration = [BY_TYPE[type_] for plugin in plugins for type_ in _configured_by(plugin)]
         self._configured = reader.last_change(*configuration) if reader is not None else _NEVER
-        self._seen = -1  # the revision of the configuration that these are for:
+        self._seen = -1  # revision of the configuration for which the following are valid
         self._admit: StepsByRequest = {}
         self._validate: StepsByRequest = {}
         self._reads: dict[tuple[type[Wire], Operation], tuple[LastChange, ...] | None] = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
+        """Let all plugins mutate the request, in order. Raises the ApiError of the first plugin that denies it."""
         if request.is_large:
             await pause(request.user.name)
         for admit in self._steps("admit", self._admit, request):
@@ -182,7 +183,7 @@ class Chain:
                 await waiting
 
     def _steps(self, what: str, known: StepsByRequest, request: AdmissionRequest) -> list[AdmissionStep]:
-        """What the plugins do about one kind of object and operation, in their order."""
+        """Return the methods `what` of the plugins for the request's type and operation, in order."""
         if self._configured.revision != self._seen:
             self._start_over()
         key = (request.resource.type, request.operation)
@@ -192,23 +193,27 @@ class Chain:
         return steps
 
     def _start_over(self) -> None:
-        """Forget what was found for another configuration."""
+        """Drop cached methods, which were found for another configuration."""
         self._seen = self._configured.revision
         self._admit.clear()
         self._validate.clear()
         self._reads.clear()
 
     def _at_work(self, what: str, type_: type[Wire], operation: Operation) -> list[AdmissionPlugin]:
-        """The plugins that do something in a step."""
+        """Return the plugins that override method `what` for a type and operation and are not idle."""
         concerned = [plugin for plugin in self.plugins if _concerned(plugin, type_, operation)]
         return [plugin for plugin in concerned if _does(plugin, what) and not self._is_idle(plugin)]
 
     def _is_idle(self, plugin: AdmissionPlugin) -> bool:
+        """Return whether a plugin has no configuration object in the cluster."""
         kinds, reader = _configured_by(plugin), self._reader
         return bool(kinds) and reader is not None and not any(True for kind in kinds for _ in many(reader, kind))
 
     def reads(self, type_: type[Wire], operation: Operation) -> tuple[LastChange, ...] | None:
-        """What else decides, beside a tree, what admission makes of it; None where a plugin does not tell."""
+        """Return the last changes of all objects that `admit` depends on, besides the tree.
+
+        None if a plugin does not declare them.
+        """
         if self._configured.revision != self._seen:
             self._start_over()
         key = (type_, operation)
@@ -217,6 +222,10 @@ class Chain:
         return self._reads[key]
 
     def _read_by(self, plugins: list[AdmissionPlugin]) -> tuple[LastChange, ...] | None:
+        """Return the last changes of the objects that plugins declare in `reads`.
+
+        Returns None if a plugin does not declare them.
+        """
         told: list[tuple[type[Wire], ...] | None] = [getattr(plugin, "reads", None) for plugin in plugins]
         known = [type_ for types in told if types is not None for type_ in types]
         if None in told or (known and self._reader is None):
@@ -224,7 +233,10 @@ class Chain:
         return tuple(self._reader.last_change(BY_TYPE[type_]) for type_ in known) if self._reader is not None else ()
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Raises whatever the first plugin that refuses raises; nothing is held then."""
+        """Let all plugins validate the request.
+
+        If one raises an error, releases the held locks and raises that error.
+        """
         if request.is_large:
             await pause(request.user.name)
         try:
@@ -236,20 +248,20 @@ class Chain:
             raise
 
     async def revalidate(self, request: AdmissionRequest) -> None:
-        """Redo, after a conflict, the writes that are out of date; all else still holds."""
+        """Compute the additional writes again after a conflict. All other decisions stay valid."""
         request.writes.clear()
         for plugin in self.plugins:
             if isinstance(plugin, Writing):
                 await plugin.write(request)
 
     async def aclose(self) -> None:
-        """Give back what plugins hold, such as connections to webhooks."""
+        """Close resources of plugins, such as connections to webhooks."""
         for plugin in self.plugins:
             if close := getattr(plugin, "aclose", None):
                 await close()
 
     def without(self, names: Iterable[str]) -> Chain:
-        """The chain without the plugins of these names. Raises ValueError for a name that no plugin has."""
+        """Return a chain without the named plugins. Raises ValueError for an unknown name."""
         disabled = set(names)
         if unknown := disabled - {plugin.name for plugin in self.plugins}:
             raise ValueError(f"unknown admission plugins: {', '.join(sorted(unknown))}")

@@ -1,7 +1,7 @@
-"""Admin access to devices only where an administrator has said so, with a label on the namespace.
+"""Admin access to devices requires a label on the namespace.
 
-Admin access reaches devices that others use, so neither a claim nor a template may ask for it elsewhere, nor may an
-allocation grant it. Left out: dropping the field while the feature is off, which is `strategy`.
+Admin access reaches devices that other claims use. So claims and templates may request it, and allocations grant it,
+only in labelled namespaces. `strategy` drops the field if the feature is disabled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LABEL = "resource.kubernetes.io/admin-access"
 
 
 class AdminAccess(Admission):
-    """Refuses admin access outside of labelled namespaces."""
+    """Denies admin access outside of labelled namespaces."""
 
     name = "DRAAdminAccess"
     types = (ResourceClaim, ResourceClaimTemplate)
@@ -27,6 +27,7 @@ class AdminAccess(Admission):
         self._reader = reader
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Invalid if admin access is newly requested or granted in a namespace without the label."""
         field = _asked(request) if request.object is not None else ""
         if not field:
             return
@@ -37,7 +38,7 @@ class AdminAccess(Admission):
 
 
 def _asked(request: AdmissionRequest) -> str:
-    """The field that asks for what was not granted before, or ""."""
+    """Return the path of the field that newly requests or grants admin access, or ""."""
     written: Any = request.object
     if request.operation == "CREATE":
         spec = written.spec.spec if isinstance(written, ResourceClaimTemplate) else written.spec
@@ -49,6 +50,7 @@ def _asked(request: AdmissionRequest) -> str:
 
 
 def _request_field(requests: tuple[DeviceRequest, ...]) -> str:
+    """Return the path of the first request with admin access, or ""."""
     for index, request in enumerate(requests):
         if request.exactly and request.exactly.adminAccess:
             return f"spec.devices.requests[{index}].adminAccess"
@@ -56,6 +58,7 @@ def _request_field(requests: tuple[DeviceRequest, ...]) -> str:
 
 
 def _result_field(claim: ResourceClaim) -> str:
+    """Return the path of the first allocation result with admin access, or ""."""
     for index, result in enumerate(claim.status.allocation.devices.results if claim.status.allocation else ()):
         if result.adminAccess:
             return f"status.allocation.devices.results[{index}].adminAccess"

@@ -1,4 +1,4 @@
-"""Policies with what binds them: for which bindings and parameters a policy is asked about a request."""
+"""Admission policies with their bindings: with which bindings and parameters a policy is evaluated for a request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ P = TypeVar("P", bound=CompiledPolicy)
 
 
 class PolicyUse(NamedTuple):
-    """One evaluation of a policy: by which binding, with the how-manieth of its parameters; or why there is none."""
+    """One evaluation of a policy: its binding, parameters and their index; or in `fault` why it cannot be evaluated."""
 
     binding: str
     number: int = 0
@@ -36,7 +36,7 @@ class PolicyUse(NamedTuple):
 
 
 class BoundPolicy(Generic[P, B]):
-    """A policy and what binds it."""
+    """A policy and its bindings."""
 
     def __init__(self, policy: P, bindings: list[B], context: JudgingContext) -> None:
         self.policy = policy
@@ -48,7 +48,7 @@ class BoundPolicy(Generic[P, B]):
         }
 
     def uses(self, request: AdmissionRequest) -> Iterator[PolicyUse]:
-        """The evaluations for a request that the policy is about."""
+        """Yield one PolicyUse per matching binding and parameter object, or with the fault if parameters are missing."""
         kind, reader = self.policy.params, self.context.reader
         try:
             source = ParamSource(kind, reader, self.context.find_kind) if kind is not None else None
@@ -69,7 +69,7 @@ class BoundPolicy(Generic[P, B]):
 def bound(
     context: JudgingContext, policies: type[S], bindings: type[B], make: Callable[[S, list[B], JudgingContext], J]
 ) -> Iterator[J]:
-    """The policies that are bound, by their names; their bindings are in the order of theirs."""
+    """Yield `make(policy, bindings, context)` for each policy with bindings, sorted by name; bindings are sorted too."""
     by_policy: dict[str, list[B]] = {}
     for binding in sorted(many(context.reader, bindings), key=lambda one: one.metadata.name):
         by_policy.setdefault(binding.spec.policyName, []).append(binding)
@@ -79,6 +79,6 @@ def bound(
 
 
 def denied(request: AdmissionRequest, text: str, kind: type[ApiError] = Unprocessable) -> ApiError:
-    """The refusal of a request by a policy."""
+    """Return the error of a request that a policy denies."""
     form = request.forbidden(text)
     return kind(form.message, **form.details, causes=[{"message": text}])

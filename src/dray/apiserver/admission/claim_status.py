@@ -1,11 +1,11 @@
-"""Who may write which part of a claim's status: allocations and reservations are not for drivers, nor another driver's devices.
+"""Who may write which part of a claim's status: allocation, reservations, and the status of devices.
 
-Beside `resourceclaims/status`, whoever changes an allocation needs its verb on `resourceclaims/binding` for the whole
-cluster, since devices are the cluster's. Whoever changes reservations alone, as the owner of a workload does in the end,
-needs it in the namespace of the claim. Whoever changes what is said about devices needs `arbitrary-node:VERB` on `resourceclaims/driver`
-with the name of the driver, in the namespace of the claim; for a service account on the one node that the claim is
-allocated for, `associated-node:VERB` will do. What is said about a device that is not allocated any more goes with the
-allocation. Neither subresource exists: they are names of rights.
+In addition to the right to `resourceclaims/status`, changing an allocation requires the request's verb on
+`resourceclaims/binding` for the whole cluster, because devices belong to the cluster. Changing only reservations, as
+the owner of a workload does at its end, requires it in the claim's namespace. Changing the status of devices requires
+`arbitrary-node:VERB` on `resourceclaims/driver`, with the driver's name, in the claim's namespace; for a service
+account on the node that the claim is allocated for, `associated-node:VERB` suffices. The status of a device that is
+no longer allocated may be removed with the allocation. Both subresources exist only as names in RBAC rules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DeviceStatusKey = tuple[str, str, str, str]  # driver, pool, device, share
 
 
 class ClaimStatusRights(Admission):
-    """Refuses changes of a claim's status that the writer has no right to."""
+    """Denies changes of a claim's status for which the user lacks the right."""
 
     name = "DRAClaimStatus"
     types = (ResourceClaim,)
@@ -38,6 +38,7 @@ class ClaimStatusRights(Admission):
         self._authorizer = authorizer
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Invalid if the user lacks a right that the changes of a claim's status require."""
         if request.operation != "UPDATE" or request.subresource != "status" or MASTERS in request.user.groups:
             return
         new, old = cast(ResourceClaim, request.object).status, cast(ResourceClaim, request.old).status
@@ -47,6 +48,9 @@ class ClaimStatusRights(Admission):
     def _binding(
         self, request: AdmissionRequest, new: ResourceClaimStatus, old: ResourceClaimStatus
     ) -> Iterator[FieldError]:
+        """Yield an error if the user changed allocation or reservations without the right to
+        `resourceclaims/binding`.
+        """
         if new.allocation == old.allocation and new.reservedFor == old.reservedFor:
             return
         is_allocation = new.allocation != old.allocation
@@ -61,6 +65,7 @@ class ClaimStatusRights(Admission):
     def _devices(
         self, request: AdmissionRequest, new: ResourceClaimStatus, old: ResourceClaimStatus
     ) -> Iterator[FieldError]:
+        """Yield an error for each driver whose device status changed without the right to `resourceclaims/driver`."""
         if new.devices == old.devices:
             return
         prefixes = (ASSOCIATED, ARBITRARY) if _is_on(request.user, node_of(new.allocation)) else (ARBITRARY,)
@@ -73,13 +78,16 @@ class ClaimStatusRights(Admission):
                 yield forbidden("status.devices", f"changing status.devices requires {what}: {refused[0]}")
 
     def _refused(self, user: User, question: Attributes) -> str:
-        """Why not; empty if the user may."""
+        """Return why the user lacks a right, or "" if the user has it."""
         decision = self._authorizer.authorize(user, question)
         return "" if decision.allowed else refusal(user, question, decision.reason).message
 
 
 def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> set[str]:
-    """The drivers of whose devices something else is said than before."""
+    """Return the drivers whose device status changed.
+
+    Removed status of devices that are no longer allocated does not count.
+    """
     before, after = ({_key(one): one for one in status.devices} for status in (old, new))
     changed = {key[0] for key, one in after.items() if before.get(key) != one}
     gone = before.keys() - after.keys()
@@ -93,5 +101,5 @@ def _key(one: AllocatedDeviceStatus) -> DeviceStatusKey:
 
 
 def _is_on(user: User, node: str) -> bool:
-    """Whether the user is a service account that runs on this node."""
+    """Return whether the user is a service account of a pod on this node."""
     return bool(node) and user.service_account is not None and user.extra.get(NODE_NAME) == (node,)

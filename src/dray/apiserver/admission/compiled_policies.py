@@ -1,4 +1,4 @@
-"""The part that all admission policies have in common once they are compiled: conditions and variables."""
+"""The common part of validating and mutating admission policies after compilation: match conditions and variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.cel.limits import Interrupt
 
 
 class CompiledPolicy:
-    """A policy whose expressions are compiled."""
+    """A policy with its compiled expressions."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy | MutatingAdmissionPolicy) -> None:
         spec = policy.spec
@@ -23,5 +23,5 @@ class CompiledPolicy:
             self.compiler.compile("variable", variable.expression, variable.name)
 
     def evaluation(self, read: ReadVariable, interrupt: Interrupt) -> Evaluation:
-        """An evaluation with a budget of its own."""
+        """Return an evaluation of the policy's variables with its own cost budget."""
         return Evaluation(read, self.compiler.variables, BUDGET, interrupt)

@@ -1,7 +1,8 @@
-"""Match conditions: expressions that say which requests a policy or a webhook is about, where rules cannot.
+"""Match conditions: CEL expressions that decide which requests a policy or webhook handles, in addition to rules.
 
-One condition that does not hold decides, whatever the others; only then do failures count. An evaluation fails when it has
-cost too much, as in Kubernetes. What takes more than 10 ms is evaluated in another process.
+A single false condition excludes the request, whatever the others evaluate to; failures count only if no condition is
+false. As in Kubernetes, an evaluation fails if its cost exceeds the budget. Evaluations of more than 10 ms run in the
+worker process.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from dray.cel.values import Value
 
 
 class ConditionsFailed(JudgementFailed):
-    """No condition says no, and not all could be evaluated."""
+    """No condition is false, and at least one could not be evaluated."""
 
 
 class Conditions:
-    """The conditions of one policy or webhook, compiled."""
+    """The compiled match conditions of one policy or webhook."""
 
     def __init__(self, conditions: Sequence[MatchCondition], compiler: Compiler) -> None:
         self.source = conditions
         self._expressions = [compiler.compile("condition", condition.expression) for condition in conditions]
 
     def hold(self, read: ReadVariable, interrupt: Interrupt) -> bool:
-        """Whether all hold; `read` gives the request's values by the names of variables.
+        """Return whether all conditions are true; `read` returns the value of a variable by name.
 
-        Raises ConditionsFailed, and what the interrupt raises.
+        Raises ConditionsFailed, and any error that `interrupt` raises.
         """
         if not self._expressions:
             return True
@@ -53,17 +54,24 @@ class Conditions:
 
 
 def held(conditions: Conditions, read: ReadVariable, known: KnownValues) -> bool:
-    """Whether conditions hold. Raises ConditionsFailed, and Lacking if the worker process must evaluate them."""
+    """Return whether the conditions are true.
+
+    Raises ConditionsFailed, and Lacking if the worker process must evaluate them.
+    """
     there = partial(_hold, conditions.source)
     return judged(known, id(conditions), read, conditions.hold, there, (name for name in VALUES if name != "params"))
 
 
 def _hold(conditions: Sequence[MatchCondition], read: ReadVariable, interrupt: Interrupt) -> bool:
+    """Compile and evaluate conditions, in the worker process."""
     return Conditions(conditions, Compiler(params=False, composed=False)).hold(read, interrupt)
 
 
 def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:
-    """The value, or what is wrong instead. Raises what interrupts."""
+    """Return the value of an expression and an error message, one of which is None.
+
+    Raises any error of the interrupt.
+    """
     if expression.error is not None:
         return None, f"compilation error: {expression.error.detail}"
     result = evaluation.evaluate(expression)
@@ -73,5 +81,5 @@ def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str
 
 
 def _without_namespace(read: ReadVariable) -> ReadVariable:
-    """Conditions are evaluated before anybody looks for the namespace."""
+    """Return `read` with namespaceObject None, because match conditions are evaluated before the namespace is read."""
     return lambda name: None if name == "namespaceObject" else read(name)

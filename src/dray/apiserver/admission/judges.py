@@ -1,7 +1,7 @@
-"""The policies and webhooks of a cluster: all four kinds are found, narrowed down to a request and asked in the same way.
+"""Find the admission policies and webhooks for a request, in the same way for all four kinds.
 
-They hold from the next request on. Left out: what they say (`validating_policies`, `mutating_policies`, `webhooks`,
-`mutating_webhooks`), and which requests match rules and selectors (`matching`).
+Changes apply from the next request on. Evaluation is in `validating_policies`, `mutating_policies`, `webhooks` and
+`mutating_webhooks`; `matching` decides which requests match rules and selectors.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ EXEMPT = (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-"""Requests about policies are not judged by policies or webhooks, so that a policy can always be taken back."""
+"""Requests for these kinds bypass policies and webhooks, so that a policy can always be removed."""
 
-Sort = tuple[Resource, Operation, str, str]  # what rules distinguish requests by, but for the object's name
+Sort = tuple[Resource, Operation, str, str]  # the attributes that rules match, except the object's name
 
 
 class Unprocessable(ApiError):
-    """A denial with code 422; the general Invalid is about fields that the server knows."""
+    """A denial with code 422. Unlike Invalid, it names no field."""
 
     code, reason = 422, "Invalid"
 
 
 class JudgingContext(NamedTuple):
-    """What policies and webhooks need of the server."""
+    """The parts of the server that policies and webhooks need."""
 
     reader: Reader
     authorizer: Union
@@ -58,20 +58,21 @@ class JudgingContext(NamedTuple):
 
     @classmethod
     def alone(cls, reader: Reader, authorizer: Union) -> JudgingContext:
-        """For plugins that are used without a server, as tests do."""
+        """Return a context for plugins that are used without a server, as in tests."""
         return cls(reader, authorizer, resolver_of_its_own())
 
     def view(self, request: AdmissionRequest, version: str) -> PolicyView:
+        """Return the request in a version as the expressions of policies read it."""
         return PolicyView(request, version, self.reader, self.authorizer)
 
     async def hold(self, conditions: Conditions, request: AdmissionRequest, read: Callable[[], ReadVariable]) -> bool:
-        """Whether conditions hold. `read` is called for each attempt. Raises ConditionsFailed."""
+        """Return whether match conditions are true. `read` is called for each attempt. Raises ConditionsFailed."""
         known = KnownValues()
         return await self.resolver.run(request.user.name, False, lambda: held(conditions, read(), known))
 
 
 class Judge(Protocol):
-    """A policy or a webhook, ready to be asked."""
+    """A policy or webhook, ready to be evaluated."""
 
     @property
     def matcher(self) -> Matcher: ...
@@ -81,7 +82,10 @@ J = TypeVar("J", bound=Judge)
 
 
 class Configured(Generic[J]):
-    """The judges that objects of some kinds describe, in their order; made again when one of those objects changes."""
+    """The judges that configuration objects define, in order.
+
+    They are created again when one of these objects changes.
+    """
 
     def __init__(
         self,
@@ -98,7 +102,7 @@ class Configured(Generic[J]):
         self._by_sort: dict[Sort, tuple[J, ...]] = {}
 
     def about(self, request: AdmissionRequest) -> tuple[J, ...]:
-        """The judges that may be about a request. Most are about few sorts of requests, so the choice is remembered."""
+        """Return the judges that may match a request. Cached by resource, operation, subresource and version."""
         if (seen := self._last_change.revision) != self._seen:
             self._seen, self._judges = seen, tuple(self._make())
             self._by_sort.clear()

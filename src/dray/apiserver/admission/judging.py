@@ -1,9 +1,9 @@
-"""Verdicts of expressions about a request: found on the event loop where that takes little time, else in the worker process.
+"""Verdicts of CEL expressions on a request: evaluated on the event loop if that is quick, else in the worker process.
 
-The worker process compiles the expressions again from their policy or webhook and sees the values that they can see. Costs
-limit expressions, so a slow machine comes to the same verdict, later. The worker process has no authorizer. A verdict that
-depends on one is a `UnansweredQuestion` first, and is computed again with the answer. A check costs 350,000, so the budget of a
-policy allows few questions. Left out: what is judged.
+The worker process compiles the expressions again from their policy or webhook and receives all values that they can
+read. Costs limit expressions, so a slow machine reaches the same verdict later. The worker process has no authorizer:
+an evaluation that needs an authorization check returns an `UnansweredQuestion` and is repeated with the answer. A
+check costs 350,000, so the budget of a policy allows only a few.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from dray.cel.values import AuthorizerCheck, CelAuthorizer, CelDecision, Resourc
 
 T = TypeVar("T")
 
-VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # what expressions see, but for the authorizer
+# variables of expressions, except the authorizer
+VALUES = ("object", "oldObject", "request", "namespaceObject", "params")
 
 Evaluate = Callable[[ReadVariable, Interrupt], T]
-"""A verdict, from the values of variables by name."""
+"""Computes a verdict from a function that returns variables by name."""
 
 
 class JudgementFailed(Exception):
-    """There is no verdict, and why."""
+    """No verdict is possible. The text has the reason."""
 
 
 class Judging:
-    """A judgement that can be sent to the worker process: how to judge, and what the expressions can see."""
+    """An evaluation for the worker process: the judge and the values that its expressions can read."""
 
     def __init__(self, judge: Evaluate[Any], read: Callable[[str], Value], names: Iterable[str]) -> None:
         self._judge = judge
@@ -42,7 +43,7 @@ class Judging:
         self._request_check = check.question
 
     def __call__(self, answers: dict[AuthorizerCheck, CelDecision], interrupt: Interrupt) -> Any:
-        """The verdict, an error that says why there is none, or a question."""
+        """Return the verdict, a JudgementFailed error, or an UnansweredQuestion for the authorizer."""
 
         def answer(question: AuthorizerCheck) -> CelDecision:
             if question not in answers:
@@ -70,9 +71,10 @@ def judged(
     there: Evaluate[T],
     names: Iterable[str] = VALUES,
 ) -> T:
-    """A verdict. `here` judges on the event loop; `there` does the same in the worker process, if that takes too long.
+    """Return a verdict.
 
-    Raises Lacking if the worker process must judge, and JudgementFailed.
+    `here` runs on the event loop; `there` computes the same in the worker process if that takes too long. Raises
+    JudgementFailed, and Lacking if the worker process must compute the verdict.
     """
     if key not in known:
         try:

@@ -1,8 +1,8 @@
-"""LimitRange: what containers, pods and volume claims of a namespace ask for when they say nothing, and at most.
+"""LimitRange: default resource requests and limits in a namespace, and bounds for them.
 
-Defaults are filled in when a pod is created and noted in an annotation; what is outside of the limits is refused with
-all reasons at once, up to as many as anybody reads. A namespace can have thousands of limits and a pod a thousand
-containers, so both steps take turns. Left out: changes of pods, whose resources are settled.
+Defaults are filled in when a pod is created and listed in an annotation. Violations of bounds are reported together,
+up to a maximum number. A namespace can have thousands of limits and a pod a thousand containers, so both steps yield
+to other work. Updates of pods are not checked, because their resources are immutable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Quantities = Mapping[str, Quantity]
 
 
 class LimitRanger(Admission):
-    """Applies the limit ranges of a namespace."""
+    """Applies the LimitRanges of a namespace."""
 
     name = "LimitRanger"
     types = (Pod, PersistentVolumeClaim)
@@ -41,11 +41,13 @@ class LimitRanger(Admission):
         self._items: dict[str, tuple[LimitRangeItem, ...]] = {}
 
     def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        """Fill in default requests and limits of a new pod's containers. Returns the work as an awaitable, or None."""
         if request.operation != "CREATE" or request.subresource or request.tree is None or not request.concerns(Pod):
             return None
         return turns().run(request.user.name, _fill_in(request.tree, self._in(request.namespace)))
 
     def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        """Check a pod or PersistentVolumeClaim against the bounds. Returns the work as an awaitable, or None."""
         obj = request.object
         if request.subresource or not isinstance(obj, (Pod, PersistentVolumeClaim)):
             return None
@@ -54,6 +56,7 @@ class LimitRanger(Admission):
         return self._check(request, obj)
 
     async def _check(self, request: AdmissionRequest, obj: Pod | PersistentVolumeClaim) -> None:
+        """Raise Forbidden with all violated bounds of an object."""
         found = await turns().run(request.user.name, _faults(obj, self._in(request.namespace)))
         if len(found) > MOST_ERRORS:
             found[MOST_ERRORS:] = ["and more"]
@@ -61,6 +64,7 @@ class LimitRanger(Admission):
             raise request.forbidden(found[0] if len(found) == 1 else f"[{', '.join(found)}]")
 
     def _in(self, namespace: str) -> tuple[LimitRangeItem, ...]:
+        """Return the items of all LimitRanges of a namespace, cached until a LimitRange changes."""
         seen = self._last_change.revision
         if seen != self._seen:
             self._seen = seen
@@ -76,7 +80,7 @@ class LimitRanger(Admission):
 
 
 def _fill_in(tree: dict[str, Any], items: Sequence[LimitRangeItem]) -> Generator[None, None, None]:
-    """Fill in the defaults of all items; raises TooLarge."""
+    """Fill in the defaults of all items and note them in an annotation. Raises TooLarge."""
     room = DefaultsBudget(MOST_DEFAULTS)
     for item in items:
         if item.type != "Container":
@@ -92,13 +96,14 @@ def _fill_in(tree: dict[str, Any], items: Sequence[LimitRangeItem]) -> Generator
 
 
 def _containers(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the containers and init containers of a pod spec, each with its name in messages."""
     for name, word in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(name) or ():
             yield container, word
 
 
 def _fill_container(container: dict[str, Any], word: str, item: LimitRangeItem, room: DefaultsBudget) -> Iterator[str]:
-    """Fill in what a container leaves out, and tell it."""
+    """Fill in missing requests and limits of a container. Yields a message for each."""
     resources = container.setdefault("resources", {})
     for field, defaults, what in (("requests", item.defaultRequest, "request"), ("limits", item.default, "limit")):
         given = resources.get(field) or {}
@@ -113,14 +118,14 @@ def _fill_container(container: dict[str, Any], word: str, item: LimitRangeItem, 
 
 
 class _Asked(NamedTuple):
-    """What a container, a pod or a claim for a volume asks for; the last has no limits, only a request."""
+    """Requests and limits of a container or pod. A PersistentVolumeClaim has only requests."""
 
     requests: Quantities
     limits: Quantities | None
 
 
 def _faults(obj: Pod | PersistentVolumeClaim, items: Sequence[LimitRangeItem]) -> Generator[None, None, list[str]]:
-    """What is wrong with an object; no more than one above what is told."""
+    """Return the violated bounds of an object, stopping one above the maximum that is reported. Yields between steps."""
     asked: dict[str, Sequence[_Asked]] = {}
     if isinstance(obj, Pod):
         asked = yield from _asked_by_pod(obj)
@@ -140,6 +145,7 @@ def _faults(obj: Pod | PersistentVolumeClaim, items: Sequence[LimitRangeItem]) -
 
 
 def _asked_by_pod(pod: Pod) -> Generator[None, None, dict[str, Sequence[_Asked]]]:
+    """Return requests and limits by item type: Container for each container, Pod for all together."""
     ordinary = yield from _asked_by(pod.spec.containers)
     first = yield from _asked_by(pod.spec.initContainers)
     requests = yield from _together([one.requests for one in ordinary], [one.requests for one in first])
@@ -148,6 +154,7 @@ def _asked_by_pod(pod: Pod) -> Generator[None, None, dict[str, Sequence[_Asked]]
 
 
 def _asked_by(containers: Sequence[Container]) -> Generator[None, None, list[_Asked]]:
+    """Return requests and limits of containers."""
     found: list[_Asked] = []
     for container in containers:
         requests = yield from _parsed(container.resources.requests)
@@ -165,7 +172,7 @@ def _parsed(amounts: Mapping[str, str]) -> Generator[None, None, Quantities]:
 
 
 def _together(ordinary: Sequence[Quantities], first: Sequence[Quantities]) -> Generator[None, None, Quantities]:
-    """What all containers have at once: the sum, or one init container if that has more."""
+    """Return the effective resources of a pod: the sum of its containers, or those of an init container if higher."""
     total: dict[str, Quantity] = {}
     for amounts in ordinary:
         for name, amount in amounts.items():
@@ -179,9 +186,9 @@ def _together(ordinary: Sequence[Quantities], first: Sequence[Quantities]) -> Ge
 
 
 class _Bounds:
-    """The limits of one item in the order in which they are told; sorted once for all containers of a pod.
+    """Bounds of one item, sorted once for all containers of a pod in the order of messages.
 
-    A limit is read only where there is an amount to compare it with, so its cost is bounded by what a pod says.
+    A bound is parsed only if there is an amount to compare, so the pod's own size limits the cost.
     """
 
     def __init__(self, item: LimitRangeItem) -> None:
@@ -191,7 +198,7 @@ class _Bounds:
         self._ratios = sorted(item.maxLimitRequestRatio.items())
 
     def judge(self, asked: _Asked) -> Iterator[str]:
-        """For each limit what is wrong with the amounts; an empty text where nothing is."""
+        """Yield for each bound a message if it is violated, otherwise ""."""
         requests, limits = asked.requests, asked.limits or {}
         has_limits = asked.limits is not None
         for name, text in self._least:
@@ -206,6 +213,7 @@ class _Bounds:
 
 
 def _too_little(text: str, request: Quantity | None, limit: Quantity | None) -> str:
+    """Return the end of a message if an amount is missing or below the minimum, else ""."""
     if request is None:
         return ".  No request is specified"
     least = Quantity.parse(text)
@@ -215,6 +223,7 @@ def _too_little(text: str, request: Quantity | None, limit: Quantity | None) -> 
 
 
 def _too_much(text: str, request: Quantity | None, limit: Quantity | None, has_limits: bool) -> str:
+    """Return the end of a message if an amount is missing or above the maximum, else ""."""
     if has_limits and limit is None:
         return ".  No limit is specified"
     if limit is not None and limit > Quantity.parse(text):
@@ -225,6 +234,7 @@ def _too_much(text: str, request: Quantity | None, limit: Quantity | None, has_l
 
 
 def _ratio(text: str, request: Quantity, limit: Quantity) -> str:
+    """Return the end of a message if the ratio of limit to request is too high or undefined, else ""."""
     if not request:
         return "no request is specified or request is 0"
     if not limit:

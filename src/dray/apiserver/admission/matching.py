@@ -1,7 +1,7 @@
-"""Which requests webhooks and policies are about: rules, selectors, and the version in which a rule sees an object.
+"""Which requests webhooks and policies match: rules, selectors, and the API version in which an object is sent.
 
-With the match policy Equivalent, a rule for one version of a resource is also about requests in the others; the object
-is then shown in the version that the rule names. What is written through some subresources is of a kind of its own.
+With match policy Equivalent, a rule for one version of a resource also matches requests in other versions; the object
+is then converted to the version of the rule. Some subresources have objects of another kind than their resource.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE":
 
 
 class Matcher:
-    """Says which requests a policy, a binding or a webhook is about."""
+    """Decides which requests a policy, binding or webhook matches."""
 
     def __init__(self, match: MatchResources) -> None:
         self._match = match
 
     def may_concern(self, request: AdmissionRequest) -> bool:
-        """Whether a rule is about requests like this one in some version, whatever names and labels its object has."""
+        """Return whether a rule matches such requests in some version, regardless of the object's name and labels."""
         rules, versions = self._match.resourceRules, request.resource.versions
         return any(_rule_matches(rule, request, version) for version in versions for rule in rules)
 
     def version(self, request: AdmissionRequest, reader: Reader) -> str | None:
-        """The version in which the request is seen; None if it is not meant. Without rules, all requests are meant."""
+        """Return the version in which the request matches, or None. Without rules, all requests match."""
         match = self._match
         if self._matched(match.excludeResourceRules, request) is not None:
             return None
@@ -52,7 +52,7 @@ class Matcher:
         return seen_as if is_selected else None
 
     def _matched(self, rules: Sequence[NamedRuleWithOperations], request: AdmissionRequest) -> str | None:
-        """The version in which one of the rules sees the request, if any does."""
+        """Return the version in which one of the rules matches the request, or None."""
         versions = [request.version or request.resource.stored]
         if self._match.matchPolicy != "Exact":
             versions += [version for version in request.resource.versions if version not in versions]
@@ -61,7 +61,7 @@ class Matcher:
 
 
 def _rule_matches(rule: NamedRuleWithOperations, request: AdmissionRequest, version: str) -> bool:
-    """Whether a rule is about requests like this one, seen in a version of the resource, whatever its object's name."""
+    """Return whether a rule matches a request in a version of its resource, regardless of the object's name."""
     return (
         _listed(rule.operations, request.operation)
         and _listed(rule.apiGroups, request.resource.group)
@@ -72,7 +72,7 @@ def _rule_matches(rule: NamedRuleWithOperations, request: AdmissionRequest, vers
 
 
 def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
-    """A request as reviews and expressions tell of it, without its objects."""
+    """Return the request as AdmissionReviews and expressions see it, without objects."""
     resource = request.resource
     asked = request.version or resource.stored
     body = {
@@ -93,13 +93,13 @@ def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
 
 
 def _options(request: AdmissionRequest) -> dict[str, Any] | None:
-    """The options of the request; a CONNECT has none beside its object."""
+    """Return the options of the request, or None for a CONNECT, whose object has them."""
     kind = OPTIONS_KINDS.get(request.operation)
     return {**request.options, "apiVersion": "meta.k8s.io/v1", "kind": kind} if kind else None
 
 
 def presented(request: AdmissionRequest, version: str, state: Wire) -> dict[str, Any]:
-    """The object of a request, or the one before, as reviews and expressions see it."""
+    """Return the new or old object of a request as AdmissionReviews and expressions see it."""
     if own_kind(request) is None:
         return shown(request.resource, version, state)
     kind = _kind(request, version)
@@ -108,7 +108,7 @@ def presented(request: AdmissionRequest, version: str, state: Wire) -> dict[str,
 
 
 def shown(resource: Resource, version: str, state: Wire) -> dict[str, Any]:
-    """An object as a tree of a version, as a client would read it."""
+    """Return an object as a tree in a version, as a client would read it."""
     return from_stored(resource, version, tree_of(state))
 
 
@@ -134,7 +134,7 @@ def _selects_everything(selector: LabelSelector | None) -> bool:
 
 
 def _namespace_selected(selector: LabelSelector | None, request: AdmissionRequest, reader: Reader) -> bool:
-    """The namespace's labels decide; objects outside of namespaces are never left out by them."""
+    """Return whether a selector matches the namespace's labels. Cluster-scoped objects always match."""
     if _selects_everything(selector):
         return True
     if request.concerns(Namespace):
@@ -147,7 +147,10 @@ def _namespace_selected(selector: LabelSelector | None, request: AdmissionReques
 
 
 def _object_selected(selector: LabelSelector | None, request: AdmissionRequest) -> bool:
-    """The labels of either state decide, so that nobody escapes by taking a label away."""
+    """Return whether a selector matches the labels of the new or old object.
+
+    Removing a label thus does not evade a policy.
+    """
     if _selects_everything(selector):
         return True
     wanted = label_selector(selector)
@@ -155,18 +158,19 @@ def _object_selected(selector: LabelSelector | None, request: AdmissionRequest) 
 
 
 def _labels(state: Wire) -> Mapping[str, str]:
-    """The labels of an object; the options of a connection have none."""
+    """Return the labels of an object; connection options have none."""
     metadata: ObjectMeta | None = getattr(state, "metadata", None)
     return metadata.labels if metadata is not None else {}
 
 
 def own_kind(request: AdmissionRequest) -> Subresource | None:
-    """What says of which kind the object is, where that is not the resource's."""
+    """Return the subresource if its objects have another kind than the resource, else None."""
     found = subresource(request.resource, request.subresource)
     return found if found.kind else None
 
 
 def _kind(request: AdmissionRequest, version: str) -> dict[str, str]:
+    """Return group, version and kind of the request's object."""
     resource, own = request.resource, own_kind(request)
     if own is None:
         return {"group": resource.group, "version": version, "kind": resource.kind}
@@ -174,4 +178,5 @@ def _kind(request: AdmissionRequest, version: str) -> dict[str, str]:
 
 
 def _named(resource: Resource, version: str) -> dict[str, str]:
+    """Return group, version and plural name of a resource."""
     return {"group": resource.group, "version": version, "resource": resource.plural}

@@ -1,8 +1,8 @@
-"""Mutation: in which order policies and webhooks change a tree, how they see it, and how the result is checked.
+"""Mutation by policies and webhooks: in which order they act, which object they see, how results are checked.
 
-One that asks for it (`reinvocationPolicy: IfNeeded`) acts once more if another changed the object after it. A changed object
-is checked and defaulted like what a client writes. The options of a connection, a Scale, and what is posted to a subresource
-are of a kind of their own: they are checked, but have no defaults. Left out: what they change.
+A policy or webhook with `reinvocationPolicy: IfNeeded` acts again if the object changes after its turn. A changed
+object is checked and defaulted like the body of a client. Connection options, a Scale and posts to a subresource have
+their own kinds: they are checked, but not defaulted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from dray.apiserver.write.patches.effort import Effort, TakesLong
 
 
 def changeable(request: AdmissionRequest) -> Tree | None:
-    """The tree that webhooks and policies change. What is posted to a subresource gets it here, since most need none."""
+    """Return the tree that webhooks and policies may change, or None.
+
+    Created here for subresources, most of which need none.
+    """
     if request.tree is None and request.object is not None and own_kind(request) is not None:
         request.tree = tree_of(request.object)
     return request.tree
 
 
 def message(request: AdmissionRequest, version: str) -> str:
-    """The name of the schema of what is written, in a version of its resource."""
+    """Return the schema name of the request's object in a version of its resource."""
     if own_kind(request) is None:
         return request.resource.message(version)
     kind = type(request.object)
@@ -39,7 +42,7 @@ def message(request: AdmissionRequest, version: str) -> str:
 
 
 def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
-    """The request with the object that its tree stands for now."""
+    """Return the request with its object decoded from `tree`."""
     if own_kind(request) is not None:
         return msgspec.structs.replace(request, object=_of_own_kind(request, tree))
     typed = decode.to_object(request.resource.home, tree_of(tree))
@@ -47,18 +50,21 @@ def seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
 
 
 def present(request: AdmissionRequest) -> AdmissionRequest:
-    """The request with the object that its own tree stands for now; a deletion has no tree."""
+    """Return the request with its object decoded from its own tree.
+
+    A DELETE, which has no tree, is returned unchanged.
+    """
     return seen(request, request.tree) if request.tree is not None else request
 
 
 class MutatingJudge(Protocol):
-    """A policy or a webhook that may change objects."""
+    """A policy or webhook that may change objects."""
 
     @property
     def is_asked_again(self) -> bool: ...
 
     async def act(self, request: AdmissionRequest) -> bool | None:
-        """Change the tree of a request; whether there is a difference. None: the request does not concern it."""
+        """Change the tree of a request. Returns whether it changed, or None if the judge does not match the request."""
 
 
 async def act_all(
@@ -66,8 +72,11 @@ async def act_all(
     request: AdmissionRequest,
     reinvoke_others: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
-    """Let judges act in their order, and some of them again. `reinvoke_others` is called after a change."""
-    acted: list[MutatingJudge] = []  # those that want to act again if something is changed after them
+    """Let judges act in order, then those again that want reinvocation and were followed by a change.
+
+    `reinvoke_others` is called after a change and returns whether it changed the object again.
+    """
+    acted: list[MutatingJudge] = []  # judges to reinvoke if a later one changes the object
     again: list[MutatingJudge] = []
     has_changed = False
     for judge in judges:
@@ -88,10 +97,10 @@ async def change(
     version: str,
     make: Callable[[AdmissionRequest, Tree, Effort], Tree],
 ) -> bool:
-    """Put what is made of the object of a request into its tree; whether there is a difference.
+    """Replace the request's tree by the result of `make`. Returns whether it changed.
 
-    `make` gets the request and the object in a version, and returns the object as it is stored; it runs in the worker thread
-    if the object is large, or becomes so.
+    `make` gets the request, the object in a version, and a budget. It returns the object in the stored version. It
+    runs in the worker thread if the object is or becomes large.
     """
     about, tree, run = present(request), request.tree, context.resolver.run
     state = about.object
@@ -112,7 +121,10 @@ async def change(
 def finished(
     request: AdmissionRequest, version: str, changed: Tree, gates: FeatureGates, *, strict: bool = False
 ) -> Tree:
-    """Returns a changed object in the stored version. Raises BadRequest if it cannot be decoded as an object."""
+    """Return a changed object in the stored version, with defaults. Raises BadRequest if it is not a valid object.
+
+    With `strict`, unknown fields are an error.
+    """
     if own_kind(request) is not None:
         return tree_of(_of_own_kind(request, {k: v for k, v in changed.items() if k not in ("apiVersion", "kind")}))
     for field in ("apiVersion", "kind", "metadata"):
@@ -124,13 +136,13 @@ def finished(
         raise decode.strict_error(request.resource, version, complaints)
     stored = conversion.to_stored(request.resource, version, changed, request.old)
     defaults.apply_defaults(request.resource, stored, gates)
-    seen(request, stored)  # or it is no object of this kind
+    seen(request, stored)  # raises if it is not an object of this kind
     return stored
 
 
 def _of_own_kind(request: AdmissionRequest, tree: Tree) -> Wire:
-    """What the tree stands for. Raises BadRequest if it has other fields or values of other types."""
-    assert request.object is not None  # as the client sent it
+    """Return the tree decoded to the type of the request's object. Raises BadRequest if it does not fit."""
+    assert request.object is not None  # as sent by the client
     try:
         return msgspec.convert(tree, type(request.object))
     except msgspec.ValidationError as error:
@@ -138,14 +150,14 @@ def _of_own_kind(request: AdmissionRequest, tree: Tree) -> Wire:
 
 
 def put(tree: Tree, changed: Tree) -> bool:
-    """Give a tree the content of another; whether that makes a difference."""
+    """Replace the content of a tree in place. Returns whether it changed."""
     if changed == tree:
         return False
-    if "metadata" not in tree:  # the options of a connection
+    if "metadata" not in tree:  # connection options
         tree.clear()
         tree.update(changed)
         return True
-    metadata = tree["metadata"]  # which others hold on to
+    metadata = tree["metadata"]  # keeps its identity, because others reference it
     metadata.clear()
     metadata.update(changed.pop("metadata", {}))
     tree.clear()

@@ -1,7 +1,7 @@
-"""MutatingAdmissionPolicy: what is about to be stored is changed as the cluster's administrators say in expressions.
+"""MutatingAdmissionPolicy: change objects before they are stored, by CEL expressions of cluster administrators.
 
-Policies act before mutating webhooks are asked; policies by their name, bindings by theirs, mutations in their order, each
-on what those before it made. Left out: deletions, connections, and what expressions come to (`policy_mutations`).
+Policies act before mutating webhooks: policies and bindings sorted by name, mutations in order, each on the result of
+the previous one. Deletions and connections are never changed. `policy_mutations` evaluates the expressions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dray.cel.admission import ReadVariable
 
 
 class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
-    """A mutating policy and what binds it."""
+    """A mutating policy and its bindings."""
 
     def __init__(
         self,
@@ -41,7 +41,10 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
         self.is_asked_again = policy.spec.reinvocationPolicy == "IfNeeded"
 
     async def act(self, request: AdmissionRequest) -> bool | None:
-        """Let the policy act, through all its bindings; whether it changed the object. None: it is not about it."""
+        """Apply the policy through all its bindings.
+
+        Returns whether the object changed, or None if the policy does not match.
+        """
         about = present(request)
         version = self.matcher.version(about, self.context.reader)
         if version is None:
@@ -60,7 +63,10 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
         return changed
 
     async def _act_with(self, params: Params, version: str, request: AdmissionRequest) -> bool:
-        """Raises ConditionsFailed and MutationFailed."""
+        """Apply all mutations with one parameter object. Returns whether the object changed.
+
+        Raises ConditionsFailed and MutationFailed.
+        """
         policy, about, changed = self.policy, present(request), False
         if not await self.context.hold(policy.conditions, about, lambda: self._reading(about, version, params)):
             return False
@@ -69,6 +75,7 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
         return changed
 
     async def _mutate(self, number: int, params: Params, version: str, request: AdmissionRequest) -> bool:
+        """Apply one mutation. Returns whether the object changed."""
         about, known, policy = present(request), KnownValues(), self.policy
 
         def patch() -> Patch:
@@ -78,11 +85,17 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
         return await change(self.context, request, version, partial(self._changed, version, wanted))
 
     def _reading(self, about: AdmissionRequest, version: str, params: Params) -> ReadVariable:
-        """The values that expressions read; made for each attempt, since the object may have to be converted first."""
+        """Return the function that reads variables.
+
+        Created for each attempt, because the object may have to be converted first.
+        """
         return partial(self.context.view(about, version).read_with, params)
 
     def _changed(self, version: str, patch: Patch, about: AdmissionRequest, now: Tree, effort: Effort) -> Tree:
-        """The object with a patch, as it is stored. Raises MutationFailed."""
+        """Return the object in the stored version after a patch.
+
+        Raises MutationFailed, or InternalError if the result is invalid.
+        """
         try:
             changed = (
                 _applied(about, version, now, patch.applied)
@@ -102,6 +115,7 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
 
 
 def _applied(about: AdmissionRequest, version: str, now: Tree, part: Tree) -> Tree:
+    """Return the object with an apply configuration merged in. Raises MutationFailed."""
     shape = root(message(about, version))
     for problem in problems(shape, part):
         raise MutationFailed(f"error applying patch: failed to convert patch object to typed object: {problem}")
@@ -113,7 +127,7 @@ def _applied(about: AdmissionRequest, version: str, now: Tree, part: Tree) -> Tr
 
 
 class MutatingPolicies(Admission):
-    """Changes objects as the policies say that are bound."""
+    """Applies all bound mutating policies."""
 
     name = "MutatingAdmissionPolicy"
     operations = ("CREATE", "UPDATE")
@@ -125,10 +139,11 @@ class MutatingPolicies(Admission):
         self._policies = Configured(context.reader, kinds, partial(bound, context, *kinds, ActingPolicy))
 
     def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
+        """Let the matching policies act. Returns the work as an awaitable, or None if no policy matches."""
         about = self._policies.about(request)
         return act_all(about, request) if about and changeable(request) is not None else None
 
     async def reinvoke(self, request: AdmissionRequest) -> bool:
-        """Let policies act once more that want to after webhooks; whether they changed the object."""
+        """Apply the policies that want reinvocation after webhooks. Returns whether they changed the object."""
         again = [policy for policy in self._policies.about(request) if policy.is_asked_again]
         return any([await policy.act(request) for policy in again])

@@ -1,10 +1,10 @@
-"""MutatingAdmissionWebhook: others may change what is about to be stored, such as a chart's defaults and sidecars.
+"""MutatingAdmissionWebhook: webhooks may change objects before they are stored, for example to inject sidecars.
 
-Webhooks are called one after the other, by the name of their configuration and in its order; each sees what those before
-it made. One that asks for it (`reinvocationPolicy: IfNeeded`) is called once more if another changed the object after
-it, and so are policies. What a webhook changes is checked and defaulted like what a client writes. A deletion has nothing
-to change: webhooks may refuse it, and a patch is an error. The options of a connection (exec and so on), a Scale, and
-what is posted to a subresource can be changed.
+Webhooks are called one after the other, sorted by the name of their configuration, then in its order; each sees the
+changes of the previous ones. A webhook with `reinvocationPolicy: IfNeeded` is called again if the object changes
+after its turn, and so are policies. A changed object is checked and defaulted like the body of a client. A webhook
+may deny a DELETE, but a patch for it is an error. Connection options (exec and so on), a Scale and posts to a
+subresource can be changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class MutatingWebhookJudge(WebhookJudge):
         self.is_asked_again = webhook.reinvocationPolicy == "IfNeeded"
 
     async def act(self, request: AdmissionRequest) -> bool | None:
-        """Ask the webhook and do as it says; whether that changed the tree. None: the request does not concern it."""
+        """Call the webhook and apply its patch.
+
+        Returns whether the tree changed, or None if the webhook does not match.
+        """
         about = present(request)
         version = await self.version(about)
         if version is None:
@@ -56,7 +59,7 @@ class MutatingWebhookJudge(WebhookJudge):
             return False
         try:
             return await change(self.context, request, version, partial(self._changed, version, operations))
-        except ApiError as error:  # whatever the failure policy is: the webhook did answer
+        except ApiError as error:  # regardless of the failure policy, because the webhook did answer
             why = error.cause if isinstance(error, PatchRejected) else error
             text = f'admission webhook "{self.webhook.name}": its patch cannot be applied: {why}'
             raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}]) from error
@@ -64,21 +67,23 @@ class MutatingWebhookJudge(WebhookJudge):
     def _changed(
         self, version: str, operations: list[Tree], about: AdmissionRequest, now: Tree, effort: Effort
     ) -> Tree:
+        """Return the object in the stored version after the webhook's patch."""
         return finished(about, version, json_patch(now, operations, effort), self.context.gates)
 
 
 class MutatingWebhooks(Webhooks[MutatingWebhookJudge]):
-    """Asks the mutating webhooks, and does as they say."""
+    """Calls the mutating webhooks and applies their patches."""
 
     name = "MutatingAdmissionWebhook"
     configured_by = (MutatingWebhookConfiguration,)
 
     def __init__(self, context: JudgingContext, policies: MutatingPolicies | None = None) -> None:
-        """`policies` have acted before, and some of them want to act again after a change."""
+        """`policies` have acted before and may need reinvocation after a change."""
         super().__init__(context, MutatingWebhookJudge)
         self._policies = policies
 
     def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
+        """Let the matching webhooks act. Returns the work as an awaitable, or None if no webhook matches."""
         about, policies = self.judges.about(request), self._policies
         if not about or (changeable(request) is None and request.operation != "DELETE"):
             return None
@@ -88,10 +93,10 @@ class MutatingWebhooks(Webhooks[MutatingWebhookJudge]):
 
 
 def _operations(answer: ReviewAnswer) -> list[Tree]:
-    """Decode the patch of an answer. Raises WebhookCallFailed if it is no list of operations."""
+    """Return the decoded patch of an answer. Raises WebhookCallFailed if it is not a list of operations."""
     if answer.patchType != "JSONPatch":
         raise WebhookCallFailed(f"patchType must be JSONPatch, not {answer.patchType!r}")
     try:
         return _decode(base64.b64decode(answer.patch or "", validate=True))
-    except (ValueError, RecursionError) as error:  # no base64, no JSON, or nested too deeply
+    except (ValueError, RecursionError) as error:  # not base64, not JSON, or nested too deeply
         raise WebhookCallFailed(f"received undecodable patch in webhook response: {error}") from error

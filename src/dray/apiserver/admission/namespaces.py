@@ -1,9 +1,9 @@
-"""Namespaces come before what is in them, and bring along what everything in them expects.
+"""Namespaces must exist before their objects, and are created together with their default objects.
 
-NamespaceLifecycle refuses new objects in namespaces that do not exist or are going away, and keeps those that the system
-lives in. NamespaceDefaults writes, together with a new namespace, its default service account and the configuration map
-with the authority's certificate, so that no client ever sees one without the other. Left out: restoring them after
-somebody deletes them, which controllers do, and `bootstrap` at the next start.
+NamespaceLifecycle denies new objects in namespaces that do not exist or are terminating, and the deletion of system
+namespaces. NamespaceDefaults writes the default service account and the ConfigMap with the CA certificate together
+with a new namespace, so no client sees one without the other. Controllers restore these objects after a deletion, and
+`bootstrap` at the next start.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from dray.apiserver.security.authorization.bootstrap import NAMESPACES, namespac
 
 
 class NamespaceLifecycle(Admission):
-    """Guards the beginning and the end of namespaces."""
+    """Guards creation in and deletion of namespaces."""
 
     name = "NamespaceLifecycle"
     operations = ("CREATE", "DELETE")
-    reads = ()  # it changes nothing, and refuses again
+    reads = ()  # changes nothing
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def admit(self, request: AdmissionRequest) -> None:
-        """Before all other plugins, so that nothing else is said about objects in a namespace that goes."""
+        """Raise NotFound or Forbidden for a new object in a missing or terminating namespace.
+
+        Runs before all other plugins, so that they do not report other errors first.
+        """
         if request.operation != "CREATE" or not request.resource.namespaced:
             return
         found = one(self._reader, Namespace, "", request.namespace)
@@ -39,12 +42,13 @@ class NamespaceLifecycle(Admission):
             raise _terminating(request)
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Forbidden for the deletion of a system namespace."""
         if request.operation == "DELETE" and request.concerns(Namespace) and request.name in NAMESPACES:
             raise request.forbidden("this namespace may not be deleted")
 
 
 class NamespaceDefaults(Admission):
-    """Brings new namespaces what every namespace has."""
+    """Adds the default objects of a namespace to its creation."""
 
     name = "NamespaceDefaults"
     types = (Namespace,)
@@ -57,7 +61,7 @@ class NamespaceDefaults(Admission):
         return self.write(request)
 
     async def write(self, request: AdmissionRequest) -> None:
-        """What was left behind by an earlier namespace of the same name is kept."""
+        """Add the default objects of a new namespace to the request's writes, except those that already exist."""
         if request.operation != "CREATE" or not request.concerns(Namespace) or request.dry_run or request.subresource:
             return
         for resource, tree in namespace_defaults(request.name, self._root_ca):
@@ -67,6 +71,7 @@ class NamespaceDefaults(Admission):
 
 
 def _terminating(request: AdmissionRequest) -> Forbidden:
+    """Return the Forbidden error for a new object in a terminating namespace."""
     error = request.forbidden(
         f"unable to create new content in namespace {request.namespace} because it is being terminated"
     )

@@ -1,9 +1,9 @@
-"""A node writes only what is its own: its node object, the status of its pods, its slices, its lease.
+"""A node may write only its own Node object, the status of its pods, its ResourceSlices and its Lease.
 
-The node authorizer allows these writes by verb; here the object is looked at. Slices are also confined for drivers that
-run on a node: a service account whose token (or impersonation) names a node writes slices of that node alone. Drivers of
-devices that belong to no node run on some node too, so an administrator can exempt their account with the verb
-`publish-for-any-node` on resourceslices.
+The node authorizer allows these writes by verb; this plugin checks the object. Slices are also restricted for drivers
+that run on a node: a service account whose token (or impersonation) names a node may write only slices of that node.
+Drivers of devices that belong to no node run on some node too, so an administrator can exempt their account with the
+verb `publish-for-any-node` on resourceslices.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dray.apiserver.read.reader import Reader, one
 from dray.apiserver.security.authorization import ANY_NODE, Attributes, Union, references
 from dray.apiserver.security.authorization.node import LEASES_NAMESPACE
 
-PROTECTED_LABELS = "node-restriction.kubernetes.io"  # for administrators to keep pods off compromised nodes
-_KUBERNETES = ("kubernetes.io", "k8s.io")  # what stands below these means something to the cluster
+PROTECTED_LABELS = "node-restriction.kubernetes.io"  # labels that let administrators keep pods off compromised nodes
+_KUBERNETES = ("kubernetes.io", "k8s.io")  # domains of labels with a meaning for the cluster
 _NODES_OWN = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _NODES_OWN_LABELS = frozenset(
     f"{domain}/{name}"
@@ -38,7 +38,7 @@ _NODES_OWN_LABELS = frozenset(
 
 
 class NodeRestriction(Admission):
-    """Confines the users that are nodes."""
+    """Restricts users that are nodes."""
 
     name = "NodeRestriction"
     types = (Pod, Node, ResourceSlice, Lease, ServiceAccount)
@@ -47,6 +47,7 @@ class NodeRestriction(Admission):
         self._reader = reader
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Forbidden if a node writes an object that does not belong to it."""
         node = request.user.node
         if not node:
             return
@@ -67,7 +68,7 @@ class NodeRestriction(Admission):
             self._check_token(request, node)
 
     def _check_owner(self, request: AdmissionRequest, node: str) -> None:
-        """A pod that a node creates is the node's own, and goes with it."""
+        """Raise Forbidden unless the node is the only owner, and the controller, of a pod that it creates."""
         owners = cast(Pod, request.object).metadata.ownerReferences
         itself = [(owner.apiVersion, owner.kind, owner.name) == ("v1", "Node", node) for owner in owners]
         if itself != [True]:
@@ -84,6 +85,7 @@ class NodeRestriction(Admission):
             raise request.forbidden(f"node {node} UID mismatch: expected {expected} got {owners[0].uid}")
 
     def _check_eviction(self, request: AdmissionRequest, node: str) -> None:
+        """Raise Forbidden unless the evicted pod runs on the node."""
         pod = one(self._reader, Pod, request.namespace, request.name)
         if pod is None:
             raise not_found(request.resource, request.name)
@@ -91,7 +93,9 @@ class NodeRestriction(Admission):
             raise request.forbidden(f"node {node} can only evict pods with spec.nodeName set to itself")
 
     def _check_token(self, request: AdmissionRequest, node: str) -> None:
-        """A node asks for tokens on behalf of its pods only, so the token must be bound to one."""
+        """Raise Forbidden unless a token is requested for a pod of the node, with audiences of the pod's volumes
+        only.
+        """
         bound = cast(TokenRequest, request.object).spec.boundObjectRef
         if bound is None or (bound.apiVersion, bound.kind) != ("v1", "Pod") or not bound.name:
             raise request.forbidden("node requested token not bound to a pod")
@@ -108,7 +112,7 @@ class NodeRestriction(Admission):
 
 
 class NodeSlices(Admission):
-    """Confines drivers to the slices of the node that they run on."""
+    """Restricts drivers to the ResourceSlices of their node."""
 
     name = "NodeSlices"
     types = (ResourceSlice,)
@@ -117,6 +121,10 @@ class NodeSlices(Admission):
         self._authorizer = authorizer
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Forbidden if a service account on a node writes slices of another node.
+
+        The right to publish for any node is an exception.
+        """
         user = request.user
         nodes = user.extra.get(NODE_NAME) if request.concerns(ResourceSlice) else None
         if not nodes or user.service_account is None:
@@ -131,6 +139,7 @@ class NodeSlices(Admission):
 
 
 def _check_pod(request: AdmissionRequest, node: str) -> None:
+    """Raise Forbidden unless a node creates a mirror pod, deletes its own pod, or updates the status of its own pod."""
     new, old = cast("Pod | None", request.object), cast("Pod | None", request.old)
     if request.operation == "CREATE" and not request.subresource:
         if new and MIRROR not in new.metadata.annotations:
@@ -151,6 +160,7 @@ def _check_pod(request: AdmissionRequest, node: str) -> None:
 
 
 def _check_pod_update(request: AdmissionRequest, node: str, old: Pod, new: Pod) -> None:
+    """Raise Forbidden for an update other than status, or a status update that changes labels or claim statuses."""
     if request.subresource != "status":
         raise request.forbidden(f'node "{node}" can only update the status of pods')
     if old.metadata.labels != new.metadata.labels:
@@ -162,6 +172,7 @@ def _check_pod_update(request: AdmissionRequest, node: str, old: Pod, new: Pod) 
 
 
 def _check_node(request: AdmissionRequest, node: str) -> None:
+    """Raise Forbidden if a node writes another Node, deletes itself, or changes protected labels, owners or taints."""
     if request.name != node:
         raise request.forbidden(f'node "{node}" is not allowed to modify node "{request.name}"')
     if request.operation == "DELETE":
@@ -175,14 +186,19 @@ def _check_node(request: AdmissionRequest, node: str) -> None:
         what = "modify labels" if old else "set the following labels on Create"
         raise request.forbidden(f'node "{node}" is not allowed to {what}: {", ".join(refused)}')
     if (old.metadata.ownerReferences if old else ()) != new.metadata.ownerReferences:
-        # Garbage collection deletes what lost its owners, and a node that registers again has no taints.
+        # Without this check a node could lose its taints: if its owners are gone, garbage collection deletes the
+        # Node, and a node that registers again has no taints.
         raise request.forbidden(f'node "{node}" is not allowed to modify ownerReferences')
     if old and old.spec.taints != new.spec.taints:
         raise request.forbidden(f'node "{node}" is not allowed to modify taints')
 
 
 def _may_set(label: str) -> bool:
-    """Whether a node decides about a label of its own, by Kubernetes' rule: not if it has a meaning for the cluster."""
+    """Return whether a node may set a label of its own Node.
+
+    As in Kubernetes, a node may not set labels that have a meaning for the cluster, except its own labels such as
+    kubernetes.io/hostname.
+    """
     domain = label.rpartition("/")[0]
     if _within(domain, PROTECTED_LABELS):
         return False
@@ -191,10 +207,12 @@ def _may_set(label: str) -> bool:
 
 
 def _within(domain: str, parent: str) -> bool:
+    """Return whether a domain is `parent` or below it."""
     return domain == parent or domain.endswith("." + parent)
 
 
 def _check_slice(request: AdmissionRequest, node: str) -> None:
+    """Raise Forbidden unless the old and new ResourceSlice belong to the node."""
     for found in (request.object, request.old):
         if found and cast(ResourceSlice, found).spec.nodeName != node:
             verb = {"CREATE": "create", "UPDATE": "update"}.get(request.operation, "delete")
@@ -202,6 +220,7 @@ def _check_slice(request: AdmissionRequest, node: str) -> None:
 
 
 def _check_lease(request: AdmissionRequest, node: str) -> None:
+    """Raise Forbidden unless the Lease is the node's own."""
     if request.namespace != LEASES_NAMESPACE:
         raise request.forbidden(f'can only access leases in the "{LEASES_NAMESPACE}" system namespace')
     if request.name != node:

@@ -1,8 +1,8 @@
-"""The plugins of a server, in the order in which they run.
+"""The admission plugins of a server, in order.
 
-What sets fields comes before what looks at them; policies and webhooks see what will be stored; quota comes last, so that
-nothing is charged for a request that somebody else refuses. The names in ALWAYS are rules of the system rather than
-choices, and cannot be disabled.
+Plugins that set fields come before plugins that read them; policies and webhooks see the object as it will be stored;
+quota comes last, so that a request denied by another plugin is not charged. The plugins in ALWAYS are rules of the
+system and cannot be disabled.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def default_chain(
     disabled: Iterable[str] = (),
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
 ) -> Chain:
-    """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
+    """Return the chain of all plugins except the disabled ones.
+
+    Raises ValueError for a name that is unknown or cannot be disabled.
+    """
     context = JudgingContext(reader, authorizer, resolver or resolver_of_its_own(), gates, find_kind)
     mutating = MutatingPolicies(context)
     acting = None if mutating.name in (disabled := tuple(disabled)) else mutating

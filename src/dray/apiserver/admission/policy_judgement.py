@@ -1,7 +1,7 @@
-"""A compiled admission policy, and what it says about a request.
+"""A compiled validating policy, and its verdict on a request.
 
-An expression that has no value counts as a refusal or not, as the policy's failure policy says. An evaluation fails when
-it has cost too much, as in Kubernetes. One that takes more than 10 ms is made in another process.
+The failure policy decides whether an expression that fails counts as a denial. As in Kubernetes, an evaluation fails
+if its cost exceeds the budget. Evaluations of more than 10 ms run in the worker process.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ INVALID = "Invalid"
 
 
 class PolicyRefusal(NamedTuple):
-    """Why a policy refuses; `reason` is that of the answer."""
+    """Why a policy denies a request; `reason` is the reason of the error's Status."""
 
     message: str
     reason: str = INVALID
 
 
 class PolicyVerdict(NamedTuple):
-    """What a policy says: `refusals` are acted upon as a binding says, `faults` always refuse the request."""
+    """Verdict of a policy. The binding's actions apply to `refusals`; `faults` always deny the request."""
 
     refusals: list[PolicyRefusal]
     faults: list[PolicyRefusal]
@@ -41,7 +41,7 @@ class _Check(NamedTuple):
 
 
 class Policy(CompiledPolicy):
-    """A validating policy."""
+    """A compiled validating policy."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy) -> None:
         super().__init__(policy)
@@ -57,11 +57,14 @@ class Policy(CompiledPolicy):
         self._annotations = [compiler.compile("annotation", one.valueExpression) for one in spec.auditAnnotations]
 
     def failure(self, text: str) -> list[PolicyRefusal]:
-        """The refusal that a failure amounts to, if it does."""
+        """Return the denial for a failure, or an empty list if the failure policy is Ignore."""
         return [] if self.ignores_failures else [PolicyRefusal(text)]
 
     def judge(self, read: ReadVariable, interrupt: Interrupt) -> PolicyVerdict:
-        """What the policy says; `read` gives the request's values by the names of variables. Raises what interrupts."""
+        """Return the verdict on a request; `read` returns the value of a variable by name.
+
+        Raises any error of the interrupt.
+        """
         try:
             if not self.conditions.hold(read, interrupt):
                 return PolicyVerdict([], [])
@@ -72,6 +75,7 @@ class Policy(CompiledPolicy):
         return PolicyVerdict(refusals, faults)
 
     def _refusals(self, evaluation: Evaluation) -> Iterator[PolicyRefusal]:
+        """Yield a denial for each validation that is false or fails."""
         for check in self._checks:
             value, error = evaluate(evaluation, check.expression)
             if error is not None:
@@ -80,7 +84,10 @@ class Policy(CompiledPolicy):
                 yield PolicyRefusal(_message(evaluation, check), check.validation.reason or INVALID)
 
     def _faults(self, evaluation: Evaluation) -> Iterator[PolicyRefusal]:
-        """Annotations go into no audit log, since there is none; that they can be made is still asked for."""
+        """Yield a denial for each audit annotation that fails.
+
+        The values are not used, because there is no audit log.
+        """
         for annotation in self._annotations:
             _, error = evaluate(evaluation, annotation)
             if error is not None:
@@ -88,11 +95,12 @@ class Policy(CompiledPolicy):
 
 
 def judge_policy(policy: ValidatingAdmissionPolicy, read: ReadVariable, interrupt: Interrupt) -> PolicyVerdict:
-    """What a policy that is not compiled yet says."""
+    """Compile a policy and return its verdict, in the worker process."""
     return Policy(policy).judge(read, interrupt)
 
 
 def _message(evaluation: Evaluation, check: _Check) -> str:
+    """Return the message of a failed validation: messageExpression if usable, else message, else the expression."""
     value = evaluate(evaluation, check.message)[0] if check.message is not None else None
     if isinstance(value, str):
         text = value.strip()

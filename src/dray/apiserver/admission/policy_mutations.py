@@ -1,8 +1,8 @@
-"""A compiled mutating policy: what its expressions make of a request, as a patch that is plain data.
+"""A compiled mutating policy: its expressions evaluate to a patch of plain data.
 
-A mutation makes either a part of an object, whose types must be named after the fields they stand in, or operations of a
-JSON patch. A mutation that takes more than 10 ms is evaluated in another process, as validating policies are. Left out:
-what becomes of the object (`mutating_policies`).
+A mutation evaluates to an apply configuration, whose CEL types must be named after their field paths, or to the
+operations of a JSON patch. Evaluations of more than 10 ms run in the worker process. `mutating_policies` applies the
+patch.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _UNWRITABLE = "evaluated to a type that could not marshal to JSON"
 
 
 class MutationFailed(JudgementFailed):
-    """A mutation has no value, or none that can be used, and why."""
+    """A mutation has no value, or an unusable one. The text has the reason."""
 
 
 class Patch(NamedTuple):
-    """What a mutation wants: a part to lay over the object, or operations."""
+    """Patch of a mutation: an apply configuration or JSON patch operations."""
 
     applied: dict[str, Any] | None = None
     operations: list[dict[str, Any]] | None = None
 
 
 class MutatingPolicy(CompiledPolicy):
-    """A mutating policy."""
+    """A compiled mutating policy."""
 
     def __init__(self, policy: MutatingAdmissionPolicy) -> None:
         super().__init__(policy)
@@ -46,12 +46,12 @@ class MutatingPolicy(CompiledPolicy):
         self._mutations = [compiler.compile(*_expression(mutation)) for mutation in spec.mutations]
 
     def patch(self, number: int, read: ReadVariable, known: KnownValues) -> Patch:
-        """What a mutation wants. Raises MutationFailed, and Lacking if the worker process must evaluate it."""
+        """Return the patch of a mutation. Raises MutationFailed, and Lacking if the worker process must evaluate it."""
         there = partial(_evaluated, self.source, number)
         return judged(known, (id(self), number), read, partial(self.evaluated, number), there)
 
     def evaluated(self, number: int, read: ReadVariable, interrupt: Interrupt) -> Patch:
-        """Raises MutationFailed, and what the interrupt raises."""
+        """Evaluate a mutation. Returns its patch. Raises MutationFailed, and any error of the interrupt."""
         evaluation = self.evaluation(read, interrupt)
         try:
             value, error = evaluate(evaluation, self._mutations[number])
@@ -62,22 +62,24 @@ class MutatingPolicy(CompiledPolicy):
         if isinstance(value, Made):
             _check_names(value, OBJECT.name)
             return Patch(applied=as_json(value))
-        assert isinstance(value, list)  # the compiler has checked what the expression comes to
+        assert isinstance(value, list)  # the compiler has checked the type of the expression
         return Patch(operations=[_operation(one) for one in value])
 
 
 def _evaluated(policy: MutatingAdmissionPolicy, number: int, read: ReadVariable, interrupt: Interrupt) -> Patch:
+    """Compile a policy and evaluate one of its mutations, in the worker process."""
     return MutatingPolicy(policy).evaluated(number, read, interrupt)
 
 
 def _expression(mutation: Mutation) -> tuple[ExpressionUse, str]:
-    """What a mutation is, and its text."""
+    """Return the kind of a mutation and its expression."""
     if mutation.applyConfiguration is not None:
         return "mutation", mutation.applyConfiguration.expression.strip()
     return "json patch", mutation.jsonPatch.expression.strip() if mutation.jsonPatch is not None else ""
 
 
 def _operation(value: Value) -> dict[str, Any]:
+    """Return a JSON patch operation as plain data. Raises MutationFailed for a field of the wrong type."""
     assert isinstance(value, Made)
     for name in _TEXT_FIELDS:
         if name in value and not isinstance(value[name], str):
@@ -88,12 +90,13 @@ def _operation(value: Value) -> dict[str, Any]:
 
 
 def _check_names(value: Value, name: str) -> None:
-    """Types are named after the path that leads to them; another name means that a part stands in the wrong place."""
+    """Raise MutationFailed if a part has the CEL type of another field. Types are named after their field paths."""
     for fault in _misplaced(value, name):
         raise MutationFailed(f"type mismatch: {fault}")
 
 
 def _misplaced(value: Value, name: str) -> Iterator[str]:
+    """Yield a message for each part whose CEL type is not that of its field path."""
     if isinstance(value, Made):
         if value.type.name != name:
             expected = f'expected "{name}", which matches field name path from root Object type'
@@ -106,12 +109,12 @@ def _misplaced(value: Value, name: str) -> Iterator[str]:
 
 
 def as_json(value: Value) -> Any:
-    """A value as JSON has it. Raises MutationFailed for what JSON has not."""
+    """Return a CEL value as JSON data. Raises MutationFailed for a type without JSON form."""
     match value:
         case None | bool() | str() | float():
             return value
         case int():
-            return int(value)  # without the sign of CEL's type
+            return int(value)  # removes the subclass that CEL uses for the type
         case dict():
             return {_key(key): as_json(part) for key, part in value.items()}
         case list():
@@ -126,6 +129,7 @@ def as_json(value: Value) -> Any:
 
 
 def _key(key: Value) -> str:
+    """Return a map key. Raises MutationFailed unless it is a string."""
     if not isinstance(key, str):
         raise MutationFailed(f"{_UNWRITABLE}: a map whose keys are no strings")
     return key

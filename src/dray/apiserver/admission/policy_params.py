@@ -1,4 +1,4 @@
-"""The parameters of an admission policy: objects of a kind that the policy names, chosen by its binding."""
+"""Parameters of admission policies: objects of the policy's paramKind, selected by a binding."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FindKind = Callable[[str, str], Resource | None]  # (group, kind) of a custom re
 
 
 class ParamsError(Exception):
-    """There are no parameters to evaluate a policy with."""
+    """The parameters of a policy cannot be found. The text has the reason."""
 
 
 class ParamSource:
-    """Finds objects of one kind. Raises ParamsError for a kind that this server does not store."""
+    """Finds parameter objects of one kind. Creating it raises ParamsError for a kind that this server does not store."""
 
     def __init__(self, kind: ParamKind, reader: Reader, find_kind: FindKind | None = None) -> None:
         group, _, version = kind.apiVersion.rpartition("/")
@@ -34,7 +34,11 @@ class ParamSource:
         self._reader = reader
 
     def find(self, reference: ParamRef | None, namespace: str) -> list[Params]:
-        """What a binding refers to, for a request in a namespace; one None where it refers to nothing."""
+        """Return the parameters that a binding selects for a request in a namespace.
+
+        Returns [None] for a binding without paramRef. Raises ParamsError if no parameters exist and the binding
+        denies that.
+        """
         if reference is None:
             return [None]
         found = self._found(reference, self._namespace(reference, namespace))
@@ -43,6 +47,10 @@ class ParamSource:
         return [shown(self._resource, self._version, one) for one in found]
 
     def _namespace(self, reference: ParamRef, namespace: str) -> str:
+        """Return the namespace of the parameters.
+
+        Raises ParamsError if the binding's paramRef does not fit the kind's scope.
+        """
         if not self._resource.namespaced:
             if reference.namespace:
                 raise ParamsError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
@@ -52,6 +60,7 @@ class ParamSource:
         return reference.namespace or namespace
 
     def _found(self, reference: ParamRef, namespace: str) -> list[Wire]:
+        """Return the objects selected by the name or selector of a paramRef."""
         if reference.name:
             one = self._reader.get(self._resource, namespace, reference.name)
             return [one] if one is not None else []

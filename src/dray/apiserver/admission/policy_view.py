@@ -1,4 +1,4 @@
-"""A request as the expressions of admission policies see it: trees of one version, made when they are asked for."""
+"""A request as the CEL expressions of admission policies read it: trees in one version, created on demand."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _HIDDEN = ("managedFields", "ownerReferences", "selfLink")
 
 
 class PolicyView:
-    """One request in one version. Raises `Lacking` for a version that a webhook has to make first."""
+    """One request in one version. Creating it raises Unconverted if a webhook must convert the object first."""
 
     def __init__(self, request: AdmissionRequest, version: str, reader: Reader, authorizer: Union) -> None:
         self._request = request
         self._version = version
         self._reader = reader
         self._authorizer = authorizer
-        if request.resource.converts:  # what is missing is asked for before an expression stumbles over it
+        if request.resource.converts:  # raise Unconverted here rather than during an evaluation
             _ = self._object, self._old
 
     def read(self, name: str) -> Value:
-        """The value of a variable that all policies have."""
+        """Return the value of a variable of all policies."""
         match name:
             case "object":
                 return self._object
@@ -46,7 +46,7 @@ class PolicyView:
         return self._request_check()
 
     def read_with(self, params: Params, name: str) -> Value:
-        """The value of a variable of a policy that has parameters."""
+        """Return the value of a variable; `params` are the policy's parameters."""
         return params if name == "params" else self.read(name)
 
     @cached_property
@@ -71,6 +71,7 @@ class PolicyView:
         return _shown_namespace(namespace) if namespace is not None else None
 
     def _request_check(self) -> ResourceCheck:
+        """Return the authorization check of the request itself (authorizer.requestResource)."""
         request, resource = self._request, self._request.resource
         question = AuthorizerCheck(
             group=resource.group,
@@ -82,6 +83,7 @@ class PolicyView:
         return ResourceCheck(self._ask, question)
 
     def _ask(self, question: AuthorizerCheck) -> CelDecision:
+        """Return the authorizer's decision on a check, for the user of the request or a service account."""
         user = service_account_user(*question.account) if question.account else self._request.user
         attributes = Attributes(
             question.verb,
@@ -98,7 +100,7 @@ class PolicyView:
 
 
 def _shown_namespace(namespace: Namespace) -> Tree:
-    """A namespace with the declared fields and types: times are times, and the uid is spelt as Kubernetes declares it."""
+    """Return a Namespace with the types that CEL declares: timestamps, and `UID` in upper case as in Kubernetes."""
     tree = tree_of(namespace)
     metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN}
     if "uid" in metadata:
@@ -110,4 +112,5 @@ def _shown_namespace(namespace: Namespace) -> Tree:
 
 
 def _timed(tree: Tree) -> Tree:
+    """Return the tree with its times as timestamps."""
     return {**tree, **{name: parse_timestamp(tree[name]) for name in _TIMES if tree.get(name)}}

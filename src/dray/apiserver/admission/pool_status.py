@@ -1,7 +1,7 @@
-"""Requests for pool status cost a controller a walk over all claims, so nobody may ask without end.
+"""Limits on ResourcePoolStatusRequests, each of which makes a controller visit all claims.
 
-Each user has a bucket of requests that refills at a steady rate; an optional cap bounds how many exist in the cluster.
-Left out: deleting answered requests, which is a controller's job.
+Each user has a token bucket; an optional cap limits how many requests exist in the cluster. A controller deletes
+completed requests.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dray.apiserver.read.reader import Reader, many
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """How many requests may be made, and how many there may be."""
+    """Limits on the rate and the number of ResourcePoolStatusRequests."""
 
-    per_minute: float = 10  # by each user, in the long run
-    burst: int = 20  # by each user, at once
-    cap: int | None = None  # by everybody; none: as many as there are
+    per_minute: float = 10  # sustained rate per user
+    burst: int = 20  # of each user
+    cap: int | None = None  # number of requests in the cluster; None: unlimited
 
     def __post_init__(self) -> None:
         for name, least in (("per_minute", 0.001), ("burst", 1), ("cap", 0)):
@@ -32,11 +32,11 @@ class RequestLimits:
                 raise ValueError(f"pool status {name}: expected at least {least}, not {value}")
 
 
-MANY_USERS = 10_000  # buckets kept; full ones are forgotten first
+MANY_USERS = 10_000  # cached buckets; full ones are dropped first
 
 
 class PoolStatusLimit(Admission):
-    """Limits how fast a user, and how much everybody, may ask."""
+    """Limits the rate of each user and the total number."""
 
     name = "ResourcePoolStatusLimit"
     types = (ResourcePoolStatusRequest,)
@@ -53,9 +53,10 @@ class PoolStatusLimit(Admission):
         self._burst = limits.burst
         self._cap = limits.cap
         self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # user → tokens, and when that was so
+        self._buckets: dict[str, tuple[float, float]] = {}  # user → (tokens, time of that count)
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise TooManyRequests if the user's bucket is empty or the cluster has too many requests."""
         if request.operation != "CREATE" or not request.concerns(ResourcePoolStatusRequest) or request.subresource:
             return
         if self._cap is not None and sum(1 for _ in many(self._reader, ResourcePoolStatusRequest)) >= self._cap:
@@ -70,6 +71,7 @@ class PoolStatusLimit(Admission):
             self._buckets[request.user.name] = (tokens - 1, now)
 
     def _tokens(self, user: str, now: float) -> float:
+        """Return the tokens of a user now. Drops full buckets if there are too many."""
         if len(self._buckets) > MANY_USERS:
             self._buckets = {
                 name: bucket for name, bucket in self._buckets.items() if self._filled(bucket, now) < self._burst
@@ -77,6 +79,7 @@ class PoolStatusLimit(Admission):
         return self._filled(self._buckets.get(user, (self._burst, now)), now)
 
     def _filled(self, bucket: tuple[float, float], now: float) -> float:
+        """Return the tokens in a bucket at time `now`."""
         return min(self._burst, bucket[0] + (now - bucket[1]) * self._rate)
 
 

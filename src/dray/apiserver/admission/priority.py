@@ -1,7 +1,6 @@
-"""A priority class becomes a number: resolved once, when a pod or a group is created.
+"""Priority: set the number of a PriorityClass in a new pod or pod group.
 
-Without a class the cluster's default class counts, and without one of those 0. Left out: what the number does, which is
-the scheduler's business.
+Without a class name the cluster's default class applies, and without a default class 0.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ DEFAULT_POLICY = "PreemptLowerPriority"
 
 
 class Priority(Admission):
-    """Fills in priorities."""
+    """Sets priorities from PriorityClasses."""
 
     name = "Priority"
     types = (Pod, PodGroup, PriorityClass)
@@ -31,17 +30,19 @@ class Priority(Admission):
         self._default: tuple[int, PriorityClass | None] = (-1, None)
 
     def admit(self, request: AdmissionRequest) -> None:
+        """Set the priority of a new pod or pod group, and keep that of an updated pod."""
         if request.tree is None or request.subresource or not request.concerns(Pod, PodGroup, PriorityClass):
             return
         spec = request.tree.get("spec")
         if request.operation == "CREATE" and isinstance(spec, dict) and not request.concerns(PriorityClass):
             self._resolve(request, spec)
         elif request.operation == "UPDATE" and isinstance(request.old, Pod) and isinstance(spec, dict):
-            # An older client that does not know the fields must not take them away.
+            # A client of an older version may omit the fields, which must not remove them.
             spec.setdefault("priority", request.old.spec.priority)
             spec.setdefault("preemptionPolicy", request.old.spec.preemptionPolicy)
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Forbidden for a second default PriorityClass."""
         new = request.object
         if not isinstance(new, PriorityClass) or not new.globalDefault:
             return
@@ -52,6 +53,10 @@ class Priority(Admission):
             )
 
     def _resolve(self, request: AdmissionRequest, spec: dict[str, Any]) -> None:
+        """Set priority, class name and preemption policy in a spec.
+
+        Raises Forbidden for an unknown class or other values.
+        """
         name = spec.get("priorityClassName") or ""
         found = one(self._reader, PriorityClass, "", name) if name else self._default_class()
         if name and found is None:
@@ -72,7 +77,7 @@ class Priority(Admission):
             spec["preemptionPolicy"] = policy
 
     def _default_class(self) -> PriorityClass | None:
-        """The class marked as default with the lowest value; looked for again only when a class has changed."""
+        """Return the default class with the lowest value, or None. Cached until a class changes."""
         seen = self._last_change.revision
         if self._default[0] != seen:
             marked = [found for found in many(self._reader, PriorityClass) if found.globalDefault]

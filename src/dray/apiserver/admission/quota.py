@@ -1,10 +1,10 @@
-"""ResourceQuota: a namespace gets no more than it was given, however many ask at once.
+"""ResourceQuota: limits the resources of a namespace, also for concurrent requests.
 
-What a new object uses is added to the quota's `status.used` in the same commit that stores the object, on condition that
-the quota is still the one that was read; so neither two requests nor two servers can spend the same rest twice. Within
-one server the creations of a namespace take turns, which spares them the conflicts. A limit without a known usage is
-counted here, so a new quota holds from its first moment. Left out: giving back what deleted objects used, and what
-updates change, which the quota controller does from `dray.api.usage` too.
+The usage of a new object is added to the quota's `status.used` in the commit that stores the object, on condition
+that the quota is unchanged since it was read. So two requests or two servers cannot use the same remainder. Within
+one server, creations in a namespace take turns, which avoids conflicts. Usage that is not yet in the quota's status
+is counted here, so a new quota applies at once. The quota controller subtracts deleted objects and changes by
+updates, also with `dray.api.usage`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Quota(Admission):
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        """Charge a new object if a quota limits its resources. Returns the work as an awaitable, or None."""
         if request.operation != "CREATE" or request.subresource or request.object is None or not request.namespace:
             return None
         quotas = self._in(request.namespace)
@@ -51,6 +52,7 @@ class Quota(Admission):
         return self._take_turn(request)
 
     async def _take_turn(self, request: AdmissionRequest) -> None:
+        """Lock the namespace until after the commit, then charge its quotas."""
         if not request.dry_run:
             turn = self._turns.get(request.namespace) or asyncio.Lock()
             self._turns[request.namespace] = turn
@@ -58,7 +60,7 @@ class Quota(Admission):
         await self.write(request)
 
     async def write(self, request: AdmissionRequest) -> None:
-        """Charge the quotas as they are now."""
+        """Add the updates of all quotas that apply to a new object to the request's writes. Raises Forbidden."""
         if request.operation != "CREATE" or request.subresource or request.object is None:
             return
         for quota in self._in(request.namespace):
@@ -69,6 +71,7 @@ class Quota(Admission):
                     request.writes.append(_written(quota, used))
 
     def _name_of(self, class_: str) -> str | None:
+        """Return the extended resource name of a DeviceClass, or None."""
         found = one(self._reader, DeviceClass, "", class_)
         return found.spec.extendedResourceName if found is not None else None
 
@@ -76,6 +79,7 @@ class Quota(Admission):
         return one(self._reader, Pod, namespace, name)
 
     def _in(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """Return the quotas of a namespace, cached until a quota changes."""
         seen = self._last_change.revision
         if seen != self._seen:
             self._seen = seen
@@ -86,7 +90,10 @@ class Quota(Admission):
         return quotas
 
     def _charge(self, request: AdmissionRequest, obj: Wire, quota: ResourceQuota, names: list[str]) -> Usage:
-        """The usage after this object. Raises Forbidden where it would be too much."""
+        """Return the quota's usage including a new object, for the resources that it uses.
+
+        Raises Forbidden above the limit.
+        """
         if isinstance(obj, Pod) and (silent := unspecified(obj, names)):
             raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {_shown_silent(silent)}")
         wanted = usage_of(request.resource, obj, self._extended)
@@ -104,6 +111,7 @@ class Quota(Admission):
         return {name: used[name] + requested[name] for name in requested}
 
     def _used(self, quota: ResourceQuota, names: Iterable[str], resource: Resource) -> Usage:
+        """Return the current usage of the named resources, counted if the quota's status lacks one."""
         known = quota.status.used
         if any(name not in known for name in names):
             custom = (resource,) if resource.custom is not None else ()
@@ -114,6 +122,7 @@ class Quota(Admission):
 
 
 def _written(quota: ResourceQuota, used: Usage) -> Write:
+    """Return the update of a quota's status."""
     tree: dict[str, Any] = msgspec.to_builtins(quota)
     before = tree.get("status", {}).get("used", {})
     tree["status"] = {
@@ -125,8 +134,10 @@ def _written(quota: ResourceQuota, used: Usage) -> Write:
 
 
 def _shown(amounts: Mapping[str, Quantity], names: Iterable[str]) -> str:
+    """Return amounts as text, such as "cpu=1,memory=1Gi"."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(names))
 
 
 def _shown_silent(missing: Mapping[str, list[str]]) -> str:
+    """Return missing resources with their containers as text."""
     return "; ".join(f"{name} for: {','.join(containers)}" for name, containers in missing.items())

@@ -1,11 +1,11 @@
-"""Nobody grants more than they have: writes of roles and bindings are compared with the rules of the writer.
+"""RBAC escalation: no user grants more than the user has.
 
-Not a plugin of Kubernetes, where the storage of roles does this; so it cannot be turned off here either. Members of
-system:masters have everything and are not asked.
+Written roles and bindings are compared with the user's rules. Kubernetes does this in the storage of roles rather
+than in an admission plugin, so it cannot be disabled here either. Members of system:masters are not checked.
 
-A rule is covered if each single thing that it allows (one verb on one resource, perhaps of one name, or one path) is
-allowed by some rule of the writer. A rule without names allows every name, so only a rule without names covers it. The
-verbs `escalate` on a role and `bind` on the role of a binding are the exception that an administrator can grant.
+A rule is covered if each single permission in it (one verb on one resource, perhaps with one name, or on one path) is
+covered by some rule of the user. A rule without names allows every name, so only a rule without names covers it. An
+administrator can grant exceptions: the verb `escalate` on a role, and `bind` on the role of a binding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dray.background.turns import turns
 
 
 def uncovered(owned: Sequence[GrantTable], wanted: Iterable[PolicyRule]) -> Generator[None, None, list[PolicyRule]]:
-    """Returns the single permissions of `wanted` that no rule of `owned` allows. The work can pause after each."""
+    """Return the single permissions of `wanted` that no rule of `owned` allows. A generator that yields after each."""
     missing = []
     for rule in wanted:
         for part in _parts(rule):
@@ -35,7 +35,7 @@ def uncovered(owned: Sequence[GrantTable], wanted: Iterable[PolicyRule]) -> Gene
 
 
 def compact(rule: PolicyRule) -> str:
-    """A rule as Kubernetes prints it in the refusal."""
+    """Return a rule as Kubernetes prints it in the denial."""
     fields = (
         ("APIGroups", rule.apiGroups),
         ("Resources", rule.resources),
@@ -52,7 +52,7 @@ def _quoted(values: Iterable[str]) -> Iterator[str]:
 
 
 def _parts(rule: PolicyRule) -> Iterator[PolicyRule]:
-    """Rules that allow one thing each, and together what `rule` allows."""
+    """Yield rules with one permission each, which together allow what `rule` allows."""
     for verb, url in product(rule.verbs, rule.nonResourceURLs):
         yield PolicyRule(verbs=(verb,), nonResourceURLs=(url,))
     names: list[tuple[str, ...]] = [(name,) for name in rule.resourceNames] or [()]
@@ -69,7 +69,7 @@ _BINDINGS = (RoleBinding, ClusterRoleBinding)
 
 
 class RoleEscalation(Admission):
-    """Refuses roles and bindings that would give more than the writer has."""
+    """Denies roles and bindings that would grant more than the user has."""
 
     name = "RoleEscalation"
     types = (*_ROLES, *_BINDINGS)
@@ -79,12 +79,16 @@ class RoleEscalation(Admission):
         self._rbac = rbac
 
     def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        """Check a written role or binding. Returns the work as an awaitable, or None if nothing is checked."""
         if request.object is None or not request.concerns(*_ROLES, *_BINDINGS) or MASTERS in request.user.groups:
             return None
         return self._check_role(request) if request.concerns(*_ROLES) else self._check_binding(request)
 
     async def _check_role(self, request: AdmissionRequest) -> None:
-        """A role that gives other rules than before, and one that other roles gather from now on, is a grant."""
+        """Raise Forbidden if a role would grant more than the user has.
+
+        Checked if its rules change, or if other roles newly aggregate its rules.
+        """
         new, old = cast("Role | ClusterRole", request.object), cast("Role | ClusterRole | None", request.old)
         grows = self._newly_gathered(new, old)
         if old is None or old.rules != new.rules or _aggregation(old) != _aggregation(new):
@@ -99,12 +103,15 @@ class RoleEscalation(Admission):
         await self._check_rules(request, self._rbac.effective(new))
 
     def _newly_gathered(self, new: Role | ClusterRole, old: Role | ClusterRole | None) -> set[str]:
-        """The roles that did not gather this one's rules before and will when it is written."""
+        """Return the aggregated roles that include the rules of `new` but did not include those of `old`."""
         if not isinstance(new, ClusterRole) or (old and old.metadata.labels == new.metadata.labels):
             return set()
         return self._rbac.gatherers(new) - (self._rbac.gatherers(old) if isinstance(old, ClusterRole) else set())
 
     async def _check_binding(self, request: AdmissionRequest) -> None:
+        """Raise Forbidden if a new or changed binding grants rules that the user does not have, unless the user may
+        bind the role.
+        """
         new = cast("RoleBinding | ClusterRoleBinding", request.object)
         old = cast("RoleBinding | ClusterRoleBinding | None", request.old)
         if old and old.subjects == new.subjects and old.roleRef == new.roleRef:
@@ -119,6 +126,7 @@ class RoleEscalation(Admission):
         await self._check_rules(request, rules)
 
     async def _check_rules(self, request: AdmissionRequest, rules: Iterable[PolicyRule]) -> None:
+        """Raise Forbidden with the permissions that the user does not have."""
         if missing := await self._missing(request, rules):
             user = request.user
             groups = " ".join(f'"{group}"' for group in user.groups)
@@ -128,11 +136,12 @@ class RoleEscalation(Admission):
             )
 
     async def _missing(self, request: AdmissionRequest, rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-        """What of these rules the writer does not have."""
+        """Return the single permissions in `rules` that the user does not have."""
         owned = self._rbac.tables(request.user, request.namespace)
         return await turns().run(request.user.name, uncovered(owned, rules))
 
     def _may(self, request: AdmissionRequest, verb: str, plural: str, name: str) -> bool:
+        """Return whether the user may perform a verb on the named role."""
         attributes = Attributes(verb, RBAC, plural, namespace=request.namespace, name=name)
         return self._authorizer.authorize(request.user, attributes).allowed
 

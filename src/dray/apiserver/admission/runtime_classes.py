@@ -1,6 +1,6 @@
-"""A pod that names a RuntimeClass gets what the class says: its overhead, its node selector, its tolerations.
+"""RuntimeClass: a pod that names a class gets its overhead, node selector and tolerations.
 
-Left out: the class's handler. Containers run in the runtime of their node's agent.
+The class's handler is ignored: containers run in the runtime of the node's agent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defi
 
 
 class RuntimeClassAdmission(Admission):
-    """Fills in what classes say, and refuses pods that contradict theirs."""
+    """Sets the fields of a pod's RuntimeClass, and denies pods that contradict it."""
 
     name = "RuntimeClass"
     types = (Pod,)
@@ -34,6 +34,7 @@ class RuntimeClassAdmission(Admission):
         self._reader = reader
 
     def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        """Set overhead, node selector and tolerations in a new pod. Returns remaining work as an awaitable, or None."""
         spec = request.tree.get("spec") if request.tree is not None and not request.subresource else None
         found = self._class(request, spec.get("runtimeClassName")) if isinstance(spec, dict) else None
         if spec is None or found is None:
@@ -48,9 +49,11 @@ class RuntimeClassAdmission(Admission):
         return None
 
     async def _tolerate(self, request: AdmissionRequest, spec: dict[str, Any], tolerations: Sequence[Tree]) -> None:
+        """Set the merged tolerations, yielding to other work in between."""
         spec["tolerations"] = await turns().run(request.user.name, merged_tolerations(tolerations))
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Forbidden if a pod's overhead differs from that of its RuntimeClass."""
         pod = request.object
         if not isinstance(pod, Pod) or request.subresource:
             return
@@ -62,6 +65,7 @@ class RuntimeClassAdmission(Admission):
             raise request.forbidden(_OTHER)
 
     def _class(self, request: AdmissionRequest, name: str | None) -> RuntimeClass | None:
+        """Return the named RuntimeClass, or None without a name. Raises Forbidden if it does not exist."""
         if name is None:
             return None
         found = one(self._reader, RuntimeClass, "", name)
@@ -71,6 +75,7 @@ class RuntimeClassAdmission(Admission):
 
 
 def _select(request: AdmissionRequest, spec: dict[str, Any], wanted: Mapping[str, str]) -> None:
+    """Merge the class's node selector into a pod spec. Raises Forbidden on conflicting values."""
     own = spec.get("nodeSelector") or {}
     for key, value in wanted.items():
         if own.get(key, value) != value:
@@ -81,13 +86,14 @@ def _select(request: AdmissionRequest, spec: dict[str, Any], wanted: Mapping[str
 
 
 def _equal(left: Mapping[str, str], right: Mapping[str, str]) -> bool:
+    """Return whether two overheads have the same resources and amounts."""
     return left.keys() == right.keys() and all(Quantity.parse(left[key]) == Quantity.parse(right[key]) for key in left)
 
 
 def merged_tolerations(tolerations: Sequence[Tree]) -> Generator[None, None, list[Tree]]:
-    """The tolerations without those that another one covers; of equal ones the first.
+    """Return the tolerations without those covered by another; of equal ones the first is kept.
 
-    Each is compared with all others, so this is work that can pause after each.
+    A generator that yields after each toleration, because each is compared with all others.
     """
     kept: list[Tree] = []
     for index, one_ in enumerate(tolerations):
@@ -99,7 +105,7 @@ def merged_tolerations(tolerations: Sequence[Tree]) -> Generator[None, None, lis
 
 
 def _covers(wide: Tree, narrow: Tree) -> bool:
-    """Whether whatever one toleration tolerates, the other does for as long."""
+    """Return whether `wide` tolerates everything that `narrow` tolerates, for at least as long."""
     if wide == narrow:
         return True
     exists = wide.get("operator") == "Exists"

@@ -1,8 +1,8 @@
-"""Every pod runs as a service account, and finds its token where programs look for it.
+"""ServiceAccount: every pod runs as a service account and has its token mounted.
 
-The account must exist; without one the pod gets `default`. A volume with a token that is bound to the pod, the authority's
-certificate and the namespace is mounted into each container, unless the pod or its account says otherwise. Left out: the
-account's image pull secrets beyond copying their names, and accounts that restrict which secrets may be mounted.
+The account must exist; a pod without an account gets `default`. A volume with a token bound to the pod, the CA
+certificate and the namespace is mounted into each container unless the pod or its account disables that. The
+account's image pull secrets are copied by name only, and restrictions of mountable secrets are not implemented.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-TOKEN_SECONDS = 3607  # an hour, and a little that makes such tokens easy to recognize
+TOKEN_SECONDS = 3607  # an hour, and seven seconds that make these tokens recognizable
 VOLUME_PREFIX = "kube-api-access-"
 
 
 class ServiceAccountAdmission(Admission):
-    """Gives pods an account and a token."""
+    """Sets the service account of pods and mounts its token."""
 
     name = "ServiceAccount"
     types = (Pod,)
@@ -34,6 +34,10 @@ class ServiceAccountAdmission(Admission):
         self._reader = reader
 
     def admit(self, request: AdmissionRequest) -> None:
+        """Set account, image pull secrets and token volume of a new pod.
+
+        Raises Forbidden if the account does not exist.
+        """
         if request.subresource or request.tree is None:
             return
         spec, metadata = request.tree.get("spec"), request.tree.get("metadata") or {}
@@ -56,13 +60,14 @@ class ServiceAccountAdmission(Admission):
 
 
 def _mounts_token(spec: Tree, account: ServiceAccount) -> bool:
-    """The pod decides, then its account; by default it is mounted."""
+    """Return whether to mount the token: as the pod says, else its account, else True."""
     if spec.get("automountServiceAccountToken") is not None:
         return bool(spec["automountServiceAccountToken"])
     return account.automountServiceAccountToken is not False
 
 
 def _mount(spec: Tree) -> None:
+    """Add the token volume and mount it into all containers without a token."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     missing = [container for container in containers if not _has_token(container)]
     volumes = spec.get("volumes") or []
@@ -79,7 +84,10 @@ def _mount(spec: Tree) -> None:
 
 @lru_cache(maxsize=1024)
 def _suffix(account: str) -> str:
-    """Five letters that follow from the account: pods of one template stay alike, and so does what is known of them."""
+    """Return five characters derived from the account's name.
+
+    Thus pods of one template stay equal and can share cached results.
+    """
     digest = hashlib.sha256(account.encode()).digest()
     return "".join(GENERATED_ALPHABET[byte % len(GENERATED_ALPHABET)] for byte in digest[:5])
 
@@ -89,6 +97,7 @@ def _has_token(container: Tree) -> bool:
 
 
 def _projection() -> Tree:
+    """Return the projected volume with token, CA certificate and namespace."""
     return {
         "defaultMode": 0o644,
         "sources": [

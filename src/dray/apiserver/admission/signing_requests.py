@@ -1,8 +1,9 @@
-"""Requests for certificates: who asks is who sends the request, and only those judge and sign it whom a signer trusts.
+"""CertificateSigningRequests: record the requesting user, and restrict who approves and signs.
 
-Beside the right to the subresource, `approve` or `sign` on the signer is needed (`signers` of certificates.k8s.io, by
-name or by `DOMAIN/*`), as Kubernetes' CertificateApproval and CertificateSigning want it. A client certificate that would
-put somebody into `system:masters` is not asked for here (CertificateSubjectRestriction). Left out: signing.
+In addition to the right to the subresource, a user needs `approve` or `sign` on the signer (`signers` of
+certificates.k8s.io, by name or by `DOMAIN/*`), as in Kubernetes' plugins CertificateApproval and CertificateSigning.
+A client certificate with group `system:masters` cannot be requested (CertificateSubjectRestriction). Signing is not
+part of this module.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CLIENTS = "kubernetes.io/kube-apiserver-client"
 
 
 class SigningRequests(Admission):
-    """Writes the user into a new CertificateSigningRequest, and asks who approves and signs."""
+    """Sets the user of a new CertificateSigningRequest, and checks who approves and signs it."""
 
     name = "SigningRequests"
     types = (CertificateSigningRequest,)
@@ -31,6 +32,7 @@ class SigningRequests(Admission):
         self._authorizer = authorizer
 
     def admit(self, request: AdmissionRequest) -> None:
+        """Set the user's name, UID, groups and extra in a new request."""
         if request.tree is None or request.subresource or request.operation != "CREATE":
             return
         spec = request.tree.setdefault("spec", {})
@@ -39,6 +41,7 @@ class SigningRequests(Admission):
         spec.update(request.user.info())
 
     def validate(self, request: AdmissionRequest) -> None:
+        """Raise Forbidden for a request for system:masters, or without the right to approve or sign."""
         new = cast("CertificateSigningRequest | None", request.object)
         old = cast("CertificateSigningRequest | None", request.old)
         if new is None:
@@ -52,6 +55,7 @@ class SigningRequests(Admission):
             self._check(request, old.spec.signerName, "sign")
 
     def _check(self, request: AdmissionRequest, signer: str, verb: str) -> None:
+        """Raise Forbidden unless the user may perform `verb` on the signer."""
         for name in (signer, f"{signer.partition('/')[0]}/*"):
             if self._authorizer.authorize(request.user, Attributes(verb, _GROUP, "signers", name=name)).allowed:
                 return
@@ -59,7 +63,7 @@ class SigningRequests(Admission):
 
 
 def _organizations(encoded: str) -> set[str]:
-    """The groups that a certificate would put its holder into."""
+    """Return the organizations (groups) in an encoded certificate request; empty if it cannot be decoded."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 

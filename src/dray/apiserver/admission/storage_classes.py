@@ -1,6 +1,6 @@
-"""A claim for a volume that names no class gets the cluster's default class, if there is one.
+"""DefaultStorageClass: a PersistentVolumeClaim without a class name gets the cluster's default class, if any.
 
-Of several default classes the newest counts, and of those the first by name. Left out: whoever provides the volume.
+Of several default classes the newest applies, and of equally new ones the first by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CLASSES = BY_TYPE[StorageClass]
 
 
 class DefaultStorageClass(Admission):
-    """Fills in the class of claims."""
+    """Sets the storage class of PersistentVolumeClaims."""
 
     name = "DefaultStorageClass"
     types = (PersistentVolumeClaim,)
@@ -33,6 +33,7 @@ class DefaultStorageClass(Admission):
             spec["storageClassName"] = name
 
     def _default(self) -> str:
+        """Return the name of the default class, or ""."""
         marked = [found for found in many(self._reader, StorageClass) if is_default(found)]
         marked.sort(key=lambda found: found.metadata.name)
         newest = max(marked, key=lambda found: found.metadata.creationTimestamp or "", default=None)

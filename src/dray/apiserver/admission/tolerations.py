@@ -1,4 +1,4 @@
-"""Pods stay five minutes on a node that has gone quiet, unless they say for how long themselves."""
+"""DefaultTolerationSeconds: pods stay on a failed node for five minutes unless they say otherwise."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ SECONDS = 300
 
 
 class DefaultTolerationSeconds(Admission):
-    """Adds tolerations for nodes that are not ready or not reachable."""
+    """Adds tolerations for nodes that are not ready or unreachable."""
 
     name = "DefaultTolerationSeconds"
     types = (Pod,)
     reads = ()
 
     def admit(self, request: AdmissionRequest) -> None:
+        """Add the missing tolerations to a pod's spec."""
         if request.subresource or request.tree is None:
             return
         spec = request.tree.get("spec")
@@ -36,4 +37,5 @@ class DefaultTolerationSeconds(Admission):
 
 
 def _tolerates(toleration: dict[str, Any], key: str) -> bool:
+    """Return whether a toleration covers a NoExecute taint with this key."""
     return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")

@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicy: rules that the cluster's administrators write as expressions, bound to what they hold for.
+"""ValidatingAdmissionPolicy: rules that cluster administrators write as CEL expressions and bind to resources.
 
-All policies that a request concerns are asked; the first refusal is the answer. Left out: audit annotations are evaluated,
-but there is no audit log to write them to.
+All matching policies are evaluated; the first denial is the error. Audit annotations are evaluated but not recorded,
+because there is no audit log.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ PolicyBinding = ValidatingAdmissionPolicyBinding
 
 
 class Denial(NamedTuple):
-    """A refusal and where it comes from."""
+    """A denial, with its policy and binding."""
 
     policy: str
-    binding: str  # empty where the policy itself is at fault
+    binding: str  # empty if the policy itself is faulty
     refusal: PolicyRefusal
 
     def error(self, request: AdmissionRequest) -> ApiError:
+        """Return the ApiError for the request."""
         bound = f" with binding '{self.binding}'" if self.binding else ""
         text = f"ValidatingAdmissionPolicy '{self.policy}'{bound} denied request: {self.refusal.message}"
         return denied(request, text, _DENIALS.get(self.refusal.reason, Unprocessable))
 
 
 class CheckingPolicy(BoundPolicy[Policy, PolicyBinding]):
-    """A validating policy and what binds it."""
+    """A validating policy and its bindings."""
 
     def __init__(
         self, policy: ValidatingAdmissionPolicy, bindings: list[PolicyBinding], context: JudgingContext
@@ -54,7 +55,7 @@ class CheckingPolicy(BoundPolicy[Policy, PolicyBinding]):
         super().__init__(Policy(policy), bindings, context)
 
     def denials(self, request: AdmissionRequest, views: dict[str, PolicyView], known: KnownValues) -> Iterator[Denial]:
-        """The refusals of a request; its warnings are added to it. Raises Lacking for a verdict that takes long."""
+        """Yield the denials of a request, and add warnings to the request. Raises Lacking if a verdict takes long."""
         policy, version = self.policy, self.matcher.version(request, self.context.reader)
         if version is None:
             return
@@ -78,7 +79,7 @@ class CheckingPolicy(BoundPolicy[Policy, PolicyBinding]):
 
 
 class ValidatingPolicies(Admission):
-    """Asks the policies that are bound."""
+    """Evaluates all bound validating policies."""
 
     name = "ValidatingAdmissionPolicy"
     configured_by = (ValidatingAdmissionPolicyBinding,)
@@ -91,10 +92,15 @@ class ValidatingPolicies(Admission):
         self._policies = Configured(context.reader, kinds, partial(bound, context, *kinds, CheckingPolicy))
 
     def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
+        """Evaluate the matching policies. Returns remaining work as an awaitable, or None."""
         about = self._policies.about(request)
         return self._ask(about, request) if about else None
 
     def _ask(self, about: Sequence[CheckingPolicy], request: AdmissionRequest) -> MaybeAwaitable:
+        """Evaluate policies and raise the first denial.
+
+        Returns an awaitable if verdicts must come from the worker process.
+        """
         warnings, known = len(request.warnings), KnownValues()
 
         def check() -> None:

@@ -1,9 +1,8 @@
-"""Calling a webhook: one HTTPS POST, and what the answer of one about admission means.
+"""Client of webhooks: one HTTPS POST, and the decoded AdmissionReview of an admission webhook.
 
-Answers are read with a bound on size and time, redirects are not followed, nothing is decompressed, cookies are not kept,
-and only the authority that the configuration names is trusted. Waiting for a connection of a busy webhook is part of its
-timeout (`webhook_connections`). `aiohttp` is imported at the first call, since most clusters have no webhook. Left out:
-which webhooks a request concerns (`webhooks`).
+Answers are limited in size and time, redirects are not followed, bodies are not decompressed, cookies are not stored,
+and only the configured CA is trusted. Waiting for a connection to a busy webhook counts towards its timeout
+(`webhook_connections`). `aiohttp` is imported on the first call, because most clusters have no webhooks.
 """
 
 from __future__ import annotations
@@ -29,32 +28,34 @@ API_VERSION = "admission.k8s.io/v1"
 
 
 class WebhookCallFailed(Exception):
-    """The webhook gave no answer that can be understood, and why."""
+    """The webhook gave no valid answer. The text has the reason."""
 
 
 class Unanswered(WebhookCallFailed):
-    """The webhook could not be reached, or did not answer."""
+    """The webhook could not be reached or did not answer."""
 
 
 class HookConfig(ClientConfig, Protocol):
-    """How to reach a webhook, and whom to trust about who it is."""
+    """Address of a webhook, and the CA bundle that its certificate must match."""
 
     @property
     def caBundle(self) -> str: ...
 
 
 class ReviewStatus(msgspec.Struct):
+    """Status in an AdmissionReview's response: code, message and reason of a denial."""
+
     code: int = 0
     message: str = ""
     reason: str = ""
 
 
 class ReviewAnswer(msgspec.Struct):
-    """What a webhook says: yes or no, and what a mutating one wants to have changed."""
+    """Response of an AdmissionReview: whether the request is allowed, and the patch of a mutating webhook."""
 
     uid: str
     allowed: bool
-    patch: str | None = None  # base64 of a JSON patch
+    patch: str | None = None  # JSON patch in base64
     patchType: str | None = None
     status: ReviewStatus | None = None
     warnings: tuple[str, ...] | None = None
@@ -70,7 +71,7 @@ _decode = msgspec.json.Decoder(ReviewEnvelope).decode
 
 
 class WebhookClient:
-    """Calls webhooks over connections that are kept for the next call."""
+    """Calls webhooks over persistent connections."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -81,7 +82,7 @@ class WebhookClient:
     async def call(
         self, config: WebhookClientConfig, review: dict[str, Any], timeout: float, user: str
     ) -> ReviewAnswer:
-        """Ask whether a request of a user is allowed. Raises WebhookCallFailed."""
+        """Send an AdmissionReview and return its response. Raises WebhookCallFailed."""
         try:
             answer = _answer(await self.post(config, msgspec.json.encode(review), timeout, LARGEST_ANSWER, user))
         except Unanswered as error:
@@ -91,7 +92,10 @@ class WebhookClient:
         return answer
 
     async def post(self, config: HookConfig, body: bytes, timeout: float, largest: int, user: str = "") -> bytes:
-        """What a webhook answers to a body, in so many seconds and bytes at most; in a user's turn. Raises WebhookCallFailed."""
+        """Send a body to a webhook and return its answer, limited to `timeout` seconds and `largest` bytes.
+
+        Users take turns for the connections of a webhook. Raises WebhookCallFailed, or its subclass Unanswered.
+        """
         try:
             place = place_of(config, self._reader)
         except Unreachable as error:
@@ -108,14 +112,16 @@ class WebhookClient:
             self._session = None
 
     async def _post(self, place: ServiceAddress, ca_bundle: str, body: bytes, largest: int) -> bytes:
+        """Send a body to an address. Returns the answer's body. Raises WebhookCallFailed."""
         import aiohttp
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),  # `_connections` has limits, for each webhook
+                connector=aiohttp.TCPConnector(limit=0),  # `_connections` limits the connections of each webhook
                 headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
-                auto_decompress=False,  # a small answer could become a large one
-                cookie_jar=aiohttp.DummyCookieJar(),  # which would grow, and tell other webhooks of the same host
+                auto_decompress=False,  # a small answer could decompress to a large one
+                # cookies would accumulate, and reach other webhooks of the same host
+                cookie_jar=aiohttp.DummyCookieJar(),
             )
         context, url = self._context(ca_bundle), place.shown
         sent: dict[str, Any] = {"data": body, "ssl": context, "allow_redirects": False}
@@ -130,12 +136,13 @@ class WebhookClient:
             raise Unanswered(f'Post "{url}": {_cause(error)}') from error
 
     def _context(self, ca_bundle: str) -> ssl.SSLContext:
+        """Return the TLS context that trusts a CA bundle, cached. Raises WebhookCallFailed."""
         context = self._contexts.get(ca_bundle)
         if context is None:
             try:
                 pem = base64.b64decode(ca_bundle, validate=True).decode("ascii") if ca_bundle else None
                 context = ssl.create_default_context(cadata=pem)
-                context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Kubernetes asks for no identifiers of keys
+                context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Kubernetes does not require key identifiers
             except (binascii.Error, ValueError, ssl.SSLError) as error:
                 raise WebhookCallFailed(f"the CA bundle cannot be read: {error}") from error
             self._contexts[ca_bundle] = context
@@ -143,6 +150,7 @@ class WebhookClient:
 
 
 async def _read(content: aiohttp.StreamReader, largest: int) -> bytes:
+    """Read a body. Raises WebhookCallFailed if it is longer than `largest` bytes."""
     data = bytearray()
     async for chunk in content.iter_any():
         data += chunk
@@ -152,14 +160,15 @@ async def _read(content: aiohttp.StreamReader, largest: int) -> bytes:
 
 
 def _cause(error: Exception) -> object:
-    """The operating system's or OpenSSL's own words; aiohttp's around them name Python objects."""
+    """Return the underlying error of the operating system or OpenSSL; aiohttp's text names Python objects."""
     return getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
 
 
 def _answer(data: bytes) -> ReviewAnswer:
+    """Return the response in an AdmissionReview. Raises WebhookCallFailed."""
     try:
         envelope = _decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:  # nested too deeply, or no text
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:  # nested too deeply, or not text
         raise WebhookCallFailed(f"the answer is no AdmissionReview: {error}") from error
     if envelope.apiVersion != API_VERSION or envelope.kind != "AdmissionReview":
         raise WebhookCallFailed(

@@ -1,9 +1,8 @@
-"""How many connections to webhooks are open: each webhook has its own, so that a slow one keeps nobody from the others.
+"""Limits on connections to webhooks: each webhook has its own, so a slow webhook does not block the others.
 
-A webhook has a few connections that nobody else can take, and may take more from those that all share, up to a number.
-Together they are bounded by what is shared and by the few of each webhook. Whoever finds none free waits; users take
-turns, so that one who waits a hundred times does not keep others from the same webhook. Left out: how long somebody waits,
-which is the webhook's own timeout.
+Each webhook has a few reserved connections and may use more from a shared pool, up to a maximum. If none is free,
+callers wait; users take turns, so a user with a hundred calls does not block others from the same webhook. The
+webhook's own timeout limits the wait.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dray.background.turns import UsersInTurn
 
 
 class _Places:
-    """The connections of one webhook: how many are open, and who waits for one."""
+    """Connections of one webhook: the number of open ones, and the waiting callers."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -28,7 +27,7 @@ class _Places:
 
 
 class WebhookConnections:
-    """The connections to all webhooks of one client."""
+    """Open connections to all webhooks of one client."""
 
     def __init__(
         self,
@@ -39,15 +38,15 @@ class WebhookConnections:
         self._own = own
         self._shared = shared
         self._most = most
-        self._webhooks: dict[str, _Places] = {}  # those with open connections, or somebody who waits
+        self._webhooks: dict[str, _Places] = {}  # webhooks with open connections or waiting callers
 
     def __len__(self) -> int:
-        """How many connections are open."""
+        """Return the number of open connections."""
         return sum(places.taken for places in self._webhooks.values())
 
     @asynccontextmanager
     async def one(self, webhook: str, user: str) -> AsyncIterator[None]:
-        """Hold one connection of a webhook, after waiting for it in the user's turn."""
+        """Hold one connection of a webhook as an asynchronous context manager, after waiting for the user's turn."""
         places = self._webhooks.setdefault(webhook, _Places())
         if places.waiting or not self._is_free(places):
             await self._wait(webhook, places, user)
@@ -59,24 +58,29 @@ class WebhookConnections:
             self._give_back(webhook, places)
 
     async def _wait(self, webhook: str, places: _Places, user: str) -> None:
+        """Wait for the user's turn to get a connection."""
         turn = places.waiting.add(user)
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it was given a connection that it does not use
+            if not turn.cancelled():  # the caller got a connection and does not use it
                 self._give_back(webhook, places)
             elif not places:
                 self._webhooks.pop(webhook, None)
             raise
 
     def _is_free(self, places: _Places) -> bool:
+        """Return whether a webhook may open another connection."""
         if places.taken < self._own:
             return True
         shared = sum(max(0, other.taken - self._own) for other in self._webhooks.values())
         return places.taken < self._most and shared < self._shared
 
     def _give_back(self, webhook: str, places: _Places) -> None:
-        """Close a connection. The next goes to the webhook that has the fewest of those for which somebody waits."""
+        """Release a connection.
+
+        The next one goes to the webhook with the fewest open connections that has waiting callers.
+        """
         places.taken -= 1
         waited_for = [other for other in self._webhooks.values() if other.waiting]
         for other in sorted(waited_for, key=lambda one: one.taken):

@@ -1,8 +1,8 @@
-"""Where a webhook is: at the address that its configuration gives, or at a ready endpoint of the Service that it names.
+"""Find the address of a webhook: its URL, or a ready endpoint of its Service.
 
-Behind a Service the name that its certificate must have is `SERVICE.NAMESPACE.svc`. Left out: balancing; one of the
-endpoints that are ready is taken at random. A pod that nothing runs is not called: its address is made up, and whoever
-has it in the real network would get the request.
+For a Service, the certificate must be issued for `SERVICE.NAMESPACE.svc`. A ready endpoint is chosen at random. Pods
+that no real node runs are not called: their addresses are invented, and the owner of such an address in the real
+network would receive the request.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from dray.apiserver.read.reader import Reader, many, one
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 DEFAULT_PORT = 443
-_NAMED = 3  # endpoints that a message lists
+_NAMED = 3  # endpoints listed in a message
 _RESERVED = f"addresses of {BENCHMARKING} are made up and not connected to"
 
 
 class Unreachable(Exception):
-    """A Service that nobody answers for, and why."""
+    """A webhook without a usable address. The text has the reason."""
 
 
 class WebhookService(Protocol):
+    """Service reference of a webhook configuration."""
+
     @property
     def name(self) -> str: ...
     @property
@@ -39,6 +41,8 @@ class WebhookService(Protocol):
 
 
 class ClientConfig(Protocol):
+    """Address of a webhook in its configuration: a URL or a Service."""
+
     @property
     def url(self) -> str | None: ...
     @property
@@ -46,15 +50,15 @@ class ClientConfig(Protocol):
 
 
 class ServiceAddress(NamedTuple):
-    """Where to post to, and under which name; without one, the name in the address counts."""
+    """URL to post to, and the server name; if the name is empty, the host of the URL counts."""
 
     url: str
     name: str = ""
-    shown: str = ""  # the address in messages
+    shown: str = ""  # address in messages
 
 
 def place_of(config: ClientConfig, reader: Reader) -> ServiceAddress:
-    """Raises Unreachable."""
+    """Return the address of a webhook. Raises Unreachable."""
     if config.url:
         if is_reserved(urlsplit(config.url).hostname or ""):
             raise Unreachable(f'Post "{config.url}": {_RESERVED}')
@@ -75,7 +79,10 @@ def place_of(config: ClientConfig, reader: Reader) -> ServiceAddress:
 
 
 def _endpoints(reference: WebhookService, port: int, reader: Reader) -> Iterator[tuple[Endpoint, int]]:
-    """The ready endpoints of a Service, each with the number of its port."""
+    """Yield the ready endpoints of a Service, each with its port number.
+
+    Raises Unreachable if Service or port do not exist.
+    """
     service = one(reader, Service, reference.namespace, reference.name)
     if service is None:
         raise Unreachable(f'service "{reference.name}" not found')
@@ -92,7 +99,7 @@ def _endpoints(reference: WebhookService, port: int, reader: Reader) -> Iterator
 
 
 def _not_run(endpoint: Endpoint, service: WebhookService, reader: Reader) -> str:
-    """Why nothing runs the pod of an endpoint; empty if something does."""
+    """Return why the pod of an endpoint does not really run, or "" if it does."""
     target, address = endpoint.targetRef, endpoint.addresses[0]
     is_pod = target is not None and target.kind == "Pod"
     pod = one(reader, Pod, target.namespace or service.namespace, target.name) if target and is_pod else None
@@ -108,6 +115,7 @@ def _not_run(endpoint: Endpoint, service: WebhookService, reader: Reader) -> str
 
 
 def _listed(unrun: list[str]) -> str:
+    """Return the part of a message that lists endpoints without running pods."""
     if not unrun:
         return ""
     more = f", and {len(unrun) - _NAMED} more" if len(unrun) > _NAMED else ""

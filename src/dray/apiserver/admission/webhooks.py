@@ -1,9 +1,8 @@
-"""Webhooks: others may have a say, such as a driver about its opaque parameters.
+"""Admission webhooks: external services decide on requests, such as a driver that validates its opaque parameters.
 
-All validating webhooks that a request concerns are asked at once; one denial is enough. A webhook that cannot be asked denies or
-not, as its failure policy says. Requests about webhook configurations themselves are not sent, so that a broken webhook
-can always be removed. Left out: what mutating webhooks change
-(`mutating_webhooks`).
+All matching validating webhooks are called concurrently; one denial suffices. The failure policy decides whether a
+failed call denies the request. Requests for webhook configurations are never sent, so that a broken webhook can
+always be removed. Changes by mutating webhooks are in `mutating_webhooks`.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ DENIALS: Mapping[int, type[ApiError]] = {
 
 
 class WebhookJudge:
-    """A webhook, ready to be asked."""
+    """A webhook, ready to be called."""
 
     def __init__(self, webhook: AnyWebhook, context: JudgingContext, client: WebhookClient) -> None:
         self.webhook = webhook
@@ -67,9 +66,9 @@ class WebhookJudge:
         self.matcher = Matcher(MatchResources((), webhook.matchPolicy, *selectors, rules))
 
     async def version(self, request: AdmissionRequest) -> str | None:
-        """The version in which the webhook sees the request; None if the request does not concern it.
+        """Return the version in which the webhook matches the request, or None.
 
-        Conditions that fail refuse the request, or let the webhook be left out.
+        If match conditions fail, the failure policy decides: raise Forbidden, or return None.
         """
         version, context = self.matcher.version(request, self.context.reader), self.context
         if version is None or not self.webhook.matchConditions:
@@ -83,7 +82,10 @@ class WebhookJudge:
         return version if holds else None
 
     async def ask(self, request: AdmissionRequest, version: str) -> ReviewAnswer | None:
-        """What a webhook that lets the request pass says; raises what the request fails with because of it."""
+        """Call the webhook. Returns its answer, or None if the call failed and the failure policy is Ignore.
+
+        Raises an ApiError if the webhook denies the request, or fails and the failure policy is Fail.
+        """
         webhook = self.webhook
         if request.dry_run and webhook.sideEffects not in ("None", "NoneOnDryRun"):
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
@@ -100,7 +102,7 @@ class WebhookJudge:
         return answer
 
     def failed(self, reason: str, request: AdmissionRequest) -> None:
-        """A webhook that cannot be asked, or understood: the request fails, or goes on without it."""
+        """Handle a failed call: raise InternalError, or add a warning if the failure policy is Ignore."""
         text = f'failed calling webhook "{self.webhook.name}": {reason}'
         if self.webhook.failurePolicy != "Ignore":
             raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}])
@@ -111,7 +113,7 @@ W = TypeVar("W", bound=WebhookJudge)
 
 
 class Webhooks(Admission, Generic[W]):
-    """The plugin of the webhooks that configurations of one kind name, in the order of their names."""
+    """Plugin for all webhooks in configurations of one kind, sorted by configuration name."""
 
     operations = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
@@ -131,7 +133,7 @@ class Webhooks(Admission, Generic[W]):
 
 
 class ValidatingWebhooks(Webhooks[WebhookJudge]):
-    """Asks the validating webhooks."""
+    """Calls the validating webhooks."""
 
     name = "ValidatingAdmissionWebhook"
     configured_by = (ValidatingWebhookConfiguration,)
@@ -140,10 +142,12 @@ class ValidatingWebhooks(Webhooks[WebhookJudge]):
         super().__init__(context, WebhookJudge)
 
     def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
+        """Call the matching webhooks. Returns the work as an awaitable, or None if no webhook matches."""
         about = self.judges.about(request)
         return self._ask_all(about, request) if about else None
 
     async def _ask_all(self, about: Sequence[WebhookJudge], request: AdmissionRequest) -> None:
+        """Call webhooks concurrently and raise the first denial or failure."""
         versions = [(judge, await judge.version(request)) for judge in about]
         asked = [judge.ask(request, version) for judge, version in versions if version is not None]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
@@ -152,7 +156,7 @@ class ValidatingWebhooks(Webhooks[WebhookJudge]):
 
 
 def review(request: AdmissionRequest, version: str) -> dict[str, Any]:
-    """The AdmissionReview that tells a webhook about a request."""
+    """Return the AdmissionReview of a request."""
     body = {"uid": str(uuid.uuid4()), **described(request, version)}
     for name, state in (("object", request.object), ("oldObject", request.old)):
         if state is not None:
@@ -161,6 +165,7 @@ def review(request: AdmissionRequest, version: str) -> dict[str, Any]:
 
 
 def _denial(name: str, answer: ReviewAnswer) -> ApiError:
+    """Return the ApiError for a webhook's denial, by its status code."""
     status = answer.status or ReviewStatus()
     denied = f'admission webhook "{name}" denied the request'
     explanation = status.message or status.reason

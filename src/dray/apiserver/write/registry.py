@@ -117,6 +117,7 @@ class Registry:
                 if question is None or question.name:
                     raise already_exists(request.resource, obj.metadata.name) from None
         if isinstance(request.body, Wire) or (request.resource.type in MADE_FROM_TEMPLATES and not request.tracked):
+            # The caller keeps its own tree, which must not change.
             request.body, request.is_large = copied(request.body)
         answer = await self._create_tree(request)
         self._memo.learn(question, answer)

@@ -45,6 +45,7 @@ class Validators:
     def __init__(self, gates: FeatureGates) -> None:
         self.gates = gates
         self._kept: dict[tuple[str, bool], Checked] = {}
+        # By version; validations on the loop run one at a time, so they share one.
         self._on_loop: dict[str, _ValidationChecks] = {}
 
     def errors(self, request: Request, known: KnownValues, judge: Validator) -> list[FieldError]:
