@@ -38,6 +38,7 @@ def reader(commands: Path) -> Iterator[Reader]:
         ("docs/how-to.md", 15),
         ("docs/simulation.md", 10),
         ("docs/autoscaling.md", 5),
+        ("docs/why-pending.md", 12),
     ],
 )
 def test_every_command_works_as_written(page: str, at_least: int, reader: Reader) -> None:

@@ -767,7 +767,7 @@ def test_the_funnel_of_every_node_and_who_holds_the_devices() -> None:
     text = text_of(found)
     funnel = "request r: 1 needed: 2 published → 2 match class gpu → 2 tolerated → 0 free ✗"
     assert f"nodes n1, n2\n└─ claim c\n   └─ {funnel}" in text
-    assert "devices that would do are held by" in text
+    assert "matching devices are held by:" in text
     assert "  claim default/x2: 2 devices on n2 (used by pod trainer)" in text
     assert [holder.claim for holder in found.holders] == ["default/x1", "default/x2"]
     assert found.nodes[0].devices is not None

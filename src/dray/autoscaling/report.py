@@ -48,7 +48,7 @@ def lines(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> list[str]:
     if len(plan.nodes) > NODES:
         found.append(f"and {len(plan.nodes) - NODES} more nodes; -o json has them all")
     for kind in plan.served:
-        found.append(f"{_alike(kind.pods)}: nodes of {_listed(kind.able)} would do")
+        found.append(f"{_alike(kind.pods)}: nodes of {_listed(kind.able)} would fit")
         found += [f"  {_refusal(why)}" for why in kind.refusals]
     for one in plan.unhelped:
         found += [_without_node(one), *(f"  {_refusal(why)}" for why in one.refusals)]

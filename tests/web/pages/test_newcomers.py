@@ -51,7 +51,7 @@ def test_why_does_this_pod_wait(visit: Visit) -> None:
     page.get_by_role("link", name="default/latecomer").click()
     story = page.locator(".story")
     expect(story.locator(".code")).to_have_text("AllTaken")
-    holders = story.get_by_text("3 claims hold devices that would do")
+    holders = story.get_by_text("3 claims hold matching devices")
     holders.click()
     expect(story.get_by_role("link", name="default/trainer-0")).to_be_visible()
 

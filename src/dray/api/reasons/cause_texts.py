@@ -114,7 +114,7 @@ CAUSE_TEXTS: Mapping[str, str] = {
     CausePhrase.VALUES: "; {name} is {values}",
     CausePhrase.NO_VALUES: "; none of them has {name}",
     CausePhrase.KNOWN_NAMES: "; there are {names}",
-    CausePhrase.HELD_BY: "devices that would do are held by",
+    CausePhrase.HELD_BY: "matching devices are held by:",
     CausePhrase.HOLDER: "claim {claim}: {devices}{where} ({users})",
     CausePhrase.MORE_HOLDERS: "and {more} more claims",
     CausePhrase.HELPS: "would help: {what}",

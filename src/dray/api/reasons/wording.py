@@ -284,7 +284,7 @@ TEXTS: dict[str, str] = {
     NoHelp.REFUSED: "an empty node refuses it: {why}",
     NoHelp.CLOSED: "failed lately and is left alone for a while",
     NoHelp.NO_ROOM: "may not have as many more nodes as are needed",
-    NoHelp.NETWORK: "would do, but the devices on the network have run out",
+    NoHelp.NETWORK: "would fit, but no device on the network is left",
     ScaleUp.TRIGGERED: "pod triggered scale-up: {group} {now}->{then}",
     ScaleUp.NOTHING: "pod didn't trigger scale-up: no node group helps it",
     Stays.MINIMUM: "its group {subject} has no more nodes than its minimum",

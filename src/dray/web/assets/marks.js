@@ -31,8 +31,8 @@ const STEP_FILLS = [
   ["#e3e6ea", "#2b3037"], ["#5b3a86", "#8d69bd"], ["#32629a", "#5b8fcb"], ["#b07c00", "#c9992b"], ["#0e7f88", "#2aa3ad"],
   ["#8a4b2a", "#b4714d"], ["#9b3070", "#c75f9c"], ["#5f6b78", "#8a96a3"], ["#445d1f", "#7d9b4d"],
 ];
-export const LEFT = { code: "left", label: "would do", mark: "star", fill: ["#009e73", "#25c296"], ink: ["#ffffff", "#04140e"] };
-export const AS_FAR = { ...STATES[9], code: "left", label: "would do, as far as you can see" };
+export const LEFT = { code: "left", label: "matches", mark: "star", fill: ["#009e73", "#25c296"], ink: ["#ffffff", "#04140e"] };
+export const AS_FAR = { ...STATES[9], code: "left", label: "matches, as far as you can see" };
 
 export function stepLooks(steps, left) {
   const looks = steps.map((step, index) => ({

@@ -202,7 +202,7 @@ export class WhyView {
   #holders() {
     const { holders } = this.answer;
     if (!holders.length) return null;
-    return h("details", {}, h("summary", {}, `${plural(holders.length, "claim")} ${verb(holders.length, "holds", "hold")} devices that would do`), h("ul", {}, holders.slice(0, LISTED).map((holder) =>
+    return h("details", {}, h("summary", {}, `${plural(holders.length, "claim")} ${verb(holders.length, "holds", "hold")} matching devices`), h("ul", {}, holders.slice(0, LISTED).map((holder) =>
       h("li", {}, h("a", { href: select("claim", holder.claim), "data-key": `holder ${holder.claim}` }, name(holder.claim)), ` ${plural(holder.devices.length, "device")}`, holder.node ? [" on ", name(holder.node)] : "", holder.consumers.length ? [" for ", name(holder.consumers.join(", "))] : ""))));
   }
 
