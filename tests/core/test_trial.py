@@ -103,12 +103,18 @@ def test_a_device_is_free_when_the_last_user_of_its_claim_is_taken_off() -> None
     assert model.state.table.node_of("uid-x") == model.state.table.node_of("uid-y") == "a"
 
 
-def test_the_claim_of_a_group_is_free_when_the_whole_group_is_taken_off() -> None:
+@pytest.mark.parametrize("of_the_second", [("shared",), ()], ids=["used by both", "used by the first alone"])
+def test_the_claim_of_a_group_is_free_when_the_whole_group_is_taken_off(of_the_second: tuple[str, ...]) -> None:
     model = model_of(gpus("a", "gpu-0"))
-    tree = {"metadata": {"name": "g", "namespace": "default", "uid": "uid-g"}, "spec": {}}
-    model.put(msgspec.convert(tree, PodGroup))
+    tree = {"metadata": {"name": "g", "namespace": "default", "uid": "uid-g"}}
+    spec = {"resourceClaims": [{"name": "shared", "resourceClaimName": "shared"}]}
+    model.put(msgspec.convert({**tree, "spec": spec}, PodGroup))
     model.put(held("shared", "a", "gpu-0", GROUP_USER))
-    pods = [with_claims(name, "shared", on="a", schedulingGroup={"podGroupName": "g"}) for name in "xy"]
+    group = {"podGroupName": "g"}
+    pods = [
+        with_claims("x", "shared", on="a", schedulingGroup=group),
+        with_claims("y", *of_the_second, on="a", schedulingGroup=group),
+    ]
     for one in (*pods, free("c"), with_claims("p", "c")):
         model.put(one)
     with model.state.trial() as trial:
