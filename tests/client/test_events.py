@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -198,14 +199,37 @@ async def test_all_pods_of_one_controller_share_a_bounded_number_of_events(pod: 
     for number in range(1500):
         meta = replace(pod.metadata, uid=f"u{number}", name=f"p{number}", ownerReferences=(owner,))
         recorder.record(replace(pod, metadata=meta), "FailedScheduling", "no room")
-    assert _dropped("shared") == 500
+    assert _dropped("shared") == 1300
     recorder.record(pod, "FailedScheduling", "no room")  # another's budget
-    assert _dropped("shared") == 500
-    await clock.advance(2)
+    assert _dropped("shared") == 1300
+    await clock.advance(10)
     for number in range(20):
         meta = replace(pod.metadata, uid=f"v{number}", ownerReferences=(owner,))
         recorder.record(replace(pod, metadata=meta), "FailedScheduling", "no room")
-    assert _dropped("shared") == 510
+    assert _dropped("shared") == 1310
+
+
+async def test_what_cannot_count_up_any_more_is_forgotten(pod: core.Pod, clock: ManualClock) -> None:
+    recorder = EventRecorder(Refusing(), "forgetful", clock=clock)  # type: ignore[arg-type]
+    task = asyncio.create_task(recorder.run())
+
+    class Name(str):  # a text cannot be referred to weakly
+        pass
+
+    names = [Name("first"), Name("second")]
+    told = [weakref.ref(name) for name in names]
+    for name in names:
+        recorder.record(replace(pod, metadata=replace(pod.metadata, name=name)), "Broken", "it broke")
+        await clock.advance(300)
+    names.clear()
+    del name
+    recorder.record(pod, "Broken", "it broke")  # whoever writes still knows the last event that was written
+    await clock.advance(0)
+    assert [one() is not None for one in told] == [False, True]
+    await clock.advance(600)
+    assert told[1]() is None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 class Refusing:

@@ -145,6 +145,32 @@ async def test_a_bookmark_moves_the_version_and_tells_nobody(
     assert recorder.batches == []
 
 
+async def test_objects_that_are_gone_leave_nothing_behind_when_all_is_quiet(
+    client: ScriptedClient, informer: Informer[ConfigMap]
+) -> None:
+    """Changes wait for indexes until somebody asks, who may never come."""
+
+    class Name(str):  # a text cannot be referred to weakly
+        pass
+
+    informer.add_index("uid", lambda obj: [obj.metadata.uid])
+    client.lists.append(Page((), "1"))
+    name = Name("a")
+    gone = weakref.ref(name)
+    async with running(informer):
+        client.live.put_nowait([event("ADDED", config_map(name, 7))])
+        await settle()
+        assert len(informer.by_index("uid", "uid-a")) == 1
+        client.live.put_nowait([event("DELETED", config_map(name, 8))])
+        await settle()
+        del name
+        assert gone() is not None
+        client.live.put_nowait([bookmark(9)])
+        await settle()
+        assert gone() is None
+        assert informer.by_index("uid", "uid-a") == []
+
+
 async def test_an_ended_watch_resumes_where_it_was_without_listing(
     client: ScriptedClient, informer: Informer[ConfigMap], recorder: Recorder
 ) -> None:

@@ -2,17 +2,19 @@
 
 A turn is one round of the event loop: all callbacks that were ready, and no more. It is measured in processor time of the
 loop's thread, so a busy machine makes no turn longer. While a turn is long, a thread beside the loop notes what runs, so
-that FILE names the culprits. Left out: judging the turns (`flood`).
+that FILE names the culprits. FILE.memory says every two seconds how much memory is in use. Left out: judging (`flood`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
 import sys
 import threading
 import time
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -25,6 +27,29 @@ _BUSY_SECONDS = 0.0002  # of a turn: after it, the next turn follows at once and
 _PAUSE_SECONDS = 0.001  # after a turn with less to do
 _SAMPLE_SECONDS = 0.002
 _DEEPEST = 40  # frames that are named of a stack
+_MEMORY_SECONDS = 2.0
+
+
+class _Mallinfo(ctypes.Structure):
+    """`struct mallinfo2` of malloc.h."""
+
+    _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in _names.split()]
+
+
+def write_memory(path: Path) -> None:
+    """Write again and again what is in use: blocks of Python's allocator, and MiB that the C library has given out.
+
+    Resident memory says more and less: it contains what both allocators keep for later because a few small objects lie in it.
+    """
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _Mallinfo
+    while True:
+        info = mallinfo()
+        in_use = {"blocks": sys.getallocatedblocks(), "malloc": (info.uordblks + info.hblkhd) / (1 << 20)}
+        path.with_suffix(".new").write_text(json.dumps(in_use))
+        path.with_suffix(".new").replace(path)
+        time.sleep(_MEMORY_SECONDS)
 
 
 class TurnProbe:
@@ -99,6 +124,7 @@ def run(path: str, arguments: list[str]) -> int:
         TurnProbe(loop, out)
         return loop
 
+    threading.Thread(target=write_memory, args=(Path(f"{path}.memory"),), daemon=True, name="memory probe").start()
     with open(path, "w") as out:
         uvloop.new_event_loop = measured  # type: ignore[assignment]  # a loop of the same kind, with a probe on it
         return main(arguments)

@@ -38,3 +38,17 @@ def test_many_removed_keys_are_forgotten() -> None:
         keys.remove(key)
     assert keys.range("pods/") == everything[4000:]
     assert keys.removed("pods/") == 0
+
+
+def test_when_nobody_lists_also_few_removed_keys_are_forgotten_if_they_are_most_of_all() -> None:
+    keys = SortedKeys()
+    everything = [f"pods/{n:05}" for n in range(200)]
+    for key in everything:
+        keys.add(key)
+    assert keys.range("pods/") == everything
+    for key in everything[:150]:
+        keys.remove(key)
+    assert len(keys.range("pods/")) == 200
+    keys.forget_removed()
+    assert keys.range("pods/") == everything[150:]
+    assert keys.removed("pods/") == 0

@@ -36,9 +36,10 @@ _WINDOW_SECONDS = 600.0
 _QUEUE_LIMIT = 10_000
 _REMEMBERED = 4096
 # Burst and rate of different events about one object, or about all objects of one controller. Otherwise a controller
-# with 30,000 pods would create as many events, which are kept for an hour.
-_BURST = 1000
-_EVENTS_PER_SECOND = 5.0
+# with 30,000 pods would create as many events, which are kept for an hour, long after the pods are gone. The condition of a
+# pod has the message of its event.
+_BURST = 200
+_EVENTS_PER_SECOND = 1.0
 # Events written concurrently: a store that waits for its disk writes many as fast as one.
 _AT_ONCE = 16
 # Pause between two batches so that other requests go first; it shrinks to zero as the queue fills up.
@@ -88,13 +89,22 @@ class _Budgets:
 
     def spend(self, uid: str, now: float) -> bool:
         """Use one event of a budget. Returns False if the budget is exhausted."""
-        left, then = self._left.pop(uid, (float(_BURST), now))
-        left = min(_BURST, left + (now - then) * _EVENTS_PER_SECOND)
+        left = _grown(*self._left.pop(uid, (float(_BURST), now)), now)
         allowed = left >= 1
         self._left[uid] = left - allowed, now
         if len(self._left) > _REMEMBERED:
             self._left.popitem(last=False)
         return allowed
+
+    def forget(self, now: float) -> None:
+        """Forget the budgets that are complete again."""
+        spent = ((uid, left) for uid, left in self._left.items() if _grown(*left, now) < _BURST)
+        self._left = OrderedDict(spent)
+
+
+def _grown(left: float, then: float, now: float) -> float:
+    """Returns the remaining events of a budget, from their number at an earlier time."""
+    return min(_BURST, left + (now - then) * _EVENTS_PER_SECOND)
 
 
 class EventRecorder:
@@ -166,10 +176,21 @@ class EventRecorder:
     def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> _CountedEvent:
         self._series.pop(identity, None)
         name = f"{identity.name}.{time.time_ns():x}"
+        if not self._series:
+            self._clock.call_later(_WINDOW_SECONDS, self._forget)
         series = self._series[identity] = _CountedEvent(identity, name, reference, now, now)
         if len(self._series) > _REMEMBERED:
             self._series.popitem(last=False)
         return series
+
+    def _forget(self) -> None:
+        """Forget the events whose count would not increase if they happened again."""
+        now = self._clock.time()
+        kept = ((identity, one) for identity, one in self._series.items() if now - one.last < _WINDOW_SECONDS)
+        self._series = OrderedDict(kept)
+        self._budgets.forget(now)
+        if self._series:
+            self._clock.call_later(_WINDOW_SECONDS, self._forget)
 
     async def _write(self, series: _CountedEvent) -> None:
         series.is_waiting = False

@@ -20,6 +20,7 @@ from dray.background.turns import EVENT, in_turns
 from dray.client.backoff import Backoff
 from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client, Object, T, WatchEvent, resource_of
+from dray.shrinking import shrink
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,8 @@ class _Index(Generic[T]):
         if self._known is not None or len(self._objects) > _MANY_OBJECTS:
             self._make_current()
             self._known = 0
+            shrink(self._entries)
+            shrink(self._values)
 
     def _make_current(self) -> None:
         if self._known is None:
@@ -318,6 +321,9 @@ class Informer(Generic[T]):
                     deltas.append(Delta(old, new))
         self._version = batch[-1].resource_version
         self._tell(deltas)
+        if batch[-1].type == "BOOKMARK":  # there were no changes for a minute
+            self._catch_up()
+            shrink(self._objects)
 
     async def _replace(self, objects: dict[Key, T], version: str) -> None:
         """Replace the copy by a list, and pass the changes to the handlers; missing objects were deleted."""
@@ -350,12 +356,16 @@ class Informer(Generic[T]):
 
     def _tell(self, deltas: Deltas[T]) -> None:
         if len(self._changes) > _MOST_CHANGES:
-            for index in self._indexes.values():
-                index.catch_up()
-            self._changes.clear()
+            self._catch_up()
         if deltas:
             for handler in [*self._handlers]:
                 self._call(handler, deltas)
+
+    def _catch_up(self) -> None:
+        """Update the indexes and forget the changes."""
+        for index in self._indexes.values():
+            index.catch_up()
+        self._changes.clear()
 
     def _call(self, handler: DeltaHandler[T], deltas: Deltas[T]) -> None:
         try:

@@ -111,6 +111,8 @@ class WorkQueue(Generic[K]):
             self._wake()  # another worker can take the next key while this one waits
         now = self._clock.monotonic()
         self._metrics.waited.add(now - self._dirty.pop(key))
+        if not self._dirty:
+            self._dirty.clear()  # frees the memory of a queue that was long
         self._processing[key] = now
         return key
 

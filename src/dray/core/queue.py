@@ -192,6 +192,8 @@ class SchedulingQueue:
         waiting = self._pods.pop(uid, None)
         if waiting is not None:
             self._leave(waiting)
+            if not self._pods:
+                self._pods.clear()  # frees the memory of a table that was large
 
     def pop(self) -> Waiting | None:
         """The next pod to try; it stays known until it is removed or put back."""

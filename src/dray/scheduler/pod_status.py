@@ -69,7 +69,8 @@ class PodStatusWriter:
         self.recorder.record(pod, "Scheduled", wording.bound(pod.metadata.namespace, pod.metadata.name, node))
 
     def forget(self, uid: str) -> None:
-        self._told.pop(uid, None)
+        if self._told.pop(uid, None) and not self._told:
+            self._told.clear()  # frees the memory of a table that was large
 
     async def finished(self, uid: str) -> None:
         """Wait until a condition that is on its way is written; else the pod could be told last that it waits."""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
+from dray.shrinking import shrink
 from dray.store.errors import Closed, Compacted, RevisionConflict, RevisionExpired, StoreError, Unavailable
 from dray.store.history import Retention, VersionHistory, of_prefix
 from dray.store.keys import SortedKeys
@@ -327,6 +328,9 @@ class Cache:
         while not is_forgotten:
             is_forgotten = self._history.forget(due, FORGOTTEN_AT_ONCE)
             await asyncio.sleep(0)
+        for keys in self._collections.values():
+            keys.forget_removed()
+        shrink(self._latest)
         oldest = self._history.floor
         if oldest > self._compacted:
             with self.measures.of("compact"):

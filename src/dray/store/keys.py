@@ -39,8 +39,12 @@ class SortedKeys:
         high = bisect_left(keys, prefix[:-1] + "0", low) if prefix else len(keys)  # "0" follows "/"
         return keys[low:high]
 
-    def _settle(self) -> None:
-        if len(self._dead) > max(_MANY_DEAD, len(self._sorted) // 8):
+    def forget_removed(self) -> None:
+        """Rewrite the list if many of its keys are removed ones: a list that nobody reads would keep them."""
+        self._settle(_FEW)
+
+    def _settle(self, most_dead: int = _MANY_DEAD) -> None:
+        if len(self._dead) > max(most_dead, len(self._sorted) // 8):
             self._sorted = [key for key in self._sorted if key not in self._dead]
             self._added = [key for key in self._added if key not in self._dead]
             self._dead.clear()

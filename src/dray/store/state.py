@@ -13,6 +13,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
+from dray.shrinking import shrink
 from dray.store.errors import Compacted, RevisionConflict
 from dray.store.log import FORGOTTEN_AT_ONCE, KeyVersion, Op, RangePage
 
@@ -52,11 +53,13 @@ class State:
                 actual = current.revision if current is not None else 0
                 if actual != expected:
                     raise RevisionConflict(key, expected, actual)
-            if value is not None:
-                created = revision if current is None else current.created
-                versions.append(KeyVersion(key, value, revision, created, op.make))
-            elif current is not None:
-                versions.append(KeyVersion(key, None, revision, current.created))
+            if current is not None:
+                key = current.key  # all versions of a key share one string, because history contains many versions
+                versions.append(
+                    KeyVersion(key, value, revision, current.created, op.make if value is not None else None)
+                )
+            elif value is not None:
+                versions.append(KeyVersion(key, value, revision, revision, op.make))
         return versions
 
     def _current(self, key: str) -> KeyVersion | None:
@@ -140,6 +143,7 @@ class State:
             if change.version.value is None:
                 forgotten.append(change.version)
         self.floor = max(self.floor, revision)
+        shrink(self._latest)
         return forgotten
 
     def steps(self, revision: int) -> Iterator[int]:
