@@ -446,6 +446,30 @@ async def test_history_is_bounded_by_age_here_and_in_the_log(log: Log, open_cach
     assert [version.key for version in page.versions] == ["pods/a", "pods/b"]
 
 
+async def test_of_keys_that_are_gone_nothing_is_kept_when_their_history_is_forgotten() -> None:
+    class Key(str):  # a text cannot be referred to weakly
+        pass
+
+    clock, log = Clock(), MemoryLog()
+    cache = await Cache.open(log, retention=Retention(seconds=10), clock=clock)
+    names = [Key(f"pods/{number:03}") for number in range(200)]
+    gone = [weakref.ref(name) for name in names]
+    for name in names:
+        await put(cache, name)
+    assert len(keys(cache, "pods/")) == 200
+    names.clear()
+    del name
+    for number in range(200):
+        await cache.commit([Op(f"pods/{number:03}", None)])
+    await cache.upkeep()
+    assert all(one() is not None for one in gone)
+    clock.now += 11
+    await cache.upkeep()
+    assert all(one() is None for one in gone)
+    await cache.close()
+    await log.close()
+
+
 async def test_a_starting_cache_leaves_the_history_that_another_one_serves(
     log: Log, open_cache: OpenCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
