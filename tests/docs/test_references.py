@@ -18,7 +18,7 @@ ADDRESS = re.compile(r"https?://([^\s/:)`'\"]+)")
 NAME = re.compile(r"(?<![\w./-])dray(?:\.(?!db\b|log\b|dev\b)[A-Za-z_]\w*)+")  # not a domain, not a file
 COMMAND = re.compile(r"(?<![\w/.-])dray ([a-z][a-z-]+)([^\n`]*)")
 # Addresses of this machine, and names that stand for the reader's own.
-OWN = re.compile(r"127\.0\.0\.1|localhost|HOST|.*\.example(\.com)?|kubernetes\.default\.svc|…")
+OWN = re.compile(r"127\.0\.0\.(\d|\$n)|localhost|HOST|.*\.example(\.com)?|kubernetes\.default\.svc|…")
 
 
 def anchors(page: Path) -> set[str]:
