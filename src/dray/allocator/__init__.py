@@ -48,28 +48,11 @@ __getattr__ = lazily(
     __name__,
     {
         "allocation": ("allocate",),
-        "budget": (
-            "UNLIMITED",
-            "Budget",
-            "Turn",
-            "steps_in",
-        ),
+        "budget": ("UNLIMITED", "Budget", "Turn", "steps_in"),
         "identity": ("Features",),
-        "index": (
-            "Fits",
-            "Index",
-        ),
-        "outcome": (
-            "Allocated",
-            "Failed",
-            "GaveUp",
-            "AllocationOutcome",
-            "Unallocatable",
-        ),
+        "index": ("Fits", "Index"),
+        "outcome": ("Allocated", "Failed", "GaveUp", "AllocationOutcome", "Unallocatable"),
         "verification": ("verify",),
-        "work": (
-            "LeftOver",
-            "Work",
-        ),
+        "work": ("LeftOver", "Work"),
     },
 )

@@ -44,29 +44,9 @@ __getattr__ = lazily(
     __name__,
     {
         "device": ("DeviceView",),
-        "environment": (
-            "STORED",
-            "CelFeatures",
-        ),
-        "errors": (
-            "CelError",
-            "CompileError",
-            "CostExceeded",
-            "EvaluationError",
-            "Interrupted",
-            "NoSuchKey",
-        ),
-        "limits": (
-            "MAX_COST",
-            "MAX_LENGTH",
-            "Interrupt",
-        ),
-        "selector": (
-            "Outcome",
-            "Refusal",
-            "Selector",
-            "check_selector",
-            "compile_selector",
-        ),
+        "environment": ("STORED", "CelFeatures"),
+        "errors": ("CelError", "CompileError", "CostExceeded", "EvaluationError", "Interrupted", "NoSuchKey"),
+        "limits": ("MAX_COST", "MAX_LENGTH", "Interrupt"),
+        "selector": ("Outcome", "Refusal", "Selector", "check_selector", "compile_selector"),
     },
 )

@@ -61,53 +61,17 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "dray.api.calls": (
-            "PatchBody",
-            "PatchKind",
-        ),
+        "dray.api.calls": ("PatchBody", "PatchKind"),
         "dray.api.wire": ("Tree",),
-        "clock": (
-            "Clock",
-            "ManualClock",
-            "SystemClock",
-        ),
+        "clock": ("Clock", "ManualClock", "SystemClock"),
         "controller": ("Controller",),
         "events": ("EventRecorder",),
-        "informer": (
-            "Delta",
-            "Deltas",
-            "Informer",
-            "Key",
-            "key_of",
-        ),
+        "informer": ("Delta", "Deltas", "Informer", "Key", "key_of"),
         "inprocess": ("InProcess",),
-        "interface": (
-            "EventBatch",
-            "Client",
-            "Object",
-            "Page",
-            "WatchEvent",
-            "resource_of",
-            "type_of",
-        ),
-        "leader": (
-            "LeaderElection",
-            "LeaseExpired",
-            "LeaseSettings",
-            "LostLeadership",
-        ),
-        "shared": (
-            "InformerSelection",
-            "SharedInformers",
-        ),
-        "status": (
-            "change_status",
-            "with_conditions",
-            "with_fields",
-        ),
-        "workqueue": (
-            "QueueClosed",
-            "WorkQueue",
-        ),
+        "interface": ("EventBatch", "Client", "Object", "Page", "WatchEvent", "resource_of", "type_of"),
+        "leader": ("LeaderElection", "LeaseExpired", "LeaseSettings", "LostLeadership"),
+        "shared": ("InformerSelection", "SharedInformers"),
+        "status": ("change_status", "with_conditions", "with_fields"),
+        "workqueue": ("QueueClosed", "WorkQueue"),
     },
 )

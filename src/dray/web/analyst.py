@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -20,10 +20,9 @@ from dray.api.allocations import DeviceId
 from dray.api.availability import PublishedPool
 from dray.api.gates import FeatureGates
 from dray.api.pools import PoolName
-from dray.api.wire import Tree
 from dray.background import Background, Computation, Interrupt
 from dray.client import key_of
-from dray.web.access import ClusterFacts, QuestionError, WaitingCause
+from dray.web.access import ClusterFacts, QuestionError
 from dray.web.answers import Answers, Hidden, PoolAnswer, Told
 
 _IDLE_SECONDS = 120.0  # after which the copies are forgotten
@@ -39,6 +38,9 @@ _known: dict[str, Answers] = {}
 
 NamespacedName = tuple[str, str]
 T = TypeVar("T")
+P = ParamSpec("P")
+Question = Callable[..., Any]
+"""A method of `Answers`. Its first argument are the seconds that it may take."""
 
 
 def _update(
@@ -66,12 +68,12 @@ def _forget(key: str, interrupt: Interrupt) -> None:
         gc.unfreeze()
 
 
-def _answer(key: str, kind: str, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
+def _answer(key: str, question: Question, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
     """Answer a question from a copy."""
     if key not in _known:
         return AnalystOutcome(is_lost=True)
     try:
-        return AnalystOutcome(getattr(_known[key], kind)(*arguments))
+        return AnalystOutcome(question(_known[key], *arguments))
     except QuestionError as error:
         return AnalystOutcome(refused=(error.text, error.field, error.code, error.status))
 
@@ -151,30 +153,28 @@ class ClusterAnalyst:
         self._resting: asyncio.TimerHandle | None = None
         self._asking = 0
 
-    async def match(self, facts: ClusterFacts, expression: str, of_class: str, seconds: float) -> Tree:
-        return cast(Tree, await self._ask(facts, seconds, "match", expression, of_class))
-
-    async def classes(self, facts: ClusterFacts, number: int, seconds: float) -> list[str]:
-        """The classes that a device is of."""
-        return cast("list[str]", await self._ask(facts, seconds, "classes", number))
-
-    async def members(self, facts: ClusterFacts, seconds: float) -> Tree:
-        return cast(Tree, await self._ask(facts, seconds, "members"))
-
-    async def why(self, facts: ClusterFacts, namespace: str, name: str, seconds: float) -> Tree:
-        return cast(Tree, await self._ask(facts, seconds, "why", namespace, name))
-
-    async def causes(
-        self, facts: ClusterFacts, pods: Sequence[NamespacedName], seconds: float
-    ) -> Sequence[WaitingCause | None]:
-        """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
-        return cast("list[WaitingCause | None]", await self._ask(facts, seconds, "causes", pods))
-
-    async def attempt(self, facts: ClusterFacts, question: Tree, seconds: float) -> Tree:
-        return cast(Tree, await self._ask(facts, seconds, "attempt", question))
-
-    async def fits(self, facts: ClusterFacts, seconds: float) -> Tree:
-        return cast(Tree, await self._ask(facts, seconds, "fits"))
+    async def ask(
+        self,
+        facts: ClusterFacts,
+        seconds: float,
+        question: Callable[Concatenate[Answers, float, P], T],
+        *arguments: P.args,
+        **no_options: P.kwargs,
+    ) -> T:
+        """Answer a question, a method of `Answers`, about what the identity may read now."""
+        self._asking += 1
+        if self._resting is not None:
+            self._resting.cancel()
+        try:
+            for _ in range(_TRIES):
+                found = await self._outcome(facts, seconds, question, arguments)
+                if not found.is_lost:
+                    return cast(T, _told(found, question))
+                self._copies.clear()
+        finally:
+            self._asking -= 1
+            self._resting = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
+        raise QuestionError("the process that answers has ended; ask again", code="NotReady", status=503)
 
     async def close(self) -> None:
         if self._resting is not None:
@@ -183,33 +183,20 @@ class ClusterAnalyst:
         if self._owns_background:
             await self._background.close()
 
-    async def _ask(self, facts: ClusterFacts, seconds: float, kind: str, *arguments: Any) -> Any:
-        self._asking += 1
-        if self._resting is not None:
-            self._resting.cancel()
-        try:
-            for _ in range(_TRIES):
-                found = await self._outcome(facts, seconds, kind, arguments)
-                if not found.is_lost:
-                    return _told(found, kind)
-                self._copies.clear()
-        finally:
-            self._asking -= 1
-            self._resting = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
-        raise QuestionError("the process that answers has ended; ask again", code="NotReady", status=503)
-
     async def _outcome(
-        self, facts: ClusterFacts, seconds: float, kind: str, arguments: tuple[Any, ...]
+        self, facts: ClusterFacts, seconds: float, question: Question, arguments: tuple[Any, ...]
     ) -> AnalystOutcome:
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
-                return await (await self._put(facts, kind, (seconds, *arguments)))
+                return await (await self._put(facts, question, (seconds, *arguments)))
         except TimeoutError:
             self._copies.clear()
             self._background.restart()
             raise
 
-    async def _put(self, facts: ClusterFacts, kind: str, arguments: tuple[Any, ...]) -> asyncio.Task[AnalystOutcome]:
+    async def _put(
+        self, facts: ClusterFacts, question: Question, arguments: tuple[Any, ...]
+    ) -> asyncio.Task[AnalystOutcome]:
         """Tell the worker process what has changed, and ask; one after the other, since it reads in order."""
         async with self._telling:
             copy = self._copies.pop(facts.key, None) or _Copy()
@@ -222,7 +209,7 @@ class ClusterAnalyst:
                 oldest = next(iter(self._copies))
                 del self._copies[oldest]
                 self._begin(partial(_forget, oldest))
-            return self._begin(partial(_answer, facts.key, kind, arguments))
+            return self._begin(partial(_answer, facts.key, question, arguments))
 
     def _begin(self, computation: Computation[T]) -> asyncio.Task[T]:
         return asyncio.create_task(self._background.compute(computation, "questions", job=_IN_ORDER))
@@ -235,10 +222,10 @@ class ClusterAnalyst:
             self._copies.clear()
 
 
-def _told(found: AnalystOutcome, kind: str) -> Any:
+def _told(found: AnalystOutcome, question: Question) -> Any:
     if found.refused is not None:
         text, field, code, status = found.refused
         raise QuestionError(text, field, code=code, status=status)
     if found.answer is None:
-        raise RuntimeError(f"no answer to {kind}: the process that answers has said why among its errors")
+        raise RuntimeError(f"no answer to {question.__name__}: the process that answers has said why among its errors")
     return found.answer

@@ -16,6 +16,7 @@ from dray.api.types.core import Pod
 from dray.client import Key
 from dray.web.access import ClusterFacts, WaitingCause
 from dray.web.analyst import ClusterAnalyst
+from dray.web.answers import Answers
 from dray.web.rows.claims import created
 from dray.web.tables import RowTable
 
@@ -60,7 +61,7 @@ class Causes:
         order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
         first = [kinds[kind][0] for kind in order]
         begun = time.monotonic()
-        found = await self._analyst.causes(await ask(), first, _ROUND_SECONDS)
+        found = await self._analyst.ask(await ask(), _ROUND_SECONDS, Answers.causes, first)
         for kind, key, cause in zip(order, first, found, strict=True):
             if cause is not None:
                 self._known[kind] = key, cause

@@ -25,6 +25,7 @@ from dray.api.types.resource import Device, DeviceAttribute, DeviceClass, Resour
 from dray.api.wire import Tree
 from dray.web.access import QuestionError
 from dray.web.analyst import ClusterAnalyst
+from dray.web.answers import Answers
 from dray.web.history import ABSENT, DashboardHistory, Was
 from dray.web.inventory import CLAIMS, STATE, DashboardInventory
 from dray.web.reading import PLACEMENT, events_of, facts
@@ -257,10 +258,12 @@ class Desk:
     async def _match(self, picture: DashboardPicture, asked: DeviceMatch) -> Tree:
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
-        return await self._analyst.match(await facts(picture), asked.expression, asked.class_, MATCH_SECONDS)
+        return await self._analyst.ask(
+            await facts(picture), MATCH_SECONDS, Answers.match, asked.expression, asked.class_
+        )
 
     async def _classes(self, picture: DashboardPicture, asked: Nothing) -> Tree:
-        return await self._analyst.members(await facts(picture), MATCH_SECONDS)
+        return await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.members)
 
     async def _why(self, picture: DashboardPicture, asked: Named) -> Tree:
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
@@ -269,7 +272,7 @@ class Desk:
             raise QuestionError(text, "name", code="NotFound", status=404)
         number = picture.tables["pods"].find((asked.namespace, asked.name))
         known = await facts(picture, (*PLACEMENT, events_of(asked.name)))
-        return {"pod": number} | await self._analyst.why(known, asked.namespace, asked.name, SECONDS)
+        return {"pod": number} | await self._analyst.ask(known, SECONDS, Answers.why, asked.namespace, asked.name)
 
     async def _attempt(self, picture: DashboardPicture, asked: TrialQuestion) -> Tree:
         if (asked.pod is None) != (asked.change is None):
@@ -278,10 +281,12 @@ class Desk:
             raise QuestionError("expected a manifest, or nodes to drain", "manifest")
         if not 1 <= asked.atMost <= _MOST_COPIES:
             raise QuestionError(f"expected a number from 1 to {_MOST_COPIES}", "atMost")
-        return await self._analyst.attempt(await facts(picture, PLACEMENT), msgspec.to_builtins(asked), SECONDS)
+        return await self._analyst.ask(
+            await facts(picture, PLACEMENT), SECONDS, Answers.attempt, msgspec.to_builtins(asked)
+        )
 
     async def _fits(self, picture: DashboardPicture, asked: Nothing) -> Tree:
-        found = await self._analyst.fits(await facts(picture), SECONDS)
+        found = await self._analyst.ask(await facts(picture), SECONDS, Answers.fits)
         return found | {"hidden": picture.scopes[ResourceClaim] is not VisibleScope.ALL}
 
     async def _past(self, picture: DashboardPicture, asked: At) -> Tree:
@@ -289,7 +294,7 @@ class Desk:
 
     async def _device(self, picture: DashboardPicture, asked: Number) -> Tree:
         tree = device_tree(picture.inventory, asked.id, *_place(picture, asked.id))
-        classes = await self._analyst.classes(await facts(picture), asked.id, MATCH_SECONDS)
+        classes = await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.classes, asked.id)
         return tree | {"classes": classes}
 
     async def _object(self, picture: DashboardPicture, asked: ObjectName) -> Tree:
