@@ -41,67 +41,6 @@ if TYPE_CHECKING:
     from dray.api.users import User
 
 
-def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
-    """Return the Request for a call of a component in this process."""
-    resource = call.resource
-    request = Request(
-        user=caller.user,
-        verb=call.verb,
-        resource=resource,
-        namespace=call.namespace if resource.namespaced else "",
-        name=call.name if isinstance(call, ObjectCall) else "",
-        subresource=call.subresource if isinstance(call, PartCall) else "",
-        user_agent=caller.agent,
-    )
-    match call:
-        case GetCall():
-            pass  # the most frequent call; it needs nothing else
-        case CreateCall():
-            is_templated = not call.subresource and resource.type in MADE_FROM_TEMPLATES
-            if is_templated or isinstance(call.body, Wire):
-                request.body = call.body
-            else:
-                request.body, request.is_large = copied(call.body)
-        case StatusCall():
-            request.subresource, request.body = "status", call.wanted
-        case UpdateCall():
-            request.body, request.is_large = copied(call.tree)
-        case PatchCall():
-            request.body = call.patch
-            request.options = RequestOptions(patch_type=call.kind.value, field_manager=call.manager, force=call.force)
-        case ListCall():
-            request.options = RequestOptions(
-                label_selector=call.labels,
-                field_selector=call.fields,
-                limit=call.limit,
-                continue_token=call.continue_,
-                resource_version=call.resource_version,
-            )
-        case WatchCall():
-            request.options = RequestOptions(
-                label_selector=call.labels,
-                field_selector=call.fields,
-                resource_version=call.resource_version,
-                allow_bookmarks=call.bookmarks,
-                timeout_seconds=call.timeout,
-            )
-        case DeleteCall():
-            request.options = RequestOptions(
-                grace_period_seconds=call.grace,
-                propagation_policy=call.propagation,
-                precondition_uid=call.uid,
-                precondition_resource_version=call.resource_version,
-            )
-        case DeleteCollectionCall():
-            request.options = RequestOptions(
-                label_selector=call.labels,
-                field_selector=call.fields,
-                grace_period_seconds=call.grace,
-                propagation_policy=call.propagation,
-            )
-    return request
-
-
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -192,6 +131,67 @@ def copied(body: Any) -> tuple[Any, bool]:
     """Copy a tree. Returns the copy and whether its encoding is larger than 32 KiB."""
     data = _encode(body)
     return _decode(data), len(data) > LARGE
+
+
+def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
+    """Return the Request for a call of a component in this process."""
+    resource = call.resource
+    request = Request(
+        user=caller.user,
+        verb=call.verb,
+        resource=resource,
+        namespace=call.namespace if resource.namespaced else "",
+        name=call.name if isinstance(call, ObjectCall) else "",
+        subresource=call.subresource if isinstance(call, PartCall) else "",
+        user_agent=caller.agent,
+    )
+    match call:
+        case GetCall():
+            pass  # the most frequent call; it needs nothing else
+        case CreateCall():
+            is_templated = not call.subresource and resource.type in MADE_FROM_TEMPLATES
+            if is_templated or isinstance(call.body, Wire):
+                request.body = call.body
+            else:
+                request.body, request.is_large = copied(call.body)
+        case StatusCall():
+            request.subresource, request.body = "status", call.wanted
+        case UpdateCall():
+            request.body, request.is_large = copied(call.tree)
+        case PatchCall():
+            request.body = call.patch
+            request.options = RequestOptions(patch_type=call.kind.value, field_manager=call.manager, force=call.force)
+        case ListCall():
+            request.options = RequestOptions(
+                label_selector=call.labels,
+                field_selector=call.fields,
+                limit=call.limit,
+                continue_token=call.continue_,
+                resource_version=call.resource_version,
+            )
+        case WatchCall():
+            request.options = RequestOptions(
+                label_selector=call.labels,
+                field_selector=call.fields,
+                resource_version=call.resource_version,
+                allow_bookmarks=call.bookmarks,
+                timeout_seconds=call.timeout,
+            )
+        case DeleteCall():
+            request.options = RequestOptions(
+                grace_period_seconds=call.grace,
+                propagation_policy=call.propagation,
+                precondition_uid=call.uid,
+                precondition_resource_version=call.resource_version,
+            )
+        case DeleteCollectionCall():
+            request.options = RequestOptions(
+                label_selector=call.labels,
+                field_selector=call.fields,
+                grace_period_seconds=call.grace,
+                propagation_policy=call.propagation,
+            )
+    return request
 
 
 class Answer(msgspec.Struct, kw_only=True):

@@ -191,12 +191,15 @@ class LoopShare:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._renews = False
 
-    async def take(self, units: int) -> None:
+    def give_at_once(self, units: int) -> bool:
+        """Give units of work unless others wait for some; usually nobody has to wait, and no coroutine is needed."""
+        return not self._waiting and self._give(units)
+
+    async def wait(self, units: int) -> None:
         """Return when so many units of work may be done; a request above the allowance gets a round of its own."""
-        if self._waiting or not self._give(units):
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((units, future))
-            await future
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((units, future))
+        await future
 
     def _give(self, units: int) -> bool:
         if units > self._left and self._left < ALLOWANCE:
@@ -241,7 +244,9 @@ def turns() -> LoopTurns:
 
 async def take(units: int) -> None:
     """Wait until the running event loop has room for so many units of work."""
-    await _running().share.take(units)
+    share = _running().share
+    if not share.give_at_once(units):
+        await share.wait(units)
 
 
 def _running() -> _Loop:
