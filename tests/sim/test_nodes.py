@@ -7,6 +7,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from dray.api.errors import ServiceUnavailable
 from dray.api.simulated import POD_RANGE, pod_address
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
@@ -15,6 +16,7 @@ from dray.node.played import EXIT_CODE, SECONDS
 from dray.sim.hardware import CLASS
 from dray.sim.nodes import RESTART_SECONDS
 from tests.e2e.cluster import NODES, cluster
+from tests.e2e.interference import Write
 from tests.e2e.objects import pod
 
 ALONE = (NODES,)
@@ -134,3 +136,20 @@ async def test_a_pod_that_ends_at_once_is_restarted_once_a_second_at_the_most() 
 
         await c.eventually(restarted)
         assert time.monotonic() - started > RESTART_SECONDS / 2
+
+
+async def test_a_pod_whose_start_could_not_be_reported_is_reported_later() -> None:
+    failures = 0
+
+    async def fail_once(write: Write) -> None:
+        nonlocal failures
+        if write.type is Pod and write.changes.get("phase") == "Running" and not failures:
+            failures += 1
+            raise ServiceUnavailable("the connection was lost")
+
+    async with cluster(nodes=1, devices=0, parts=()) as c:
+        c.hooks[NODES] = fail_once
+        await c.start(NODES)
+        await c.create(Pod, pod("p", nodeName="node-0"))
+        await c.runs("p")
+        assert failures == 1

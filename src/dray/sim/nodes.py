@@ -328,7 +328,11 @@ class SimulatedNodes:
         self._ends[pod.metadata.uid] = asyncio.get_running_loop().time() + (math.inf if seconds is None else seconds)
         if pod.status.phase != "Running" or pod.status.podIP != self._pod_address(pod):
             restarts = max((s.restartCount for s in pod.status.containerStatuses), default=0)
-            await self._report(pod, self._running(pod, restarts))
+            try:
+                await self._report(pod, self._running(pod, restarts))
+            except ApiError:
+                self._ends.pop(pod.metadata.uid, None)  # it does not run yet: the next attempt starts it
+                raise
         return seconds
 
     async def _advance(self, pod: Pod) -> float | None:
