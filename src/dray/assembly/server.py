@@ -126,6 +126,7 @@ async def _serve_on(
     sock: socket.socket, stopping: asyncio.Event, options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted
 ) -> int:
     from dray.apiserver.wire.serving import HttpServer
+    from dray.assembly.certificate import keep_certificate
     from dray.assembly.parts import leftovers, parts
 
     keys = _keys(options)
@@ -139,6 +140,8 @@ async def _serve_on(
         await server.start()
         beside = parts(running, plan, removed) if plan else ()
         tasks = [asyncio.create_task(part.run(), name=part.name) for part in beside]
+        if tls is not None:
+            tasks.append(asyncio.create_task(keep_certificate(keys, server), name="certificate"))
         with clusters.ClusterDirectory(options.dir).recorded(url, runs(options), _state(options)):
             started.write_kubeconfig()
             if isinstance(options, ClusterOptions):

@@ -63,6 +63,7 @@ class Keys:
         self.signing_key_file = directory / "service-accounts.key"
         self.token_file = directory / "admin.token"
         self._authority_key_file = directory / "ca.key"
+        self._hosts: Sequence[str] = ()  # names and addresses in the server's certificate
         self._checked_file = directory / "keys.sha256"  # fingerprints of what was checked
 
     @classmethod
@@ -88,8 +89,13 @@ class Keys:
         _ensure(keys.signing_key_file, lambda: _pem(_new_key()))
         _ensure(keys.token_file, lambda: secrets.token_urlsafe(32).encode())
         keys._check_contents()
-        keys._ensure_server((*LOCAL_NAMES, *IN_CLUSTER_NAMES, socket.gethostname(), *hosts), now or datetime.now(UTC))
+        keys._hosts = (*LOCAL_NAMES, *IN_CLUSTER_NAMES, socket.gethostname(), *hosts)
+        keys.renew(now)
         return keys
+
+    def renew(self, now: datetime | None = None) -> None:
+        """Issue a new certificate of the server if the one that is there nears its end."""
+        self._ensure_server(self._hosts, now or datetime.now(UTC))
 
     @cached_property
     def authority(self) -> bytes:

@@ -313,6 +313,7 @@ class HttpServer:
         )
         config.load()
         self._server = _Server(config, limits)
+        self._tls = tls
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -323,6 +324,13 @@ class HttpServer:
         listening.cancel()
         if self._task.done():
             self._task.result()
+
+    def reload_certificate(self) -> None:
+        """Serve new connections with what is in the files now. Raises OSError or ssl.SSLError if that cannot be used."""
+        context = self._server.config.ssl
+        if self._tls is not None and context is not None:
+            self._tls.check()
+            context.load_cert_chain(self._tls.certificate, self._tls.key)
 
     async def stop(self) -> None:
         self._server.stopping.set()
