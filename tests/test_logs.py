@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
@@ -9,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from dray.logs import REQUEST_ID, JsonLines, TextLines, request_id
+from dray.logs import JsonLines, TextLines, begin_request, request_id
 
 
 def record(text: str, *values: object, error: bool = False) -> logging.LogRecord:
@@ -32,13 +33,13 @@ def test_a_json_line_has_the_traceback_of_an_error() -> None:
     assert json.loads(line)["error"].endswith("ValueError: unknown")
 
 
-def test_lines_within_a_request_have_its_id() -> None:
-    token = REQUEST_ID.set("r-1")
-    try:
+async def test_lines_within_a_request_have_its_id() -> None:
+    async def work() -> None:
+        begin_request("r-1")
         assert json.loads(JsonLines().format(record("x")))["requestID"] == "r-1"
         assert TextLines().format(record("x")).endswith("W dray.part: x (request r-1)")
-    finally:
-        REQUEST_ID.reset(token)
+
+    await asyncio.create_task(work())
     assert TextLines().format(record("x")).endswith("W dray.part: x")
 
 

@@ -5,17 +5,15 @@ Left out: which lines are written (`--v`), and where.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from uuid import uuid4
 
 FORMATS = ("text", "json")
-REQUEST_ID: ContextVar[str] = ContextVar("request ID", default="")
-"""ID of the HTTP request that this task works on; empty outside of requests."""
-
+_TASK = "request "  # what names of tasks begin with that work on a request
 _FROM_CLIENT = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -24,12 +22,29 @@ def request_id(proposed: str) -> str:
     return proposed if _FROM_CLIENT.fullmatch(proposed) else str(uuid4())
 
 
+def begin_request(identifier: str) -> None:
+    """Let log lines of this task have the ID of the request that it works on."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.set_name(_TASK + identifier)
+
+
+def _current_request() -> str:
+    """The ID of the request that this task works on; empty outside of requests."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop
+        return ""
+    name = task.get_name() if task is not None else ""
+    return name.removeprefix(_TASK) if name.startswith(_TASK) else ""
+
+
 class TextLines(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname).1s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # logging's own name
-        line, current = super().formatMessage(record), REQUEST_ID.get()
+        line, current = super().formatMessage(record), _current_request()
         return f"{line} (request {current})" if current else line
 
 
@@ -41,7 +56,7 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "msg": record.getMessage(),
         }
-        if current := REQUEST_ID.get():
+        if current := _current_request():
             line["requestID"] = current
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)

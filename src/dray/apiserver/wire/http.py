@@ -43,7 +43,7 @@ from dray.apiserver.wire.tables import include_policy
 from dray.apiserver.write.subresources import delete_options
 from dray.background.thread import in_thread
 from dray.background.turns import pause, turns
-from dray.logs import REQUEST_ID, request_id
+from dray.logs import begin_request, request_id
 
 logger = logging.getLogger(__name__)
 requests = logging.getLogger("dray.requests")
@@ -103,7 +103,7 @@ class HttpApi:
                 await application(scope, receive, send)
                 return
         call = HttpCall(self, scope, receive, send)
-        REQUEST_ID.set(call.id)
+        begin_request(call.id)
         begun = perf_counter()
         self.metrics.in_flight += 1
         self._server.priority.came += 1

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from dray.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from dray.apiserver.outages import unavailable
 from dray.apiserver.request import Answer, Request, copied
 from dray.store import Cache, StoreError
 
@@ -27,10 +28,11 @@ async def with_second_look(cache: Cache, request: Request, attempt: Callable[[Re
     # attempts change the body
     body = copied(request.body)[0] if isinstance(request.body, dict | list) else request.body
     again = msgspec.structs.replace(request, body=body)
+    before = cache.revision
     try:
         return await attempt(request)
     except _REFUSALS as refusal:
-        if not await _was_behind(cache, refusal):
+        if not await _was_behind(cache, before, refusal):
             raise
     try:
         return await attempt(again)
@@ -38,10 +40,12 @@ async def with_second_look(cache: Cache, request: Request, attempt: Callable[[Re
         request.complaints = again.complaints
 
 
-async def _was_behind(cache: Cache, refusal: ApiError) -> bool:
-    """Return whether the cache lacked changes of the store. Raises the refusal if the store cannot be read."""
-    before = cache.revision
+async def _was_behind(cache: Cache, before: int, refusal: ApiError) -> bool:
+    """Return whether the cache lacked changes of the store at the start of an attempt.
+
+    Raises ServiceUnavailable if the store cannot be read: nobody knows then whether the refusal is right.
+    """
     try:
         return await cache.read() > before
-    except StoreError:
-        raise refusal from None
+    except StoreError as error:
+        raise unavailable(error) from refusal
