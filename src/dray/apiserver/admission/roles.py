@@ -109,8 +109,9 @@ class RoleEscalation(Admission):
         return self._rbac.gatherers(new) - (self._rbac.gatherers(old) if isinstance(old, ClusterRole) else set())
 
     async def _check_binding(self, request: AdmissionRequest) -> None:
-        """Raise Forbidden if a new or changed binding grants rules that the user does not have, unless the user may
-        bind the role.
+        """Raise Forbidden if a new or changed binding grants rules that the user does not have.
+
+        Users with the right to bind the role are exempt.
         """
         new = cast("RoleBinding | ClusterRoleBinding", request.object)
         old = cast("RoleBinding | ClusterRoleBinding | None", request.old)

@@ -1,4 +1,4 @@
-"""Custom resources in the API server: which definitions hold, what their schemas ask, and who converts their objects.
+"""Custom resources in the API server: served definitions, checks of their schemas, and conversion of objects.
 
-Objects of custom resources take the same way as all others (`write`, `read`, `wire`); here is what is theirs alone.
+Custom objects are read and written like all others (`write`, `read`, `wire`); only their special parts are here.
 """

@@ -1,8 +1,8 @@
-"""What a conversion webhook is asked, and whether its answer can be believed.
+"""ConversionReview: the request to a conversion webhook, and the validation of its response.
 
-A webhook gets objects and a version, and answers with the same objects in that version. It may change everything but what
-an object is and who it is: of metadata only labels and annotations are taken from the answer. Pure. Left out: the call
-(`conversions`).
+A webhook receives objects and a version, and returns the same objects in that version. It may change everything
+except identity: of the metadata, only labels and annotations are taken from the response. Pure; `conversions` makes
+the call.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dray.api.wire import Tree
 from dray.apiserver.wire.bodies import ORDINARY
 
 _GROUP = "apiextensions.k8s.io"
-_SPOKEN = ("v1", "v1beta1")  # versions of ConversionReview
+_SPOKEN = ("v1", "v1beta1")  # supported versions of ConversionReview
 _OWN = (("labels", check_labels), ("annotations", check_annotations))
 
 
 class ConversionFailed(InternalError):
-    """A webhook did not convert what it was asked to, and why."""
+    """A conversion webhook failed. The text has the reason."""
 
 
 class _Result(msgspec.Struct):
@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(_Envelope).decode
 
 
 class Review:
-    """One question to a webhook: these objects, all of one version, in another version."""
+    """One ConversionReview: objects of one version to be converted to another."""
 
     def __init__(self, resource: Resource, version: str, trees: Sequence[Tree]) -> None:
         self._resource = resource
@@ -62,18 +62,20 @@ class Review:
         self._api_version = f"{_GROUP}/{_spoken(resource)}"
 
     def body(self) -> bytes:
+        """Return the encoded request."""
         wanted = self._resource.api_version(self._version)
         request = {"uid": self._uid, "desiredAPIVersion": wanted, "objects": self._trees}
         return msgspec.json.encode({"apiVersion": self._api_version, "kind": "ConversionReview", "request": request})
 
     def read(self, data: bytes) -> list[Tree]:
-        """The objects in the version that was asked for. Raises ConversionFailed."""
+        """Return the converted objects in a response. Raises ConversionFailed."""
         found = self._objects(data)
         if len(found) != len(self._trees):
             raise ConversionFailed(f"{self._named} returned {len(found)} objects, expected {len(self._trees)}")
         return [self._checked(*pair) for pair in enumerate(zip(self._trees, found, strict=True))]
 
     def failed(self, why: object) -> ConversionFailed:
+        """Return the error of a failed conversion."""
         return ConversionFailed(f"{self._named} failed: {why}")
 
     @property
@@ -81,6 +83,7 @@ class Review:
         return f"conversion webhook for {self._trees[0]['apiVersion']}, Kind={self._resource.kind}"
 
     def _objects(self, data: bytes) -> list[msgspec.Raw]:
+        """Return the undecoded objects in a response. Raises ConversionFailed."""
         try:
             answer = _decode(data)
         except RecursionError:
@@ -101,6 +104,7 @@ class Review:
         return response.convertedObjects or []
 
     def _checked(self, index: int, pair: tuple[Tree, msgspec.Raw]) -> Tree:
+        """Return one converted object with its original metadata. Raises ConversionFailed if it is invalid."""
         original, raw = pair
         try:
             tree = _read(raw)
@@ -115,10 +119,11 @@ class Review:
         return tree
 
     def _invalid(self, index: int, why: object) -> ConversionFailed:
+        """Return the error for an invalid converted object."""
         return ConversionFailed(f"{self._named} returned invalid converted object at index {index}: {why}")
 
     def _faults(self, original: Tree, tree: Tree) -> Iterator[str]:
-        """What tells that an object is another one."""
+        """Yield the differences that make a converted object another object, or of the wrong version."""
         wanted, kind = self._resource.api_version(self._version), self._resource.kind
         if tree.get("apiVersion") != wanted:
             yield f"invalid groupVersion (expected {wanted}, received {tree.get('apiVersion')})"
@@ -135,6 +140,7 @@ class Review:
 
 
 def _spoken(resource: Resource) -> str:
+    """Return the version of ConversionReview to use with a webhook."""
     assert resource.custom is not None
     conversion_ = resource.custom.definition.spec.conversion
     offered = conversion_.webhook.conversionReviewVersions if conversion_ and conversion_.webhook else ()
@@ -142,6 +148,7 @@ def _spoken(resource: Resource) -> str:
 
 
 def _read(raw: msgspec.Raw) -> Tree:
+    """Return a decoded object. Raises if it is not an object or exceeds the limits of a body."""
     data = bytes(raw)
     tree: Any = msgspec.json.decode(data)
     if not isinstance(tree, dict):
@@ -151,7 +158,7 @@ def _read(raw: msgspec.Raw) -> Tree:
 
 
 def _metadata(original: Tree, converted: Tree) -> Tree:
-    """The metadata of the original with the labels and annotations of the converted object."""
+    """Return the original metadata with labels and annotations of the converted object. Raises ValueError."""
     metadata = {name: value for name, value in original.items() if name not in ("labels", "annotations")}
     for name, check in _OWN:
         said = converted.get(name)

@@ -1,10 +1,10 @@
-"""Conversion webhooks: objects of custom resources in the version that somebody speaks.
+"""Conversion webhooks: convert custom objects to the version of a request.
 
-Whoever asks in a version works in it from end to end: an object is converted when it is read, changed, judged and
-admitted in the asker's version, and converted to the stored version when it is written. States are converted in portions,
-once for all who want them at the same time, and kept as other encoded versions are. What a step turns out to need in the
-middle is an `ObjectConversion`, which `convert` obtains. A webhook that does not answer costs the requests that need it
-their time, and nobody else's. Left out: what it is asked (`conversion_review`).
+A request is processed in its own version throughout: the object is converted when it is read; changed, validated and
+admitted in that version; and converted to the stored version for the commit. Objects are converted in batches,
+concurrent requests share one call, and results are cached like other encodings. If a step needs a conversion midway,
+that is an `ObjectConversion`, which `convert` provides. A slow webhook delays only requests that need it.
+`conversion_review` has the request's format.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from dray.store import KeyVersion
 
 ConvertedStates = dict[StateKey, bytes]
 
-_TOGETHER = 100  # objects that a webhook is asked about at once,
-_BYTES = 256 << 10  # and about how many bytes: no answer takes long to read
+_TOGETHER = 100  # objects per call of a webhook
+_BYTES = 256 << 10  # approximate bytes per call, so that reading a response is quick
 _LARGEST_ANSWER = 2 * LARGEST_OBJECT
 
 
 class Conversions:
-    """Asks the webhooks of definitions."""
+    """Calls the conversion webhooks of definitions."""
 
     def __init__(self, storage: Storage, limits: Limits | None = None) -> None:
         self._storage = storage
@@ -55,10 +55,10 @@ class Conversions:
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
         await self._client.aclose()
 
-    # What is read
+    # Reading
 
     async def answer(self, request: Request, answer: Answer) -> Answer:
-        """An answer in the version that was asked in; those in the process who ask in none take what is stored."""
+        """Return an answer converted to the requested version, or unchanged if the request names no version."""
         if request.version:
             if answer.version is not None and answer.tree is None:
                 [answer.version] = await self.states(request.resource, request.version, [answer.version])
@@ -69,7 +69,7 @@ class Conversions:
     async def changes(
         self, request: Request, batches: AsyncGenerator[list[WatchedChange], None]
     ) -> AsyncGenerator[list[WatchedChange], None]:
-        """The batches of a watch in the version that was asked in."""
+        """Yield the batches of a watch in the requested version."""
         async with aclosing(batches):
             async for batch in batches:
                 told = [change.version for change in batch if change.version is not None]
@@ -77,11 +77,11 @@ class Conversions:
                 yield [change if change.version is None else replace(change, version=next(states)) for change in batch]
 
     async def state(self, resource: Resource, state: KeyVersion) -> KeyVersion:
-        """One state in the version that those work in who see the resource."""
+        """Return a state in the version of `resource` as its requests see it."""
         return (await self.states(resource, resource.stored, [state]))[0]
 
     async def states(self, resource: Resource, version: str, states: Sequence[KeyVersion]) -> list[KeyVersion]:
-        """States in one version, in their order, all within the time that a webhook has. Raises ConversionFailed."""
+        """Return states in one version, in order, all within the timeout of a webhook. Raises ConversionFailed."""
         form, found = self._storage.form(resource, version), list[KeyVersion]()
         until = asyncio.get_running_loop().time() + self._seconds
         for portion in _portions(states):
@@ -90,7 +90,7 @@ class Conversions:
         return found
 
     async def _values(self, form: Form, states: Sequence[KeyVersion], until: float) -> list[bytes]:
-        """The bytes of some states. What others are asking for at the same time is waited for, and not asked again."""
+        """Return the encodings of states. Waits for running calls of other requests instead of repeating them."""
         keys = [state_key(form, state) for state in states]
         found = {
             key: value for key, state in zip(keys, states, strict=True) if (value := self._known(form, key, state))
@@ -107,46 +107,51 @@ class Conversions:
         return [found[key] for key in keys]
 
     def _known(self, form: Form, key: StateKey, state: KeyVersion) -> bytes | None:
-        """The bytes of a state that has the form already, or has got it before."""
+        """Return the encoding of a state that already has the version, or is cached; else None."""
         value, custom = cast(bytes, state.value), form.resource.custom
         is_whole = custom is not None and not custom.fills_on_read
         return value if is_whole and value.startswith(form.head) else self._kept.get(key)
 
     async def _ask_for(self, form: Form, missing: dict[StateKey, KeyVersion], until: float) -> ConvertedStates:
+        """Convert states with the webhook. Returns their encodings by key."""
         trees = [cast(Tree, msgspec.json.decode(cast(bytes, state.value))) for state in missing.values()]
         converted = await self._trees(form.resource, form.version, trees, until)
         return {key: as_bytes(form, tree) for key, tree in zip(missing, converted, strict=True)}
 
     def _asked(self, missing: dict[StateKey, KeyVersion], task: asyncio.Task[ConvertedStates]) -> None:
+        """Cache the results of a finished call."""
         for key in missing:
             del self._asking[key]
         if not task.cancelled() and task.exception() is None:
             for key, value in task.result().items():
                 self._kept.put(key, value)
 
-    # What is written
+    # Writing
 
     async def stored(self, resource: Resource, obj: CustomObject) -> CustomObject:
-        """An object as it is stored, whatever the version that its writer works in."""
+        """Return an object in the stored version."""
         assert resource.custom is not None
         tree = await self.tree(resource, resource.custom.stored, msgspec.json.decode(encode(obj)))
         return cast(CustomObject, to_object(resource, tree))
 
     async def tree(self, resource: Resource, version: str, tree: Tree) -> Tree:
-        """One tree in another version. Raises ConversionFailed."""
+        """Return a tree in another version. Raises ConversionFailed."""
         if tree["apiVersion"] == resource.api_version(version):
             return tree
         until = asyncio.get_running_loop().time() + self._seconds
         return (await self._trees(resource, version, [tree], until))[0]
 
     async def convert(self, need: ObjectConversion) -> bytes:
-        """An object that a step needs in another version."""
+        """Return the encoded object that a step needs in another version."""
         return encode(await self.tree(need.resource, need.version, need.tree))
 
     # The call
 
     async def _trees(self, resource: Resource, version: str, trees: list[Tree], until: float) -> list[Tree]:
-        """Trees in another version, in their order; those that have it already only get its shape."""
+        """Return trees in another version, in order.
+
+        Trees that already have the version are only pruned and defaulted.
+        """
         wanted = resource.api_version(version)
         others = [tree for tree in trees if tree["apiVersion"] != wanted]
         converted = iter(await self._ask(Review(resource, version, others), resource, until) if others else ())
@@ -160,6 +165,7 @@ class Conversions:
         return found
 
     async def _ask(self, review: Review, resource: Resource, until: float) -> list[Tree]:
+        """Call the webhook of a definition. Returns the converted objects. Raises ConversionFailed."""
         assert resource.custom is not None
         chosen = resource.custom.definition.spec.conversion
         config = chosen.webhook.clientConfig if chosen is not None and chosen.webhook is not None else None
@@ -178,6 +184,7 @@ def _as(state: KeyVersion, value: bytes) -> KeyVersion:
 
 
 def _portions(states: Sequence[KeyVersion]) -> Iterator[list[KeyVersion]]:
+    """Yield states in batches for one call each."""
     portion: list[KeyVersion] = []
     size = 0
     for state in states:

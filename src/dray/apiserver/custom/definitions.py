@@ -1,8 +1,7 @@
-"""The custom resources that are served: what routing, discovery and controllers of this server ask.
+"""Served custom resources, for routing, discovery and controllers of this server.
 
-Follows the definitions in the cache and holds a `Resource` for each that is established. The schema of a large one is made
-ready beside the event loop; until then what was served before is served. Left out: deciding what is established
-(`establishing`), which is a write like any other.
+Follows the definitions in the cache and has a `Resource` for each established one. Large schemas are compiled in the
+worker thread; until then the previous state is served. `establishing` decides which definitions are established.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from dray.apiserver.read.storage import Storage
 from dray.background.thread import in_thread
 from dray.store import Closed, StoreEvent
 
-ByVersion = dict[tuple[str, str], dict[str, Resource]]  # group and version → plural name
+ByVersion = dict[tuple[str, str], dict[str, Resource]]  # (group, version) → plural name
 DEFINITIONS = BY_TYPE[CustomResourceDefinition]
 
 
 def holds(definition: CustomResourceDefinition, condition: str) -> bool:
-    """Whether a condition of a definition is true."""
+    """Return whether a condition of a definition is true."""
     return any(c.type == condition and c.status == "True" for c in definition.status.conditions or ())
 
 
@@ -35,15 +34,16 @@ class Definitions:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._by_name: dict[str, Resource] = {}
-        self._index: ByVersion | None = None  # made when it is asked for: definitions come by the hundred
+        self._index: ByVersion | None = None  # built on demand, because hundreds of definitions may arrive at once
         self._listeners: list[Callable[[str], None]] = []
         self._served_listeners: list[Callable[[], None]] = []
-        self._unready: dict[str, CustomResourceDefinition] = {}  # large ones whose schemas are still to be made
+        self._unready: dict[str, CustomResourceDefinition] = {}  # large definitions whose schemas are not compiled yet
         self._readying: asyncio.Task[None] | None = None
-        self._prepared: dict[str, CustomKind] = {}  # large ones that are about to be established
+        # compiled schemas of large definitions that are about to be established
+        self._prepared: dict[str, CustomKind] = {}
 
     def start(self) -> None:
-        """Read what is there, and follow what changes."""
+        """Read all definitions from the cache and follow their changes."""
         cache = self._storage.cache
         page = cache.list(DEFINITIONS.prefix)
         for version in page.versions:
@@ -56,22 +56,23 @@ class Definitions:
             await asyncio.gather(self._readying, return_exceptions=True)
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Tell somebody the names of definitions that change."""
+        """Call `listener` with the name of each definition that changes."""
         self._listeners.append(listener)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Tell somebody that what is served has changed."""
+        """Call `listener` whenever the served resources change."""
         self._served_listeners.append(listener)
 
     def find(self, group: str, plural: str) -> Resource | None:
+        """Return the resource with this group and plural name, or None."""
         return self._by_name.get(f"{plural}.{group}")
 
     def of_kind(self, group: str, kind: str) -> Resource | None:
-        """The resource of a kind."""
+        """Return the resource of a kind, or None."""
         return next((one for one in self._by_name.values() if (one.group, one.kind) == (group, kind)), None)
 
     def plurals(self, group: str, version: str) -> Mapping[str, Resource] | None:
-        """What is served in one version of a group, by plural name."""
+        """Return the resources in one version of a group by plural name, or None if there are none."""
         return self._by_version.get((group, version))
 
     @property
@@ -85,13 +86,16 @@ class Definitions:
 
     @property
     def groups(self) -> set[str]:
+        """API groups with served versions."""
         return {group for group, _ in self._by_version}
 
     @property
     def served(self) -> dict[Resource, Sequence[str]]:
+        """Served versions of each resource."""
         return {resource: resource.versions for resource in self._by_name.values() if resource.versions}
 
     def resources(self) -> list[Resource]:
+        """Return all established resources."""
         return list(self._by_name.values())
 
     def _follow(self, events: Sequence[StoreEvent]) -> None:
@@ -107,7 +111,7 @@ class Definitions:
                 listener(name)
 
     def _lost(self, reason: Exception) -> None:
-        """The cache begins again: everything may have changed."""
+        """Read all definitions again after a restart of the cache."""
         if not isinstance(reason, Closed):
             asyncio.get_running_loop().call_soon(self._begin_again)
 
@@ -119,6 +123,7 @@ class Definitions:
             self.start()
 
     def _put(self, definition: CustomResourceDefinition, *, is_large: bool) -> None:
+        """Serve a new or changed definition. A large one is served after its schemas are compiled."""
         name = definition.metadata.name
         known = self._by_name.get(name)
         ready = known.custom if known is not None else self._prepared.get(name)
@@ -129,7 +134,7 @@ class Definitions:
             self._serve(name, _resource(definition, known, ready))
 
     async def prepare(self, name: str) -> None:
-        """Make the schemas of a large definition ready, so that it is served as soon as it is established."""
+        """Compile the schemas of a large definition, so that it is served as soon as it is established."""
         found = self._storage.cache.get(DEFINITIONS.key("", name))
         if found is not None and len(found.value or b"") > LARGE:
             kind = CustomKind(cast(CustomResourceDefinition, found.object))
@@ -138,7 +143,7 @@ class Definitions:
             self._prepared[name] = kind
 
     async def _ready(self) -> None:
-        """Make the large definitions ready, each unless it has changed until then."""
+        """Compile large definitions in the worker thread and serve each unless it has changed again."""
         while self._unready:
             name, definition = next(iter(self._unready.items()))
             kind = CustomKind(definition)
@@ -150,13 +155,13 @@ class Definitions:
         self._readying = None
 
     def _discard(self, name: str, kind: CustomKind | None) -> None:
-        """Forget the schemas that were made ready, unless they are served."""
+        """Drop compiled schemas unless they are served."""
         if kind is not None:
             served = self._by_name.get(name)
             kind.forget(served.custom if served is not None else None)
 
     def _serve(self, name: str, resource: Resource | None) -> None:
-        """Serve a resource of a definition, or nothing, in the place of what was served."""
+        """Replace the served resource of a definition; None removes it."""
         known = self._by_name.get(name)
         if resource is known:
             return
@@ -174,9 +179,9 @@ class Definitions:
 def _resource(
     definition: CustomResourceDefinition, known: Resource | None, ready: CustomKind | None
 ) -> Resource | None:
-    """The resource of a definition: the known one where that is still right, and none as long as it is not established.
+    """Return the resource of a definition: `known` if it is still valid, or None if it is not established.
 
-    `ready` lends its schemas, if the definition still has them.
+    `ready` provides compiled schemas if they match.
     """
     if not holds(definition, "Established"):
         return None
@@ -186,12 +191,13 @@ def _resource(
 
 
 def _ready_schemas(kind: CustomKind) -> None:
-    """Do what is otherwise done when a schema is first asked for."""
+    """Compile all schemas of a kind now."""
     for version in kind.versions:
         kind.message(version)
 
 
 def _differs(resource: Resource, definition: CustomResourceDefinition) -> bool:
+    """Return whether a definition differs from the one that a resource was made of."""
     known = resource.custom
     if known is None:
         return True
@@ -201,4 +207,5 @@ def _differs(resource: Resource, definition: CustomResourceDefinition) -> bool:
 
 
 def is_ending(definition: CustomResourceDefinition) -> bool:
+    """Return whether a definition is being deleted."""
     return definition.metadata.deletionTimestamp is not None

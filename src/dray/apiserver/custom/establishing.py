@@ -1,7 +1,7 @@
-"""What becomes of a definition: names accepted or in conflict, established, and its objects deleted before it goes.
+"""Life of a definition: its names are accepted or conflict, it is established, and its objects are deleted before it.
 
-Conditions are computed purely and written as a status; the loop handles one definition at a time, in the order of their
-changes, and tries again when somebody else was faster. Several servers on one store come to the same result.
+Conditions are computed by pure functions and written as status. The loop handles one definition at a time, in the
+order of changes, and retries after conflicts. Several servers on one store reach the same result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Condition = CustomResourceDefinitionCondition
 def conflicts(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[CustomResourceDefinitionNames, Condition]:
-    """The names that a definition can have, and the condition that tells whether it has all it wants."""
+    """Return the names that a definition can have, and the condition NamesAccepted."""
     wanted, accepted = definition.spec.names, definition.status.acceptedNames
     taken, kinds = _taken(definition, others)
     reason = message = ""
@@ -77,7 +77,7 @@ def _in_use(name: str) -> str:
 def _taken(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[set[str], set[str]]:
-    """What other resources of the group are called: resources and short names, and kinds."""
+    """Return the names used by other resources of the group: plural, singular and short names; and kinds."""
     group = definition.spec.group
     names: set[str] = set()
     kinds: set[str] = set()
@@ -94,7 +94,7 @@ def _taken(
 
 
 def established(definition: CustomResourceDefinition, accepted: Condition) -> Condition:
-    """Whether objects can be served: once the names are accepted, for good."""
+    """Return the condition Established: true once the names are accepted, and it stays true."""
     before = next((c for c in definition.status.conditions or () if c.type == "Established"), None)
     if before is not None and before.status == "True":
         return before
@@ -106,7 +106,7 @@ def established(definition: CustomResourceDefinition, accepted: Condition) -> Co
 
 
 def reviewed(definition: CustomResourceDefinition) -> list[Condition]:
-    """Whether a definition in a group of Kubernetes itself is approved; of others nobody asks."""
+    """Return the approval condition of a definition in a Kubernetes group; empty for other groups."""
     found = approval(definition)
     if found is None:
         return []
@@ -116,7 +116,7 @@ def reviewed(definition: CustomResourceDefinition) -> list[Condition]:
 
 
 def merged(old: Iterable[Condition], new: Iterable[Condition], time: str) -> list[Condition]:
-    """Conditions as they are now; one whose status stays keeps its time."""
+    """Return conditions updated with new ones. A condition keeps its transition time if its status is unchanged."""
     found = {condition.type: condition for condition in old}
     for condition in new:
         before = found.get(condition.type)
@@ -130,7 +130,7 @@ def merged(old: Iterable[Condition], new: Iterable[Condition], time: str) -> lis
 
 
 class Establishing:
-    """Brings definitions to where they should be."""
+    """Updates the status of definitions, and completes their deletion."""
 
     def __init__(self, api: ApiServer, definitions: Definitions) -> None:
         self._api = api
@@ -139,6 +139,7 @@ class Establishing:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        """Start to process all definitions and their changes."""
         self._definitions.listen(self._waiting.put_nowait)
         for definition in self._all():
             self._waiting.put_nowait(definition.metadata.name)
@@ -152,7 +153,7 @@ class Establishing:
     async def _run(self) -> None:
         while True:
             name = await self._waiting.get()
-            await asyncio.sleep(0)  # a write in the process need not wait for anything: others have their turns here
+            await asyncio.sleep(0)  # lets other work run, because a write in the same process may never wait
             try:
                 again = await self._handle(name)
             except ApiError as error:
@@ -164,7 +165,7 @@ class Establishing:
                 asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._waiting.put_nowait, name)
 
     async def _handle(self, name: str) -> bool:
-        """Returns whether the definition must be looked at again."""
+        """Process one definition. Returns whether it must be processed again later."""
         found = self._api.storage.get(DEFINITIONS, "", name)
         if not isinstance(found, CustomResourceDefinition):
             await self._retry_conflicting()
@@ -180,7 +181,7 @@ class Establishing:
         return False
 
     async def _retry_conflicting(self) -> None:
-        """Names may be free again."""
+        """Process all definitions with conflicting names again, because names may be free now."""
         for other in self._all():
             if any(c.type == "NamesAccepted" and c.status == "False" for c in other.status.conditions or ()):
                 self._waiting.put_nowait(other.metadata.name)
@@ -191,6 +192,7 @@ class Establishing:
         conditions: list[Condition],
         names: CustomResourceDefinitionNames | None = None,
     ) -> None:
+        """Update the status of a definition: conditions, and accepted names if given."""
         status: dict[str, Any] = {"conditions": msgspec.to_builtins(conditions)}
         if names is not None:
             tree = msgspec.to_builtins(names)
@@ -209,7 +211,7 @@ class Establishing:
     # Deletion
 
     async def _finish(self, definition: CustomResourceDefinition) -> bool:
-        """Delete what there is of a kind, then let its definition go."""
+        """Delete all objects of a deleted definition, then remove its finalizer. Returns whether objects remain."""
         if CLEANUP not in definition.metadata.finalizers:
             return False
         resource = self._definitions.find(definition.spec.group, definition.spec.names.plural)
@@ -228,13 +230,14 @@ class Establishing:
         return False
 
     async def _terminate(self, definition: CustomResourceDefinition, status: str, reason: str, message: str) -> None:
+        """Set the condition Terminating."""
         condition = Condition(type="Terminating", status=status, reason=reason, message=message)
         conditions = merged(definition.status.conditions or (), [condition], now())
         if tuple(conditions) != tuple(definition.status.conditions or ()):
             await self._write(definition, conditions)
 
     async def _delete_objects(self, resource: Resource) -> int:
-        """Delete all objects; returns how many are still held by finalizers."""
+        """Delete all objects of a resource. Returns how many still exist because of finalizers."""
         for obj in list(self._api.storage.list(resource)):
             await asyncio.sleep(0)
             metadata = obj.metadata  # type: ignore[attr-defined]  # every stored object has it

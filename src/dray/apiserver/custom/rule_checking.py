@@ -1,4 +1,4 @@
-"""Schemas and rules of custom resources as computations of the worker process. Left out: the rules themselves (`rules`)."""
+"""Checks of custom schemas and their CEL rules that run in the worker process. `rules` evaluates the rules."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["faults", "faults_of", "object_errors"]
 
 @lru_cache(maxsize=16)
 def _node(schema: bytes) -> SchemaNode:
-    """A schema with its rules compiled, for one object after the other."""
+    """Return a compiled schema, cached for the next object."""
     return compiled(msgspec.json.decode(schema))
 
 
 def faults_of(schema: bytes, interrupt: Interrupt) -> list[FieldError]:
-    """What is wrong with the rules of a schema."""
+    """Return the errors in the rules of a schema."""
     return list(faults(_node(schema), giving_up(interrupt)))
 
 
 def object_errors(schema: bytes, tree: Tree, old: Tree | None, interrupt: Interrupt) -> list[FieldError]:
-    """What a schema says against an object. Steps and costs are limited, not seconds."""
+    """Return the errors of an object by its schema and rules. Limited in steps and cost, not in time."""
     return list(judged(_node(schema), tree, old, errors, giving_up(interrupt)))

@@ -1,8 +1,9 @@
-"""`x-kubernetes-validations`: what the rules of a schema may say, and what they say about an object.
+"""`x-kubernetes-validations`: check the CEL rules of a schema, and evaluate them on objects.
 
-A rule sees its own place in the object as `self`, with the types of its schema, and the place's value before an update
-as `oldSelf`; a rule that asks for `oldSelf` is asked about updates only. Estimates bound what a schema may cost, meters
-what an object does. Compiled rules are kept with their schema's node. Left out: values that the schema itself judges.
+A rule sees its part of the object as `self`, typed by the schema, and the value before an update as `oldSelf`; a rule
+that uses `oldSelf` is evaluated only on updates. Estimates limit the cost of a schema's rules, meters the actual cost
+on an object. Compiled rules are cached with their schema node. Checks by the schema itself are not part of this
+module.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from dray.cel.limits import Interrupt
 from dray.cel.types import BOOL, STRING, optional_of, type_of
 from dray.cel.values import Optional, Value
 
-RULE_LIMIT = 10_000_000  # of the estimated cost of one rule, wherever it applies
+RULE_LIMIT = 10_000_000  # limit on the estimated cost of one rule, at all places where it applies
 SCHEMA_LIMIT = 100_000_000  # and of all rules of a schema together
-_MOST_TOLD = 4  # rules that are told to cost the most
-OBJECT_BUDGET = 10_000_000  # of what the rules cost about one object
+_MOST_TOLD = 4  # most expensive rules to report
+OBJECT_BUDGET = 10_000_000  # limit on the actual cost of all rules on one object
 _OLD = re.compile(r"\boldSelf\b")
 _FIELD_PATH = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*|\['[^']+'\])+")
 _HINT = (
@@ -49,12 +50,12 @@ _REASONS = {
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """One rule, ready to be asked."""
+    """One compiled rule."""
 
     rule: ValidationRule
     expression: Expression
     message: Expression | None
-    transition: bool  # asks for the value before
+    transition: bool  # uses oldSelf
 
 
 @lru_cache(maxsize=1)
@@ -63,6 +64,7 @@ def _functions() -> Environment:
 
 
 def _environment(node: SchemaNode, rule: ValidationRule, root: bool) -> Environment:
+    """Return the CEL environment of a rule: functions, and the types of `self` and `oldSelf`."""
     self_type, fields = declared(node, root)
     variables = {"self": self_type}
     if _OLD.search(rule.rule) or _OLD.search(rule.message_expression):
@@ -75,7 +77,10 @@ _kept: WeakKeyDictionary[SchemaNode, list[Compiled]] = WeakKeyDictionary()
 
 
 def _compiled(node: SchemaNode, root: bool, interrupt: Interrupt) -> Iterator[Compiled]:
-    """The rules of a node, each compiled when it is first asked; what is compiled stays so, whoever interrupts."""
+    """Yield the compiled rules of a node.
+
+    Each is compiled on first use and cached, even if the evaluation is interrupted.
+    """
     found = _kept.setdefault(node, [])
     for number, rule in enumerate(node.rules):
         interrupt()
@@ -94,9 +99,9 @@ def _compile(node: SchemaNode, rule: ValidationRule, root: bool) -> Compiled:
 
 
 def faults(root: SchemaNode, interrupt: Interrupt = bool) -> Iterator[FieldError]:
-    """What is wrong with the rules of a schema, and with its defaults by them; fields begin at the schema's root.
+    """Yield the errors in the rules of a schema, and of its defaults by these rules.
 
-    Raises what interrupts the judgement of defaults.
+    Paths start at the schema's root. Raises any error of the interrupt.
     """
     total, sound = 0, True
     costly: list[tuple[int, str]] = []
@@ -123,7 +128,7 @@ def faults(root: SchemaNode, interrupt: Interrupt = bool) -> Iterator[FieldError
 
 
 def _refused_defaults(root: SchemaNode, asking: _RuleEvaluation) -> Iterator[FieldError]:
-    """What rules say against the defaults of their own places."""
+    """Yield the errors of default values by the rules."""
     for node, path, _, _ in _places(root, "", 1, True):
         if node.default is UNSET:
             continue
@@ -133,7 +138,10 @@ def _refused_defaults(root: SchemaNode, asking: _RuleEvaluation) -> Iterator[Fie
 
 
 def _places(node: SchemaNode, path: str, times: int, correlatable: bool) -> Iterator[tuple[SchemaNode, str, int, bool]]:
-    """All places of a schema, how often each can stand in an object, and whether its value before can be found."""
+    """Yield all places in a schema with rules.
+
+    Each is a tuple: node, path, maximum number of occurrences, and whether oldSelf can be determined there.
+    """
     if not node.has_rules:
         return
     yield node, path, times, correlatable
@@ -150,7 +158,7 @@ def _places(node: SchemaNode, path: str, times: int, correlatable: bool) -> Iter
 def _faults(
     node: SchemaNode, rule: ValidationRule, path: str, times: int, correlatable: bool, root: bool
 ) -> Iterator[tuple[FieldError | None, int]]:
-    """What is wrong with one rule, and what its parts are estimated to cost."""
+    """Yield errors in one rule, each with the estimated cost of the part; the error is None if there is none."""
     environment = _environment(node, rule, root)
     if "oldSelf" in environment.variables and not correlatable:
         within = path.rpartition(".items")[0]
@@ -160,7 +168,7 @@ def _faults(
     sizes = SchemaSizes(node, root)
     yield _judged(rule, rule.rule, environment, BOOL, sizes, times, f"{path}.rule")
     if rule.message_expression:
-        # Messages are metered when they are made; what `string()` of a number comes to has no estimate.
+        # The cost of a message is metered when it is evaluated; the size of `string()` of a number has no estimate.
         yield _judged(rule, rule.message_expression, environment, STRING, sizes, 0, f"{path}.messageExpression")
     if rule.field_path and not _leads_somewhere(node, rule.field_path):
         yield invalid(f"{path}.fieldPath", rule.field_path, "fieldPath must be a valid path"), 0
@@ -172,6 +180,7 @@ def _faults(
 def _judged(
     rule: ValidationRule, source: str, environment: Environment, returns: Any, sizes: SchemaSizes, times: int, path: str
 ) -> tuple[FieldError | None, int]:
+    """Return the error in an expression, or None, and its estimated cost."""
     expression = Expression(source, environment, (returns,))
     if expression.error is not None:
         return invalid(path, rule.as_go(), expression.error.detail), 0
@@ -186,6 +195,7 @@ def _judged(
 
 
 def _factor(cost: int, limit: int = RULE_LIMIT) -> str:
+    """Return how often a cost exceeds a limit, as text."""
     factor = cost / limit
     if factor > 100:
         return "more than 100x"
@@ -193,6 +203,7 @@ def _factor(cost: int, limit: int = RULE_LIMIT) -> str:
 
 
 def _leads_somewhere(node: SchemaNode, path: str) -> bool:
+    """Return whether a fieldPath exists in the schema."""
     if not _FIELD_PATH.fullmatch(path):
         return False
     current: SchemaNode | None = node
@@ -202,6 +213,7 @@ def _leads_somewhere(node: SchemaNode, path: str) -> bool:
 
 
 def _names(path: str) -> list[str]:
+    """Return the field names in a fieldPath."""
     return [plain or quoted for plain, quoted in re.findall(r"\.([a-zA-Z_][a-zA-Z0-9_-]*)|\['([^']+)'\]", path)]
 
 
@@ -209,21 +221,27 @@ def _names(path: str) -> list[str]:
 
 
 class RulesOutOfBudget(Exception):
-    """The rules cost too much together: no further one is asked."""
+    """The rules together exceeded the cost budget. No further rule is evaluated."""
 
 
 class _RuleEvaluation:
+    """Remaining cost budget of the rules on one object."""
+
     def __init__(self, interrupt: Interrupt) -> None:
         self.left = OBJECT_BUDGET
         self.interrupt = interrupt
 
 
 def errors(root: SchemaNode, tree: Tree, old: Tree | None, interrupt: Interrupt = bool) -> list[FieldError]:
-    """What the rules of a schema say against an object; `old` is the one that it replaces. Raises what interrupts."""
+    """Return the errors of an object by the rules of its schema; `old` is the previous state.
+
+    Raises any error of the interrupt.
+    """
     return _within_budget(_RuleEvaluation(interrupt), root, tree, old, True)
 
 
 def _within_budget(asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, root: bool) -> list[FieldError]:
+    """Return the errors of a value by the rules. Exceeding the budget is an error too."""
     found: list[FieldError] = []
     try:
         found.extend(_ask(asking, node, value, old, "", root))
@@ -236,6 +254,7 @@ def _within_budget(asking: _RuleEvaluation, node: SchemaNode, value: Any, old: A
 def _ask(
     asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, path: str, root: bool = False
 ) -> Iterator[FieldError]:
+    """Yield the errors of a value and of all values below it."""
     if not node.has_rules or value is None:
         return
     if node.rules:
@@ -259,10 +278,11 @@ def _ask(
 def _ask_rules(
     asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, path: str, root: bool
 ) -> Iterator[FieldError]:
+    """Yield the errors of a value by the rules of its own node."""
     convert = Convert(root)
     variables: dict[str, Value] = {"self": convert.value(node, value)}
     before: Value = convert.value(node, old) if old is not None else None
-    unchanged = old is not None and value == old  # was let in before, by whatever rules
+    unchanged = old is not None and value == old  # an unchanged value was accepted before
     for compiled in _compiled(node, root, asking.interrupt):
         if compiled.transition:
             if compiled.rule.optional_old:
@@ -286,6 +306,7 @@ def _ask_rules(
 
 
 def _message(asking: _RuleEvaluation, compiled: Compiled, variables: dict[str, Value]) -> str:
+    """Return the message of a failed rule: of messageExpression if usable, else message, else the rule."""
     rule = compiled.rule
     default = rule.message.strip() or f"failed rule: {rule.rule.strip()}"
     if compiled.message is None or compiled.message.error is not None:
@@ -297,7 +318,7 @@ def _message(asking: _RuleEvaluation, compiled: Compiled, variables: dict[str, V
 
 
 def _refusal(rule: ValidationRule, node: SchemaNode, value: Any, path: str, text: str, reason: str) -> FieldError:
-    """Values that are one thing are shown; of others the message must do."""
+    """Return the error of a failed rule. The message includes scalar values only."""
     here = path
     for name in _names(rule.field_path):
         here = f"{here}.{name}" if here else name

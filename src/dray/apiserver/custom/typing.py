@@ -1,4 +1,4 @@
-"""Schemas of custom resources as CEL sees them: types, values of those types, and how large they can be."""
+"""Custom schemas in CEL: types, values of these types, and their maximum sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dray.cel.sizes import SizePath
 from dray.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Kind, Type, list_of, map_of
 from dray.cel.values import MergedList, Value
 
-REQUEST_BYTES = 3 * 1024 * 1024  # no object is larger, so nothing in it is
+REQUEST_BYTES = 3 * 1024 * 1024  # maximum size of an object, and so of any value in it
 _PLAIN = {"boolean": BOOL, "integer": INT, "number": DOUBLE, "string": STRING}
 _FORMATS = {"byte": BYTES, "date": TIMESTAMP, "date-time": TIMESTAMP, "duration": DURATION}
 _FORMAT_LENGTHS = {"date": 10, "date-time": 35, "duration": 41}
@@ -31,19 +31,20 @@ FieldsByType = dict[str, Mapping[str, Type]]
 
 
 def escaped(name: str) -> str:
-    """A name of a member as expressions write it."""
+    """Return a field name as expressions write it."""
     if name in CEL_RESERVED:
         return f"__{name}__"
     return _ESCAPES.sub(lambda match: _SPECIAL[match[0]], name)
 
 
 def declared(node: SchemaNode, root: bool) -> tuple[Type, FieldsByType]:
-    """The type of a place, and the fields of the objects in it."""
+    """Return the CEL type of a schema node, and the fields of all object types in it."""
     fields: FieldsByType = {}
     return _typed(node, "self", fields, root), fields
 
 
 def _typed(node: SchemaNode, name: str, fields: FieldsByType, root: bool = False) -> Type:
+    """Return the CEL type of a schema node, and add the fields of object types to `fields`."""
     if node.int_or_string:
         return DYN
     if node.type == "array":
@@ -64,12 +65,13 @@ def _typed(node: SchemaNode, name: str, fields: FieldsByType, root: bool = False
 
 
 class Convert:
-    """Makes values of the types that rules were checked with; what does not fit stays what it is."""
+    """Converts values to the CEL types of their schema. Values that do not fit stay unchanged."""
 
     def __init__(self, root: bool) -> None:
         self._root = root
 
     def value(self, node: SchemaNode, value: Any) -> Value:
+        """Return the CEL value of a value."""
         return self._of(node, value, self._root)
 
     def _of(self, node: SchemaNode, value: Any, root: bool = False) -> Value:
@@ -107,6 +109,7 @@ class Convert:
 
 
 def _formatted(format_: str, text: str) -> Value:
+    """Return a string as the CEL value of its format, or unchanged if it does not fit."""
     parsed: Value | None = None
     if format_ == "date-time":
         parsed = parse_timestamp(text)
@@ -126,7 +129,7 @@ def _formatted(format_: str, text: str) -> Value:
 
 
 def least_bytes(node: SchemaNode) -> int:
-    """The fewest bytes that a value takes in a request."""
+    """Return the minimum number of bytes of a value in a request."""
     if node.type == "object":
         members = (
             len(name) + 4 + least_bytes(node.properties[name]) for name in node.required if name in node.properties
@@ -136,7 +139,7 @@ def least_bytes(node: SchemaNode) -> int:
 
 
 def cardinality(node: SchemaNode) -> int:
-    """How many elements a list or map can have at most."""
+    """Return the maximum number of elements in a list or map; 1 for other values."""
     schema = node.schema
     if node.items is not None:
         most: int | None = schema.get("maxItems")
@@ -148,9 +151,10 @@ def cardinality(node: SchemaNode) -> int:
 
 
 class SchemaSizes:
-    """Looks up how large the parts of a value can be.
+    """Maximum sizes of the parts of a value, for cost estimates.
 
-    The only other names are those of types (`type(self) == int`): they count as much as the value itself, as in Kubernetes.
+    The only other names in expressions are those of types (`type(self) == int`); as in Kubernetes, they count like
+    the value itself.
     """
 
     def __init__(self, node: SchemaNode, root: bool) -> None:
@@ -158,13 +162,14 @@ class SchemaSizes:
         self._root = root
 
     def size(self, path: SizePath) -> Range | None:
-        if not path or path[0].startswith("@"):  # an element of something that is not part of the value
+        """Return the size range of the value at a path, or None if it is not part of the value."""
+        if not path or path[0].startswith("@"):  # an element of a value outside the object
             return None
         node: SchemaNode | None = self._node
         standard = _standard(self._node, self._root)
         for name in path[1:]:
             if name == "@keys":
-                return Range(0, 0)  # Kubernetes estimates keys of maps as empty texts
+                return Range(0, 0)  # Kubernetes estimates map keys as empty strings
             node = _below(node, name) if node is not None else None
             standard = (standard.properties.get(name) if standard is not None else None) or _standard(node)
         found = node or standard
@@ -172,17 +177,19 @@ class SchemaSizes:
 
 
 def _standard(node: SchemaNode | None, root: bool = False) -> SchemaNode | None:
-    """The members that every resource has, whether or not its schema names them."""
+    """Return the schema of apiVersion, kind and metadata if the node is a whole resource, else None."""
     return _RESOURCE if root or (node is not None and node.embedded) else None
 
 
 def _below(node: SchemaNode, name: str) -> SchemaNode | None:
+    """Return the schema of a member or element, or None."""
     if name in ("@items", "@values"):
         return node.items or node.additional
     return next((part for key, part in node.properties.items() if escaped(key) == name), node.additional)
 
 
 def _most(node: SchemaNode) -> int:
+    """Return the maximum size of a value: elements, characters in bytes, or fields."""
     schema = node.schema
     if node.items is not None or node.additional is not None:
         return cardinality(node)

@@ -1,7 +1,7 @@
-"""Encoded bytes that are kept for the next reader of the same state, bounded by their size rather than their number.
+"""Cache of encoded bytes that several readers of the same state share, limited by total size.
 
-What nobody asks for any more after a while, such as an event that all watchers were told, can be bounded in time, too: it
-goes then even if nothing comes after it.
+The age can be limited too, for values such as events that are no longer requested once all watchers have received
+them. Expired values are dropped even if no new values arrive.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dray.apiserver.limits import SHARED_BYTES
 
 
 class EncodedCache:
-    """Bytes by what they encode, up to a number of bytes; the oldest go first."""
+    """FIFO cache of encoded objects, bounded in bytes."""
 
     def __init__(self, most: int = SHARED_BYTES, seconds: float | None = None) -> None:
-        """`seconds`: after so long, and before twice as long, a value is forgotten; None: never for that reason."""
+        """`seconds`: minimum age after which a value is dropped, at most twice as late; None: no age limit."""
         self._most = most
         self._seconds = seconds
         self._bytes = 0
         self._kept: dict[object, bytes] = {}
-        self._settled = 0  # of the oldest: they were there at the last look
+        self._settled = 0  # number of the oldest values that were present at the last check
         self._is_looking = False
         self.get = self._kept.get
 
@@ -28,7 +28,7 @@ class EncodedCache:
         return len(self._kept)
 
     def put(self, key: object, value: bytes) -> None:
-        """Keep a value under a new key."""
+        """Store a value under a new key. Drops the oldest values above the size limit."""
         self._kept[key] = value
         self._bytes += len(value)
         while self._bytes > self._most:
@@ -38,7 +38,7 @@ class EncodedCache:
             asyncio.get_running_loop().call_later(self._seconds, self._look, self._seconds)
 
     def _look(self, seconds: float) -> None:
-        """Forget what was there at the last look already; look again as long as there is something."""
+        """Drop the values that were present at the last check. Schedules the next check unless the cache is empty."""
         while self._settled > 0:
             self._forget_oldest()
         self._settled = len(self._kept)

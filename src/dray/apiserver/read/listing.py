@@ -1,7 +1,8 @@
-"""Lists: which objects, as of which revision, and where the next page starts.
+"""Lists: which objects, at which revision, and where the next page starts.
 
-A list without resourceVersion is the most recent state, wherever it was written; "0" is whatever this server has; any
-other is a bound or, if asked, exactly that state. Pages of one list show one revision: the continue token carries it.
+Without a resourceVersion a list shows the most recent state of the store; with "0" the state of this server's cache;
+with another value a state at least as new or, with match Exact, that state. All pages of one list show the same
+revision, which the continue token carries.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from dray.background.turns import batched, turns
 from dray.store import Cache, KeyVersion
 from dray.store.errors import RevisionExpired
 
-_ORDINARY = 1024  # characters of selectors that are remembered
+_ORDINARY = 1024  # maximum characters of cached selectors
 _MOST_TERMS = Limits().selector_terms
-_SOME = 16  # objects that are looked at before others may have a turn; a long selector takes 0.1 ms for each
-_FRESH_SECONDS = 3.0  # how long to wait for a revision that this server has not seen yet
+_SOME = 16  # objects matched before other work may run; a long selector takes 0.1 ms for each
+_FRESH_SECONDS = 3.0  # maximum wait for a revision that this server has not seen yet
 _TOKEN_VERSION = "meta.k8s.io/v1"
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _CONTINUE_TOO_OLD = (
@@ -46,24 +47,29 @@ _CONTINUE_TOO_OLD = (
 
 
 class ListSelection(msgspec.Struct, frozen=True):
-    """Which objects of a collection are meant."""
+    """Parsed selectors of a list or watch."""
 
     labels: LabelRequirements
     fields: FieldSelector
-    depth: int  # slashes in the prefix of one namespace, or of a resource without namespaces
-    matches: Callable[[Any], bool]  # whether an object is meant
+    depth: int  # number of slashes in the prefix of one namespace, or of a cluster-scoped resource
+    matches: Callable[[Any], bool]  # whether the selectors match an object
 
     @property
     def everything(self) -> bool:
+        """Whether all objects match."""
         return self.labels.everything and self.fields.everything
 
     def key(self, prefix: str) -> str | None:
-        """The only key below a prefix that can match, if the selector names the object and the prefix its namespace."""
+        """Return the only key below `prefix` that can match, or None.
+
+        There is one if the selector requires an object's name and the prefix includes its namespace.
+        """
         name = self.fields.exact("metadata.name")
         return f"{prefix}{name}" if name and prefix.count("/") == self.depth else None
 
 
 def _selection(resource: Resource, labels: str, fields: str) -> ListSelection:
+    """Parse label and field selectors. Raises BadRequest."""
     try:
         chosen = parse_labels(labels) if labels else EVERYTHING
         wanted = parse_fields(resource, fields)
@@ -73,7 +79,10 @@ def _selection(resource: Resource, labels: str, fields: str) -> ListSelection:
 
 
 def _matcher(labels: LabelRequirements, fields: FieldSelector) -> Callable[[Any], bool]:
-    """The test of one object. A single field is what nodes ask for, of each pod that changes."""
+    """Return the function that matches one object.
+
+    Optimized for a single field, which nodes use for every changed pod.
+    """
     if labels.everything and len(fields.conditions) == 1:
         (read,), ((_, value, equal),) = fields.readers, fields.conditions
         return lambda obj: (read(obj) == value) is equal
@@ -84,9 +93,10 @@ _remembered = lru_cache(maxsize=1024)(_selection)
 
 
 def selection(resource: Resource, options: RequestOptions) -> ListSelection:
-    """The selectors of a request, read once if they are of ordinary length."""
+    """Return the selectors of a request, cached if they are short. Raises BadRequest."""
     labels, fields = options.label_selector, options.field_selector
-    if len(labels) + len(fields) <= _ORDINARY and resource.custom is None:  # a custom one goes with its definition
+    # not cached for custom resources, because a definition can be deleted
+    if len(labels) + len(fields) <= _ORDINARY and resource.custom is None:
         return _remembered(resource, labels, fields)
     for text in (labels, fields):
         if text.count(",") >= _MOST_TERMS:
@@ -95,28 +105,34 @@ def selection(resource: Resource, options: RequestOptions) -> ListSelection:
 
 
 class ContinueExpired(Expired):
-    """The state that a token points to is gone; with the token in this answer a client goes on regardless."""
+    """The state of a continue token is no longer available.
+
+    The token in this error continues the list at the current state.
+    """
 
     def __init__(self, token: str) -> None:
         super().__init__(_CONTINUE_TOO_OLD)
         self.token = token
 
     def status(self) -> dict[str, Any]:
+        """Return the Status with the new continue token."""
         return {**super().status(), "metadata": {"continue": self.token}}
 
 
 class ContinueToken(msgspec.Struct, frozen=True):
-    """Where a list goes on: after key `start`, as of revision `rv` (-1: now, whatever has changed)."""
+    """Continue token: the next page starts after key `start` at revision `rv` (-1: the current state)."""
 
     rv: int
     start: str
     v: str = _TOKEN_VERSION
 
     def text(self) -> str:
+        """Return the token in the form that clients receive."""
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
 def parse_token(text: str, prefix: str) -> ContinueToken:
+    """Return a client's continue token. Raises BadRequest if it is malformed or for another list."""
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError) as error:
@@ -133,7 +149,7 @@ def parse_token(text: str, prefix: str) -> ContinueToken:
 
 
 def revision_of(text: str) -> int:
-    """The revision that a resourceVersion stands for."""
+    """Return a resourceVersion as a number. Raises BadRequest."""
     if not (text.isascii() and text.isdigit()) or len(text) > 19:
         raise BadRequest(
             f'invalid resource version: resourceVersion: Invalid value: "{text}": '
@@ -147,7 +163,7 @@ def prefix_of(resource: Resource, namespace: str) -> str:
 
 
 async def list_objects(cache: Cache, request: Request) -> Answer:
-    """The answer to a list request."""
+    """Return the answer to a list request. Raises Expired if its state is no longer available."""
     options = request.options
     chosen = selection(request.resource, options)
     prefix = prefix_of(request.resource, request.namespace)
@@ -164,7 +180,10 @@ async def list_objects(cache: Cache, request: Request) -> Answer:
 
 
 async def _where(cache: Cache, options: RequestOptions, prefix: str) -> tuple[int | None, str]:
-    """The revision to list at (None: the newest here), and the key to start after."""
+    """Return the revision to list at (None: the newest in the cache) and the key to start after.
+
+    Waits for the revision if the cache has not reached it yet.
+    """
     _check(options)
     if options.continue_token:
         if options.resource_version and options.resource_version != "0":
@@ -184,7 +203,7 @@ async def _where(cache: Cache, options: RequestOptions, prefix: str) -> tuple[in
 
 
 def _check(options: RequestOptions) -> None:
-    """Refuse combinations that Kubernetes refuses."""
+    """Raise OptionsInvalid for list options that Kubernetes rejects."""
     errors = _match_errors(options) if options.resource_version_match else []
     if options.send_initial_events is not None:
         errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
@@ -193,6 +212,7 @@ def _check(options: RequestOptions) -> None:
 
 
 def _match_errors(options: RequestOptions) -> list[FieldError]:
+    """Return the errors in resourceVersionMatch."""
     match, errors = options.resource_version_match, list[FieldError]()
     if options.continue_token:
         errors.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
@@ -211,7 +231,7 @@ def _match_errors(options: RequestOptions) -> list[FieldError]:
 
 
 async def fresh(cache: Cache, revision: int) -> None:
-    """Wait until this server has seen the revision; Timeout if that takes too long."""
+    """Wait until this server has seen a revision. Raises Timeout after three seconds."""
     if cache.revision >= revision:
         return
     try:
@@ -221,6 +241,7 @@ async def fresh(cache: Cache, revision: int) -> None:
 
 
 def too_large(revision: int, current: int) -> ApiError:
+    """Return the Timeout error for a revision that the server has not seen."""
     return Timeout(
         f"Too large resource version: {revision}, current: {current}",
         causes=[{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
@@ -229,6 +250,7 @@ def too_large(revision: int, current: int) -> ApiError:
 
 
 def _page(cache: Cache, prefix: str, revision: int | None, after: str, limit: int) -> Answer:
+    """Return one page of a list without selectors."""
     page = cache.list(prefix, revision=revision, after=after, limit=limit or None)
     versions, remaining = page.versions, page.remaining
     answer = Answer(versions=versions, revision=page.revision)
@@ -241,9 +263,9 @@ def _page(cache: Cache, prefix: str, revision: int | None, after: str, limit: in
 def _selected(
     cache: Cache, prefix: str, revision: int | None, after: str, chosen: ListSelection, limit: int
 ) -> Generator[None, None, Answer]:
-    """The answer to a list with selectors, of one revision however long it takes to look through it."""
+    """Return one page of a list with selectors, at one revision. A generator that yields between batches of objects."""
     key = chosen.key(prefix)
-    if key is not None and revision is None:  # `kubectl get -w NAME` and kubelets ask for single objects this way
+    if key is not None and revision is None:  # `kubectl get -w NAME` and kubelets list single objects this way
         one = cache.get(key)
         return Answer(versions=[one] if one is not None and chosen.matches(one.object) else [], revision=cache.revision)
     page = cache.list(prefix, revision=revision, after=after)

@@ -1,8 +1,8 @@
-"""`metrics.k8s.io`: what nodes and pods use now, made of what nodes tell of themselves when somebody asks.
+"""`metrics.k8s.io`: current resource usage of nodes and pods, requested from the nodes on demand.
 
-Nodes count processor time (`/metrics/resource`), so a rate takes two looks: one that was taken for an earlier question,
-or else one a second ago. Objects say when and over which window they were measured. A node that tells nothing, as
-simulated ones do, is left out. Left out: keeping any of it.
+Nodes report counters of processor time (`/metrics/resource`), so a rate needs two samples: an earlier one, or one
+taken a second before. Answers have the time and the window of the measurement. Nodes that report nothing, such as
+simulated ones, are omitted. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from dray.apiserver.request import Answer, Request
 from dray.background.thread import in_thread
 from dray.background.turns import batched
 
-FIRST_WINDOW = 1.0  # seconds between the two first looks at a node
-WINDOW = 15.0  # after which the earlier look is too old to be compared with
-AT_ONCE = 16  # nodes that are asked at the same time
-AT_A_TIME = 1000  # objects that are looked at in one turn of the event loop
+FIRST_WINDOW = 1.0  # seconds between the first two samples of a node
+WINDOW = 15.0  # maximum age of the earlier sample before it is replaced
+AT_ONCE = 16  # nodes that are requested concurrently
+AT_A_TIME = 1000  # objects processed in one turn of the event loop
 PATH = "metrics/resource"
 
 Scrape = Callable[[str, str], Awaitable[str]]
-"""(node, path) → what the node tells there; ApiError when it does not."""
+"""Called with (node, path); returns the node's text. Raises ApiError if the node does not answer."""
 Name = tuple[str, str, str]  # namespace, pod, container
 
 
 class Amount(NamedTuple):
-    cpu: float  # seconds so far
+    """Resource usage: processor seconds, bytes of memory, and the start time of the container."""
+
+    cpu: float  # seconds since the start
     memory: float
     since: float = 0.0
 
 
 class Look(NamedTuple):
-    """What a node told at a moment."""
+    """Sample of a node and its containers at one time."""
 
     at: float
     node: Amount
@@ -50,7 +52,7 @@ class Look(NamedTuple):
 
 
 class Measured:
-    """Answers what is asked of `metrics.k8s.io`."""
+    """Answers requests for `metrics.k8s.io`."""
 
     def __init__(self, reader: Reader, scrape: Scrape) -> None:
         self._reader = reader
@@ -60,6 +62,7 @@ class Measured:
         self._limit = asyncio.Semaphore(AT_ONCE)
 
     async def answer(self, request: Request) -> Answer:
+        """Return NodeMetrics or PodMetrics for a get or list. Raises NotFound if a get finds nothing."""
         trees = await (self._pods(request) if request.resource.namespaced else self._nodes(request))
         if request.verb == "get":
             if not trees:
@@ -69,23 +72,26 @@ class Measured:
         return Answer(tree={**head, "items": trees})
 
     async def _nodes(self, request: Request) -> list[Tree]:
+        """Return NodeMetrics of the selected nodes."""
         found = await _wanted(request, many(self._reader, Node))
         looks = await self._look_at({node.metadata.name for node in found})
         return [_node(request, node, *looks[node.metadata.name]) for node in found if node.metadata.name in looks]
 
     async def _pods(self, request: Request) -> list[Tree]:
+        """Return PodMetrics of the selected pods that have measured containers."""
         found = await _wanted(request, many(self._reader, Pod, request.namespace))
         looks = await self._look_at({pod.spec.nodeName for pod in found if pod.spec.nodeName})
         trees = [_pod(request, pod, *looks[pod.spec.nodeName]) for pod in found if pod.spec.nodeName in looks]
         return [tree for tree in trees if tree["containers"]]
 
     async def _look_at(self, nodes: Iterable[str]) -> dict[str, tuple[Look, Look]]:
-        """Two looks at each node that tells something."""
+        """Return two samples of each node that reports metrics, by name."""
         names = sorted(nodes)
         found = await asyncio.gather(*map(self._two_looks, names))
         return {name: looks for name, looks in zip(names, found, strict=True) if looks is not None}
 
     async def _two_looks(self, name: str) -> tuple[Look, Look] | None:
+        """Return two samples of a node, or None if it does not report metrics."""
         node = one(self._reader, Node, "", name)
         if node is None or not node.status.daemonEndpoints.kubeletEndpoint.Port:
             self._looks.pop(name, None)
@@ -98,6 +104,7 @@ class Measured:
                 return None
 
     async def _compared(self, name: str) -> tuple[Look, Look]:
+        """Return an earlier and a new sample of a node, or the cached pair if it is less than a second old."""
         kept = self._looks.get(name)
         if kept is None:
             before = await self._look(name)
@@ -110,12 +117,13 @@ class Measured:
         return looks
 
     async def _look(self, name: str) -> Look:
+        """Return a new sample of a node."""
         text = await self._scrape(name, PATH)
         return await in_thread("", read_look, text, time.time())
 
 
 def read_look(text: str, now: float) -> Look:
-    """What a node told, from the text form of metrics; a text that is none tells nothing."""
+    """Return the sample in a text of metrics. An invalid text gives an empty sample."""
     from prometheus_client.parser import text_string_to_metric_families  # takes long to import, and few ask
 
     values: dict[str, dict[Name, float]] = defaultdict(dict)
@@ -138,7 +146,7 @@ def read_look(text: str, now: float) -> Look:
 
 
 async def _wanted(request: Request, objects: Iterable[Any]) -> list[Any]:
-    """The objects that a request names; others have their turn between some of them."""
+    """Return the objects that a request selects, yielding to other work in between."""
     options = request.options
     chosen = labels.parse(options.label_selector)
     named = parse_fields(request.resource, options.field_selector)
@@ -154,7 +162,7 @@ async def _wanted(request: Request, objects: Iterable[Any]) -> list[Any]:
 
 
 def _head(request: Request, obj: Node | Pod, before: Look, after: Look) -> Tree:
-    """Whose measurement it is, taken when, over how long."""
+    """Return the common fields of NodeMetrics and PodMetrics: metadata, time and window."""
     meta = obj.metadata
     place = {"namespace": meta.namespace} if meta.namespace else {}
     named = {"name": meta.name, **place, "creationTimestamp": timestamp(after.at)}
@@ -168,22 +176,25 @@ def _head(request: Request, obj: Node | Pod, before: Look, after: Look) -> Tree:
 
 
 def _node(request: Request, node: Node, before: Look, after: Look) -> Tree:
+    """Return the NodeMetrics of a node from two samples."""
     return {**_head(request, node, before, after), "usage": _usage(before.node, before.at, after.node, after.at)}
 
 
 def _pod(request: Request, pod: Pod, before: Look, after: Look) -> Tree:
+    """Return the PodMetrics of a pod from two samples."""
     meta, containers = pod.metadata, []
     for container in pod.spec.containers:
         name = meta.namespace, meta.name, container.name
         now, then, since = after.containers.get(name), before.containers.get(name), before.at
         if now is None:
             continue
-        if then is None or now.since > before.at:  # it has begun between the two looks
+        if then is None or now.since > before.at:  # started between the two samples
             then, since = Amount(0.0, 0.0), max(now.since, before.at)
         containers.append({"name": container.name, "usage": _usage(then, since, now, after.at)})
     return {**_head(request, pod, before, after), "containers": containers}
 
 
 def _usage(then: Amount, since: float, now: Amount, at: float) -> dict[str, str]:
+    """Return processor and memory usage as quantities."""
     cores = max(0.0, now.cpu - then.cpu) / max(at - since, 1e-3)
     return {"cpu": f"{round(cores * 1e9)}n", "memory": f"{round(now.memory / 1024)}Ki"}

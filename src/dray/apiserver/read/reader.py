@@ -1,7 +1,7 @@
-"""What authentication, authorization and admission may know about the cluster.
+"""Read access to the cluster for authentication, authorization and admission.
 
-They read the server's cache, synchronously, and learn from a counter whether an index that they derived from it is
-still current. The server implements `Reader`; nothing here can write.
+They read the server's cache synchronously. A change counter tells them whether an index derived from the cache is
+still valid. `Storage` implements `Reader`; writing is not possible here.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ W = TypeVar("W", bound=Wire)
 
 
 class LastChange(Protocol):
-    """When some resources were last changed."""
+    """Change counter of some resources."""
 
     @property
     def revision(self) -> int:
-        """Changes whenever an object of one of them was created, updated or deleted, and never goes back."""
+        """Revision of the last create, update or deletion of an object. It never decreases."""
 
 
 class Reader(Protocol):
-    """The server's cache, as its own guards see it."""
+    """Read access to the server's cache."""
 
     def get(self, resource: Resource, namespace: str, name: str) -> Wire | None:
-        """The typed object; the namespace of a cluster-wide resource is ""."""
+        """Return the typed object, or None. The namespace of a cluster-scoped resource is ""."""
 
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Wire]:
-        """The typed objects of one namespace, or, without one, all of them."""
+        """Return the typed objects of one namespace, or all of them if the namespace is empty."""
 
     def last_change(self, *resources: Resource) -> LastChange:
-        """When one of these resources was last changed; asked once and kept, since every request looks at some."""
+        """Return the change counter of resources. Get it once and keep it."""
 
 
 def one(reader: Reader, type_: type[W], namespace: str, name: str) -> W | None:
-    """Read one object by its type."""
+    """Return an object by its type, namespace and name, or None."""
     found: W | None = reader.get(BY_TYPE[type_], namespace, name)  # type: ignore[assignment]  # it is of that type
     return found
 
 
 def many(reader: Reader, type_: type[W], namespace: str = "") -> Iterable[W]:
-    """Read all objects of a type, in one namespace or in all."""
+    """Return all objects of a type, in one namespace or, if it is empty, in all."""
     return cast("Iterable[W]", reader.list(BY_TYPE[type_], namespace))

@@ -1,9 +1,9 @@
-"""Objects and the bytes they are stored as.
+"""Typed objects and their stored bytes.
 
-The store holds each object as JSON in its stored version, without resourceVersion, since only a commit gives it one. The
-bytes of a resource all begin alike, up to the first field of the metadata, so the resourceVersion is spliced in there
-and nothing is decoded to answer a GET. Other versions are converted and encoded once per state and shared. Left out:
-what may be written, which is the registry's.
+The store has each object as JSON in its stored version, without resourceVersion, which only the commit assigns. All
+values of a resource start with the same bytes, up to the first field of the metadata. So the resourceVersion is
+inserted there, and a GET needs no decoding. Other versions are converted and encoded once per state and shared. The
+registry decides on writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ StateKey = tuple[str, str, int]
 
 
 class Form:
-    """How the objects of one resource look in one version."""
+    """The encoding of one resource in one version."""
 
     __slots__ = ("head", "item", "message", "resource", "stored", "version")
 
@@ -39,42 +39,46 @@ class Form:
         self.message = resource.message(version)
         fills = resource.custom is not None and resource.custom.fills_on_read
         self.stored = version == resource.stored and resource.alias_of is None and not fills
-        self.stored |= resource.converts  # what has another version was converted before (`custom.conversions`)
+        self.stored |= resource.converts  # `custom.conversions` has already converted objects to other versions
         self.head = f'{{"apiVersion":"{resource.api_version(version)}","kind":"{resource.kind}","metadata":{{'.encode()
-        # What comes before the metadata of an element of a list: nothing, but of custom resources everything.
+        # Bytes before the metadata of a list item: custom resources include apiVersion and kind there.
         self.item = self.head if resource.custom is not None else b'{"metadata":{'
 
 
 class Storage:
-    """The cache, seen as objects of resources. Implements the guards' `Reader`."""
+    """The cache as objects of resources. Implements `Reader`."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self._forms: dict[tuple[str, str, str], Form] = {}
-        self._shared = EncodedCache()  # encoded other versions
+        self._shared = EncodedCache()  # encodings in other versions
         self._last_changes: dict[tuple[Resource, ...], CachedLastChange] = {}
 
-    # What the guards read
+    # Reader
 
     def get(self, resource: Resource, namespace: str, name: str) -> Wire | None:
+        """Return the typed object, or None."""
         version = self.cache.get(resource.key(namespace, name))
         found: Wire | None = version.object if version is not None else None
         return found
 
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Wire]:
+        """Return the typed objects of one namespace, or all of them."""
         prefix = f"{resource.prefix}{namespace}/" if namespace else resource.prefix
         return (version.object for version in self.cache.list(prefix).versions)
 
     def last_change(self, *resources: Resource) -> CachedLastChange:
+        """Return the change counter of resources."""
         found = self._last_changes.get(resources)
         if found is None:
             found = self._last_changes[resources] = CachedLastChange(self.cache, resources)
         return found
 
-    # What is sent
+    # Encoding
 
     def form(self, resource: Resource, version: str) -> Form:
-        if resource.custom is not None:  # it goes with its definition, which may be large
+        """Return the form of a resource in a version, cached."""
+        if resource.custom is not None:  # not cached, because a definition can be deleted and be large
             return Form(resource, version)
         key = (resource.group, resource.plural, version)
         form = self._forms.get(key)
@@ -83,27 +87,34 @@ class Storage:
         return form
 
     def whole(self, form: Form, version: KeyVersion, revision: int | None = None) -> bytes:
-        """The object as it is sent alone; `revision` overrides that of the state, for a deletion."""
+        """Return the encoded object for a single-object response.
+
+        `revision` replaces that of the state, for a deletion.
+        """
         value = self._value(form, version)
         revision = revision or version.revision
-        if not revision:  # a dry run
+        if not revision:  # dry run
             return value
         return b'%b"resourceVersion":"%d",%b' % (form.head, revision, value[len(form.head) :])
 
     def item(self, form: Form, version: KeyVersion) -> bytes:
-        """The object as it is sent in a list: without apiVersion and kind."""
+        """Return the encoded object as a list item, without apiVersion and kind if the list has them."""
         value = self._value(form, version)
         return b'%b"resourceVersion":"%d",%b' % (form.item, version.revision, value[len(form.head) :])
 
     def parts(self, form: Form, version: KeyVersion, head: bytes) -> tuple[bytes, memoryview]:
-        """An object after a head of its own, as two parts of which the second is the cache's own: nothing is copied."""
+        """Return the encoded object after a given head, as two parts.
+
+        The second is a view of the cached bytes, so nothing is copied.
+        """
         value = self._value(form, version)
         return b'%b"resourceVersion":"%d",' % (head, version.revision), memoryview(value)[len(form.head) :]
 
     def _value(self, form: Form, version: KeyVersion) -> bytes:
+        """Return the encoding of a state in a form, from the store or converted."""
         if form.stored:
             stored = cast(bytes, version.value)
-            # A custom object may have been stored when another version was the one to store.
+            # A custom object may have been stored in an earlier storage version.
             if form.resource.custom is None or stored.startswith(form.head):
                 return stored
         key = state_key(form, version)
@@ -117,7 +128,7 @@ class Storage:
         return as_bytes(form, self.tree(form, version))
 
     def tree(self, form: Form, version: KeyVersion) -> dict[str, Any]:
-        """A private tree of the object in the form's version, with resourceVersion."""
+        """Return a new tree of the object in the form's version, with resourceVersion."""
         tree: dict[str, Any] = msgspec.json.decode(cast(bytes, version.value))
         if version.revision:
             tree["metadata"]["resourceVersion"] = str(version.revision)
@@ -126,15 +137,16 @@ class Storage:
 
 
 class CachedLastChange:
-    """The revision of the last change of any of some resources since somebody first asked about them together."""
+    """Revision of the last change of any of some resources, followed since the first request for it."""
 
     def __init__(self, cache: Cache, resources: Sequence[Resource]) -> None:
         self._cache = cache
         self._prefixes = [resource.prefix for resource in resources]
-        self._revision = -1  # nobody has asked yet, or the cache has started again since
+        self._revision = -1  # not requested yet, or the cache has restarted
 
     @property
     def revision(self) -> int:
+        """Current revision. The first access subscribes to changes."""
         if self._revision < 0:
             self._revision = self._cache.revision
             for prefix in self._prefixes:
@@ -145,17 +157,20 @@ class CachedLastChange:
         self._revision = events[-1].revision
 
     def _lose(self, reason: Exception) -> None:
-        """The cache has started again: everything may have changed, and the next question subscribes again."""
+        """Forget the revision after a restart of the cache. The next access subscribes again."""
         self._revision = -1
 
 
 def state_key(form: Form, version: KeyVersion) -> StateKey:
-    """What the bytes of a state in a form are kept by. A dry run may have the revision of another state of its key."""
+    """Return the cache key of one object version in a form.
+
+    Includes a hash of the value, because a dry run may have the revision of another state.
+    """
     return version.key, form.message, hash(version.value)
 
 
 def as_bytes(form: Form, tree: dict[str, Any]) -> bytes:
-    """A tree of a form as the bytes that would be stored; the tree is used up."""
+    """Return a tree as it would be stored. The tree is consumed."""
     metadata = tree.pop("metadata")
     metadata.pop("resourceVersion", None)
     del tree["apiVersion"], tree["kind"]
@@ -165,31 +180,31 @@ def as_bytes(form: Form, tree: dict[str, Any]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _decoder(prefix: str) -> Callable[[bytes], Any]:
-    """How objects below a prefix are read; whatever the table does not have is a custom resource."""
+    """Return the decoder for objects below a prefix. Unknown prefixes are custom resources."""
     found = next((r for r in RESOURCES if r.prefix == prefix and r.alias_of is None), None)
     return msgspec.json.Decoder(found.type).decode if found is not None else objects.decode
 
 
 def decode(key: str, value: bytes, revision: int) -> Wire:
-    """What the cache shares with all readers: the typed object with its resourceVersion."""
+    """Return the typed object with its resourceVersion, which the cache shares with all readers."""
     return at_revision(_decoder(key[: key.index("/") + 1])(value), revision)
 
 
 def at_revision(obj: Wire, revision: int) -> Wire:
-    """Tell an object that nobody else has seen yet its resourceVersion."""
+    """Set the resourceVersion of a new object in place, before others see the object. Returns the object."""
     force_setattr(obj.metadata, "resourceVersion", str(revision or ""))  # type: ignore[attr-defined]  # every stored type has it
     return obj
 
 
 def last_state(version: KeyVersion, revision: int) -> Wire:
-    """A deleted object: its last state, with the resourceVersion of the deletion."""
+    """Return the last state of a deleted object, with the resourceVersion of the deletion."""
     obj = version.object
     deleted: Wire = replace(obj, metadata=replace(obj.metadata, resourceVersion=str(revision)))
     return deleted
 
 
 def written(key: str, obj: Wire, value: bytes = b"", *, expected: int | None, ttl: float | None = None) -> Op:
-    """The write of a new object, which readers then share instead of decoding the bytes. Raises TooLarge."""
+    """Return the write of an object. Readers later share `obj` instead of decoding the bytes. Raises TooLarge."""
     value = value or encode(obj)
     if len(value) > LARGEST_OBJECT:
         raise TooLarge(f"Request entity too large: the object has {len(value)} bytes, limit is {LARGEST_OBJECT}")

@@ -1,8 +1,8 @@
-"""Watches: what a watcher is told, in which order, and when it ends.
+"""Watches: which events a watcher receives, in which order, and when a watch ends.
 
-A watcher sees the collection through its selectors: an object that begins to match is ADDED, one that ceases is DELETED.
-Batches come as the store delivers them, without a task per event. A watcher that does not keep up is dropped by the
-store, which ends its stream; it resumes from the last revision that it has seen.
+A watcher sees the collection through its selectors: an object that starts to match is ADDED, an object that stops
+matching is DELETED. Events arrive in batches from the store, without a task per event. The store drops a watcher that
+is too slow, which ends its stream; the client resumes from its last revision.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from dray.store import Cache, Closed, KeyVersion, Lagged, StoreError, StoreEvent
 from dray.store.errors import RevisionExpired
 
 _BOOKMARK_SECONDS = 60.0
-_SOME = 1000  # objects of the present state that are told at once; a watcher that does not read keeps no more
-_TURN = 16  # objects that a selector is asked about before others may have a turn
-_SHORTEST_SECONDS = 1800.0  # without a timeout of its own a watch ends after 30 to 60 minutes, as in Kubernetes
+_SOME = 1000  # objects of the initial state per batch; a slow watcher holds no more in memory
+_TURN = 16  # objects matched before other work may run
+_SHORTEST_SECONDS = 1800.0  # without a timeout a watch ends after 30 to 60 minutes, as in Kubernetes
 
 
 class WatchedChange(msgspec.Struct, frozen=True, gc=False):
     """One event for one watcher.
 
-    A BOOKMARK has no version: every change up to `revision` has been told; the one that ends the initial events has
-    `initial_end` set. For DELETED, `version` is the last state known to the watcher's selector.
+    A BOOKMARK has no version: all changes up to `revision` have been sent. The bookmark after the initial events has
+    `initial_end`. For DELETED, `version` is the last state that matched the selectors.
     """
 
     type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
@@ -45,7 +45,7 @@ class WatchedChange(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def object(self) -> Wire | None:
-        """The typed object; a deleted one has the resourceVersion of the deletion."""
+        """The typed object, or None for a BOOKMARK. A deleted object has the resourceVersion of the deletion."""
         version = self.version
         if version is None:
             return None
@@ -56,22 +56,25 @@ class WatchedChange(msgspec.Struct, frozen=True, gc=False):
 
 
 class Start(msgspec.Struct, frozen=True):
-    """Where a watch begins: with the state of now, or after a revision."""
+    """Start of a watch: the current state, or the changes after a revision."""
 
     after: int
-    initial: bool  # tell the present state first
-    announce: bool  # and say when it has been told
+    initial: bool  # send the current state first
+    announce: bool  # and a bookmark after it
 
 
 class Watching:
-    """The watches of one server."""
+    """All watches of one server."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._open: set[Watch] = set()
 
     def changes(self, request: Request) -> AsyncGenerator[list[WatchedChange], None]:
-        """The batches of a watch. Wrong options are refused before the first; Expired comes from the iteration."""
+        """Yield the batches of a watch.
+
+        Invalid options raise before the first batch; Expired is raised by the iteration.
+        """
         options = request.options
         _check(options)
         chosen = selection(request.resource, options)
@@ -81,9 +84,10 @@ class Watching:
         return self._changes(prefix_of(request.resource, request.namespace), chosen, start, request)
 
     def end(self) -> None:
-        """End all watches, as when the server stops; everything else goes on.
+        """End all watches, for example when the server stops.
 
-        Each watcher still gets what has happened and, if it takes bookmarks, one that tells where to go on elsewhere.
+        Each watcher still receives pending events and, if it requested bookmarks, a bookmark from which to resume
+        elsewhere.
         """
         for watch in list(self._open):
             watch.end()
@@ -91,6 +95,7 @@ class Watching:
     async def _changes(
         self, prefix: str, chosen: ListSelection, start: Start, request: Request
     ) -> AsyncGenerator[list[WatchedChange], None]:
+        """Yield the initial state, then changes and bookmarks, until the timeout or the end of the watch."""
         options, user = request.options, request.user.name
         deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
         try:
@@ -105,10 +110,10 @@ class Watching:
             for some in batched(present, _SOME):
                 if batch := await turns().run(user, _present(some, chosen)):
                     yield batch
-            present = some = ()  # a watch lives long, and would keep states that are long past
+            present = some = ()  # a watch lives long and would keep old states in memory
             if start.announce:
                 yield [WatchedChange("BOOKMARK", None, after, True)]
-            while left > 0 and not watch.is_ending:  # when the time is up, what has happened until then is told yet
+            while left > 0 and not watch.is_ending:  # at the timeout, events until then are still sent
                 now = time.monotonic()
                 left = deadline - now
                 events = await watch.next(max(0.0, min(left, due - now)))
@@ -122,7 +127,7 @@ class Watching:
                     batch = [WatchedChange("BOOKMARK", None, watch.revision)]
                 if batch:
                     yield batch
-                    due = time.monotonic() + pause  # what the selector leaves out does not put it off
+                    due = time.monotonic() + pause  # events that the selector omits do not delay a bookmark
             if watch.is_ending and options.allow_bookmarks:
                 yield [WatchedChange("BOOKMARK", None, watch.revision)]
         except (Lagged, Closed):
@@ -134,7 +139,7 @@ class Watching:
             watch.close()
 
     def _begin(self, prefix: str, chosen: ListSelection, start: Start) -> tuple[Watch, Sequence[KeyVersion], int]:
-        """The watch, what is told first and its revision; nothing is awaited between them, so there is no gap."""
+        """Return the watch, the initial objects and their revision, without awaiting in between, so there is no gap."""
         cache, after = self._cache, start.after
         present: Sequence[KeyVersion] = ()
         if start.initial:
@@ -147,7 +152,7 @@ class Watching:
 
 
 def _check(options: RequestOptions) -> None:
-    """Refuse combinations that Kubernetes refuses; what it refuses for lists differs."""
+    """Raise OptionsInvalid for watch options that Kubernetes rejects. The rules differ from those of lists."""
     asked = options.send_initial_events is not None
     if asked and options.resource_version_match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
@@ -160,10 +165,10 @@ def _check(options: RequestOptions) -> None:
 
 
 async def _reach(cache: Cache, start: Start) -> None:
-    """Wait until this server has what the watch begins with; Expired if no server on this store ever had it.
+    """Wait until this server has the start revision. Raises Expired if the store has never had it.
 
-    Such a client has seen a state that is lost, of a store in memory or before a backup was restored: it must list again,
-    or it would take no notice of anything until that revision comes again.
+    Such a client saw a state that is lost (a store in memory, or before a backup was restored). The client must list
+    again; otherwise it would miss all events until that revision is reached again.
     """
     if start.initial and start.after:
         await fresh(cache, start.after)
@@ -174,6 +179,7 @@ async def _reach(cache: Cache, start: Start) -> None:
 
 
 def _present(versions: Sequence[KeyVersion], chosen: ListSelection) -> Generator[None, None, list[WatchedChange]]:
+    """Return ADDED events for matching objects. A generator that yields between batches."""
     batch: list[WatchedChange] = []
     for some in batched(versions, _TURN):
         batch += [WatchedChange("ADDED", v, v.revision) for v in some if chosen.everything or chosen.matches(v.object)]
@@ -182,6 +188,7 @@ def _present(versions: Sequence[KeyVersion], chosen: ListSelection) -> Generator
 
 
 def _plain(event: StoreEvent) -> WatchedChange:
+    """Return the watcher's event for a store event, without selectors."""
     version = event.version
     if version.value is None:
         return WatchedChange("DELETED", event.previous, version.revision)
@@ -189,6 +196,7 @@ def _plain(event: StoreEvent) -> WatchedChange:
 
 
 def _selected(events: Sequence[StoreEvent], chosen: ListSelection) -> Generator[None, None, list[WatchedChange]]:
+    """Return the watcher's events for store events, with selectors. A generator that yields between batches."""
     batch = []
     for position, event in enumerate(events):
         if position % _TURN == _TURN - 1:
@@ -199,6 +207,6 @@ def _selected(events: Sequence[StoreEvent], chosen: ListSelection) -> Generator[
         if now:
             batch.append(WatchedChange("MODIFIED" if was else "ADDED", version, version.revision))
         elif was:
-            # What ceases to match is told in its last matching state, as Kubernetes does.
+            # As in Kubernetes, an object that stops matching is sent in its last matching state.
             batch.append(WatchedChange("DELETED", previous, version.revision))
     return batch

@@ -1,1 +1,1 @@
-"""Who asks, and what they may do: authentication, authorization, tokens and certificates."""
+"""Security: authentication, authorization, tokens and certificates."""

@@ -1,8 +1,8 @@
-"""Who asks: from the headers and the certificate of a connection to a User, or 401.
+"""Authentication: from the headers and client certificate of a connection to a User, or 401.
 
-A client certificate counts first, then a bearer token: one from a file, or a service account's. Whoever may impersonate
-becomes somebody else here, so that nothing after this knows the difference. Nobody is anonymous. Left out: verifying a
-certificate's chain, which the TLS layer does against the cluster's authority, and OpenID Connect.
+A client certificate counts first, then a bearer token: from a token file, or of a service account. Impersonation
+replaces the user here, so later steps see only the impersonated user. Anonymous requests are rejected. The TLS layer
+verifies certificates against the cluster's CA. OpenID Connect is not supported.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.tokens import TokenAuthority, TokenInvalid, unauthorized
 from dray.files import read_text
 
-RawHeaders = Iterable[tuple[bytes, bytes]]  # lower-case names, as ASGI has them
-Certificate = Mapping[str, Any] | bytes  # what `ssl` tells about the peer, or DER, or PEM
+RawHeaders = Iterable[tuple[bytes, bytes]]  # lower-case names, as in ASGI
+Certificate = Mapping[str, Any] | bytes  # the peer certificate as described by `ssl`, in DER, or in PEM
 
 ANONYMOUS = "system:anonymous"
 EXTRA_PREFIX = b"impersonate-extra-"
 AUTHENTICATION = "authentication.k8s.io"
-REMEMBERED = 1024  # certificates in encoded form that need not be parsed again
+REMEMBERED = 1024  # cached users of encoded certificates
 
 
 class Authenticator:
-    """Establishes who asks."""
+    """Determines the user of a request."""
 
     def __init__(
         self, authorizer: Union, tokens: TokenAuthority | None = None, users: Mapping[str, User] | None = None
@@ -49,7 +49,7 @@ class Authenticator:
         self._certificates: dict[bytes, User] = {}
 
     def authenticate(self, headers: RawHeaders, certificate: Certificate | None = None) -> User:
-        """The user of a request. Raises Unauthorized, and Forbidden for an impersonation that is not allowed."""
+        """Return the user of a request. Raises Unauthorized, or Forbidden for an impersonation that is not allowed."""
         token = b""
         impersonation: list[tuple[bytes, bytes]] = []
         for name, value in headers:
@@ -63,7 +63,7 @@ class Authenticator:
         return self._impersonate(user, impersonation) if impersonation else user
 
     def token(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, tuple[str, ...]]:
-        """Whose bearer token this is, and for which of the audiences it is meant. Raises TokenInvalid."""
+        """Return the user of a bearer token, and for which of the audiences the token is valid. Raises TokenInvalid."""
         if user := self._users.get(token):
             own = self._tokens.audiences if self._tokens else ()
             meant_for = tuple(audience for audience in audiences if audience in own) if audiences else own
@@ -75,6 +75,7 @@ class Authenticator:
         return self._tokens.verify(token, audiences)
 
     def _bearer(self, header: bytes) -> User:
+        """Return the user of an Authorization header. Raises Unauthorized."""
         if user := self._headers.get(header):
             return user
         scheme, _, token = header.decode("latin-1").partition(" ")
@@ -86,6 +87,7 @@ class Authenticator:
             raise unauthorized() from error
 
     def _certified(self, certificate: Certificate) -> User | None:
+        """Return the user of a client certificate, or None if its subject has no common name."""
         if not isinstance(certificate, bytes):
             return _subject(certificate)
         user = self._certificates.get(certificate)
@@ -98,6 +100,7 @@ class Authenticator:
         return user
 
     def _impersonate(self, user: User, headers: Sequence[tuple[bytes, bytes]]) -> User:
+        """Return the impersonated user with its groups. Raises Forbidden unless `user` may impersonate it."""
         wanted = impersonated(headers)
         for attributes in _needed(wanted):
             self._authorizer.check(user, attributes)
@@ -105,9 +108,9 @@ class Authenticator:
 
 
 def read_users(admin_token: str = "", csv_file: Path | str | None = None) -> dict[str, User]:
-    """The bearer tokens of a server: the administrator's, and those of a file.
+    """Return users by bearer token: the administrator, and the users in a token file.
 
-    A line of the file is `token,user,uid[,"group1,group2"]`. Raises ValueError that names the line.
+    A line of the file is `token,user,uid[,"group1,group2"]`. Raises ValueError that names an invalid line.
     """
     users = {admin_token: ADMIN} if admin_token else {}
     if csv_file is None:
@@ -124,7 +127,7 @@ def read_users(admin_token: str = "", csv_file: Path | str | None = None) -> dic
 
 
 def impersonated(headers: Sequence[tuple[bytes, bytes]]) -> User:
-    """Whom the Impersonate headers name, as they are written there."""
+    """Return the user named by Impersonate headers. Raises BadRequest without a user name."""
     name = uid = ""
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
@@ -145,7 +148,7 @@ def impersonated(headers: Sequence[tuple[bytes, bytes]]) -> User:
 
 
 def _needed(wanted: User) -> Iterable[Attributes]:
-    """What one must be allowed to do to become this user."""
+    """Yield the permissions that are required to impersonate a user."""
     if account := wanted.service_account:
         yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
@@ -160,7 +163,7 @@ def _needed(wanted: User) -> Iterable[Attributes]:
 
 
 def _complete(wanted: User) -> User:
-    """Add the groups that everybody of that kind is in."""
+    """Return the user with the implied groups, such as system:authenticated."""
     groups = list(wanted.groups)
     if not groups and (account := wanted.service_account):
         groups += [SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{account[0]}"]
@@ -171,13 +174,14 @@ def _complete(wanted: User) -> User:
 
 
 def _subject(certificate: Mapping[str, Any]) -> User | None:
-    """The user of a certificate as `ssl.SSLSocket.getpeercert` describes it."""
+    """Return the user of a certificate in the form of `ssl.SSLSocket.getpeercert`, or None without a common name."""
     names = [attribute for relative in certificate.get("subject", ()) for attribute in relative]
     common = [value for kind, value in names if kind == "commonName"]
     return _certificate_user(common, [value for kind, value in names if kind == "organizationName"])
 
 
 def _parsed(encoded: bytes) -> User | None:
+    """Return the user of a certificate in DER or PEM, or None without a common name. Raises Unauthorized."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
@@ -194,4 +198,5 @@ def _parsed(encoded: bytes) -> User | None:
 
 
 def _certificate_user(names: Sequence[str], groups: Sequence[str]) -> User | None:
+    """Return a User: the last common name is the user name, organizations are groups. None without a common name."""
     return User(names[-1], groups=(*groups, AUTHENTICATED)) if names and names[-1] else None

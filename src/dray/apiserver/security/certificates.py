@@ -1,10 +1,10 @@
-"""The keys of a cluster: made at the first start, read at every other.
+"""Keys of a cluster: created at the first start, read at later starts.
 
-A directory holds the certificate authority, the server's certificate, the key that signs service account tokens, and the
-administrator's token. Everything is written whole or not at all and readable by its owner alone; what is missing is made
-again, so a start that was interrupted is finished by the next. A key or token that cannot be used stops the start: it
-would fail requests later. `cryptography` takes a tenth of a second to import and is imported only to make something, and
-to check keys that were not checked before. Left out: revocation, and renewal of the authority, which lasts as long as its directory.
+A directory has the certificate authority, the server's certificate, the key that signs service account tokens, and
+the administrator's token. Each file is written atomically and readable by its owner only; missing files are created,
+so an interrupted start is completed by the next. An unusable key or token aborts the start, because requests would
+fail later. Importing `cryptography` takes 0.1 s, so it is imported only to create or first check keys. Revocation is
+not supported. The authority is never renewed: it lasts as long as its directory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AUTHORITY_LIFETIME = timedelta(days=3650)
 LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)  # a server that restarts monthly never serves an expired certificate
 _NEW_KUBECONFIG = "clients then need the new kubeconfig"
-BACKDATED = timedelta(minutes=5)  # clocks of clients differ
+BACKDATED = timedelta(minutes=5)  # tolerates clocks of clients that are late
 
 IN_CLUSTER_NAMES = (
     "kubernetes",
@@ -53,7 +53,7 @@ class KeyPair:
 
 
 class Keys:
-    """The keys in one directory."""
+    """Keys in one directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -64,7 +64,7 @@ class Keys:
         self.token_file = directory / "admin.token"
         self._authority_key_file = directory / "ca.key"
         self._hosts: Sequence[str] = ()  # names and addresses in the server's certificate
-        self._checked_file = directory / "keys.sha256"  # fingerprints of what was checked
+        self._checked_file = directory / "keys.sha256"  # fingerprints of checked files
 
     @classmethod
     def open(
@@ -74,11 +74,11 @@ class Keys:
         now: datetime | None = None,
         shared: Path | None = None,
     ) -> Keys:
-        """Read the keys of a directory, and make what is missing. Raises ValueError for a file that cannot be used.
+        """Read the keys in a directory and create missing ones. Raises ValueError for an unusable file.
 
-        `hosts` are names or addresses by which clients reach the server, beside the local and the usual ones. The
-        server's certificate is renewed when it lacks one of them or nears its end. `shared` is the directory of another
-        server of the same cluster: its authority, signing key and token are copied.
+        `hosts` are additional names or addresses of the server. The server's certificate is renewed if it lacks a
+        host or expires soon. `shared` is the directory of another server of the same cluster, from which authority,
+        signing key and token are copied.
         """
         keys = cls(Path(directory))
         _make_private(keys.directory)
@@ -94,25 +94,26 @@ class Keys:
         return keys
 
     def renew(self, now: datetime | None = None) -> None:
-        """Issue a new certificate of the server if the one that is there nears its end."""
+        """Issue a new server certificate if the present one expires soon or lacks a host."""
         self._ensure_server(self._hosts, now or datetime.now(UTC))
 
     @cached_property
     def authority(self) -> bytes:
-        """The authority's certificate in PEM: what clients trust."""
+        """Certificate of the authority in PEM, which clients trust."""
         return read_regular(self.authority_file)
 
     @cached_property
     def signing_key(self) -> bytes:
-        """The private key of service account tokens in PEM."""
+        """Private key that signs service account tokens, in PEM."""
         return read_regular(self.signing_key_file)
 
     @cached_property
     def admin_token(self) -> str:
+        """Bearer token of the administrator."""
         return read_text(self.token_file).strip()
 
     def client(self, name: str, groups: Sequence[str] = (), lifetime: timedelta = LIFETIME) -> KeyPair:
-        """A new client certificate: the name becomes the user, the groups its groups."""
+        """Return a new client certificate with its key, for a user name and groups."""
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         key = _new_key()
@@ -121,7 +122,7 @@ class Keys:
         return KeyPair(certificate, _pem(key))
 
     def _copy_shared(self, source: Path) -> None:
-        """Copy what all servers of a cluster have in common. Raises ValueError where this directory has other keys."""
+        """Copy the files that all servers of a cluster share. Raises ValueError if this directory has other keys."""
         files = (self.authority_file, self._authority_key_file, self.signing_key_file, self.token_file)
         contents = {file: read_regular(source / file.name) for file in files}
         for file, content in contents.items():
@@ -132,7 +133,7 @@ class Keys:
                 write_private(file, content)
 
     def _check_owner(self) -> None:
-        """Whoever could write in the directory before may have put keys of their own there."""
+        """Raise PermissionError if a file belongs to another user, who may have placed keys there before."""
         trusted = {os.geteuid(), self.directory.stat().st_uid}
         files = (self.authority_file, self.certificate_file, self.key_file, self.signing_key_file, self.token_file)
         for file in (*files, self._authority_key_file):
@@ -140,20 +141,23 @@ class Keys:
                 raise PermissionError(errno.EPERM, f"{file.name} in it belongs to another user", str(file))
 
     def _check_contents(self) -> None:
-        """Raises ValueError, which says how to repair the file, if the authority, a private key or the token is unusable."""
+        """Raise ValueError, with instructions for repair, if authority, private keys or token are unusable."""
         files = (self._authority_key_file, self.signing_key_file, self.authority_file)
         found = "".join(_fingerprint(read_regular(file)) + "\n" for file in files).encode()
         if not self._checked_file.is_file() or read_regular(self._checked_file) != found:
             self._check_authority()
             _checked_key(self.signing_key_file, "tokens of service accounts that were issued are then invalid")
-            with suppress(OSError):  # then the next start checks again
+            with suppress(OSError):  # the next start checks again
                 write_private(self._checked_file, found)
         token = read_regular(self.token_file).strip()
         if not token or not all(33 <= byte <= 126 for byte in token):
             raise ValueError(_repair(self.token_file, "no token", _NEW_KUBECONFIG))
 
     def _check_authority(self) -> None:
-        """What another key has signed in the name of the authority, such as the certificates of nodes, nobody believes."""
+        """Raise ValueError unless the authority's certificate and key belong together.
+
+        Otherwise clients would not trust certificates that this authority issues.
+        """
         from cryptography import x509
 
         key = _checked_key(self._authority_key_file, _NEW_KUBECONFIG)
@@ -168,14 +172,14 @@ class Keys:
             )
 
     def _ensure_authority(self) -> None:
-        """Both files or neither: a certificate without its key could not issue anything."""
+        """Create the authority's certificate and key unless both exist: a certificate without its key is useless."""
         if not (self.authority_file.exists() and self._authority_key_file.exists()):
             key = _new_key()
             write_private(self._authority_key_file, _pem(key))
             write_private(self.authority_file, _self_signed(key))
 
     def _ensure_server(self, hosts: Sequence[str], now: datetime) -> None:
-        """The key is kept when the certificate is renewed, so that the two files always belong together."""
+        """Create or renew the server's certificate if needed. The key is kept, so that both files always match."""
         from_before = _Notes.read(self.certificate_file) if self.key_file.exists() else None
         if from_before and from_before.serve(hosts, self.authority, now):
             return
@@ -196,6 +200,7 @@ class Keys:
         hosts: Sequence[str],
         expires: datetime,
     ) -> bytes:
+        """Return a certificate in PEM, signed by the authority."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes
 
@@ -216,7 +221,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class _Notes:
-    """What a server certificate was made for, in clear text before it, so that reading it needs no X.509."""
+    """Plain-text header of a server certificate: what it was issued for. Reading it needs no X.509 library."""
 
     hosts: frozenset[str]
     expires: datetime
@@ -224,6 +229,7 @@ class _Notes:
 
     @classmethod
     def read(cls, file: Path) -> _Notes | None:
+        """Return the header of a certificate file, or None if it is missing or malformed."""
         try:
             hosts, expires, authority = (line.split(": ", 1)[1] for line in read_text(file).splitlines()[:3])
             return cls(frozenset(hosts.split()), datetime.fromisoformat(expires), authority)
@@ -231,6 +237,7 @@ class _Notes:
             return None
 
     def text(self) -> bytes:
+        """Return the header as bytes."""
         lines = (
             f"Hosts: {' '.join(sorted(self.hosts))}",
             f"Expires: {self.expires.isoformat()}",
@@ -239,12 +246,16 @@ class _Notes:
         return "".join(line + "\n" for line in lines).encode()
 
     def serve(self, hosts: Sequence[str], authority: bytes, now: datetime) -> bool:
+        """Return whether the certificate covers all hosts, is signed by this authority and does not expire soon."""
         fresh = self.expires - now > RENEW_BEFORE
         return fresh and self.hosts.issuperset(hosts) and self.authority == _fingerprint(authority)
 
 
 def _make_private(directory: Path) -> None:
-    """A directory for its owner alone, whatever it was before: databases and sockets stand beside the keys."""
+    """Create a directory that only its owner can access, or restrict an existing one.
+
+    Raises PermissionError if it is shared. Databases and sockets are stored next to the keys.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = directory.stat()
     if not stat.S_IMODE(found.st_mode) & 0o077:
@@ -255,7 +266,7 @@ def _make_private(directory: Path) -> None:
 
 
 def write_private(file: Path, data: bytes) -> None:
-    """Write a whole file that only its owner can read, or leave what was there."""
+    """Write a file that only its owner can read, atomically."""
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -270,19 +281,21 @@ def write_private(file: Path, data: bytes) -> None:
 
 
 def _ensure(file: Path, make: Callable[[], bytes]) -> None:
+    """Write a file if it does not exist."""
     if not file.exists():
         write_private(file, make())
 
 
 def _checked_key(file: Path, loss: str) -> EllipticCurvePrivateKey:
-    """The private key of a file. Raises ValueError, which says how to repair the file."""
+    """Return the private key in a file. Raises ValueError with instructions for repair."""
     try:
         return _load_key(read_regular(file))
-    except (ValueError, TypeError) as error:  # TypeError: the key has a password
+    except (ValueError, TypeError) as error:  # TypeError: the key is encrypted
         raise ValueError(_repair(file, "no private key", loss)) from error
 
 
 def _repair(file: Path, problem: str, loss: str) -> str:
+    """Return the error message for an unusable file."""
     return f"{file} holds {problem}; restore it, or delete it and a new one is made: {loss}"
 
 
@@ -299,6 +312,7 @@ def _new_key() -> EllipticCurvePrivateKey:
 
 
 def _load_key(pem: bytes) -> EllipticCurvePrivateKey:
+    """Return the elliptic curve key in PEM data. Raises ValueError or TypeError."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -321,6 +335,7 @@ def _certificate_pem(certificate: x509.Certificate) -> bytes:
 
 
 def _builder(key: EllipticCurvePrivateKey, expires: datetime) -> x509.CertificateBuilder:
+    """Return a certificate builder with key, serial number and validity."""
     from cryptography import x509
 
     return (
@@ -334,6 +349,7 @@ def _builder(key: EllipticCurvePrivateKey, expires: datetime) -> x509.Certificat
 
 
 def _self_signed(key: EllipticCurvePrivateKey) -> bytes:
+    """Return the certificate of a new authority in PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import NameOID

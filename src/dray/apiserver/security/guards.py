@@ -1,7 +1,6 @@
-"""The guards of a server, put together: who asks, who may, and what is let in.
+"""Assemble the security of a server: authentication, authorization, admission and reviews.
 
-The one place that knows how authentication, authorization and admission depend on each other. Left out: where the options
-come from (`cli`), and when each guard is asked (`core`, `http`).
+The only module that knows how they depend on each other.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from dray.apiserver.steps import RequestResolver
 
 @dataclass(frozen=True)
 class SecurityGuards:
-    """The guards that share one view of the cluster."""
+    """Authentication, authorization, admission and reviews that share one view of the cluster."""
 
-    tokens: TokenAuthority | None  # none without keys
+    tokens: TokenAuthority | None  # None without keys
     authorizer: Union
     authenticator: Authenticator
     admission: Chain
-    reviews: Mapping[str, Callable[[Request], dict[str, Any]]]  # by plural
+    reviews: Mapping[str, Callable[[Request], dict[str, Any]]]  # by plural name
 
 
 def assemble(
@@ -50,9 +49,9 @@ def assemble(
     disabled_plugins: Iterable[str] = (),
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
 ) -> SecurityGuards:
-    """Guards for a server with these keys. Raises ValueError for a bad token file or an unknown plugin.
+    """Return the guards of a server. Raises ValueError for an invalid token file or an unknown plugin.
 
-    A server without keys issues no tokens; it is for tests and for clusters that live within one process.
+    A server without keys issues no tokens; tests and clusters within one process use that.
     """
     tokens = TokenAuthority(reader, keys.signing_key) if keys else None
     rbac = Rbac(reader)

@@ -1,8 +1,9 @@
-"""Service account tokens: JWTs that the server signs, and believes as long as what they are bound to exists.
+"""Service account tokens: JWTs signed by the server, valid as long as the objects they are bound to exist.
 
-A token names its service account by uid and may be bound to a pod or a node; when either is gone, the token is void,
-however long it had to live. Signatures are checked once a token (`jwt` and `cryptography` are imported at the first),
-expiry and existence with every use. Left out: legacy tokens in Secrets, and keys published for others to verify with.
+A token names its service account by UID and may be bound to a pod or node; if one of these is deleted, the token is
+invalid regardless of its expiry. A token's signature is checked once (`jwt` and `cryptography` are imported at that
+time); expiry and existence are checked on every use. Legacy tokens in Secrets are not supported, and signing keys are
+not published.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 DEFAULT_SECONDS = 3600
 SHORTEST_SECONDS = 600
 LONGEST_SECONDS = 2**32
-REMEMBERED = 8192  # verified tokens; far more than there are pods on most clusters, and a few megabytes
+REMEMBERED = 8192  # verified tokens: a few megabytes, and more than most clusters have pods
 TOKEN_REQUEST = Resource(TokenRequest)  # for error texts
 
-BoundObject = tuple[str, str]  # name, uid
+BoundObject = tuple[str, str]  # name, UID
 
 
 class TokenClaims(msgspec.Struct, frozen=True):
-    """What a valid signature says."""
+    """Contents of a token with a valid signature."""
 
     namespace: str
     account: BoundObject
@@ -54,7 +55,7 @@ class TokenClaims(msgspec.Struct, frozen=True):
 
 
 class TokenInvalid(Exception):
-    """Why a token is not believed; never told to whom presents it."""
+    """The reason why a token is invalid. Never shown to the client that presents the token."""
 
 
 class TokenAuthority:
@@ -69,7 +70,10 @@ class TokenAuthority:
         self._verified: dict[str, TokenClaims] = {}
 
     def request(self, namespace: str, name: str, tree: dict[str, Any]) -> dict[str, Any]:
-        """Answer a TokenRequest that was posted to the account's `token`. The tree is the request."""
+        """Return the answered TokenRequest for a service account; `tree` is the posted body.
+
+        Raises NotFound, BadRequest or Invalid.
+        """
         account = one(self._reader, ServiceAccount, namespace, name)
         if account is None:
             raise not_found(BY_TYPE[ServiceAccount], name)
@@ -93,9 +97,9 @@ class TokenAuthority:
         return answer
 
     def verify(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, tuple[str, ...]]:
-        """Whose token this is, and for which of the audiences (by default the server's own) it is meant.
+        """Return the user of a token, and for which of the audiences it is valid.
 
-        Raises TokenInvalid.
+        Without audiences, the server's own is checked. Raises TokenInvalid.
         """
         claims = self._verified.get(token) or self._remember(token)
         if claims.expires <= self._clock():
@@ -108,7 +112,7 @@ class TokenAuthority:
         return _user(claims), meant_for
 
     def _spec(self, name: str, tree: dict[str, Any]) -> TokenRequestSpec:
-        """Decode and validate what was asked for."""
+        """Return the spec of a TokenRequest. Raises BadRequest or Invalid."""
         try:
             spec = msgspec.convert(tree, TokenRequest).spec
         except msgspec.ValidationError as error:
@@ -126,7 +130,7 @@ class TokenAuthority:
     def _bound(
         self, account: ServiceAccount, ref: BoundObjectReference | None
     ) -> tuple[BoundObject | None, BoundObject | None]:
-        """The pod and the node that a new token is bound to."""
+        """Return the pod and the node that a new token is bound to, each None if not bound."""
         if ref is None:
             return None, None
         if (ref.apiVersion, ref.kind) not in (("v1", "Pod"), ("v1", "Node")):
@@ -144,6 +148,7 @@ class TokenAuthority:
         return bound, (pod.spec.nodeName, node.metadata.uid if node else "") if pod.spec.nodeName else None
 
     def _check_existence(self, claims: TokenClaims) -> None:
+        """Raise TokenInvalid if the service account, or the pod or node that the token is bound to, is gone."""
         account = one(self._reader, ServiceAccount, claims.namespace, claims.account[0])
         if account is None or account.metadata.uid != claims.account[1]:
             raise TokenInvalid("the service account is gone")
@@ -163,6 +168,7 @@ class TokenAuthority:
         return load_pem_private_key(self._signing_key, None)
 
     def _sign(self, claims: TokenClaims, now: int) -> str:
+        """Return the signed JWT for claims."""
         import jwt
 
         account, pod, node = ({"name": bound[0], "uid": bound[1]} if bound else None for bound in _bindings(claims))
@@ -180,6 +186,7 @@ class TokenAuthority:
         return jwt.encode(payload, self._private_key, algorithm="ES256")
 
     def _remember(self, token: str) -> TokenClaims:
+        """Return the claims of a token and cache them. Raises TokenInvalid."""
         claims = self._check_signature(token)
         if len(self._verified) >= REMEMBERED:
             del self._verified[next(iter(self._verified))]
@@ -187,7 +194,11 @@ class TokenAuthority:
         return claims
 
     def _check_signature(self, token: str) -> TokenClaims:
-        """Audience and expiry are looked at with every use; when a token began is no secret worth two clocks."""
+        """Return the claims of a token. Raises TokenInvalid for an invalid signature or form.
+
+        `verify` checks audience and expiry on every use. The start of validity is not checked, so that clocks of two
+        servers may differ.
+        """
         import jwt
 
         try:
@@ -210,11 +221,12 @@ class TokenAuthority:
 
 
 def unauthorized() -> Unauthorized:
-    """The answer to whoever cannot say who they are; it does not say why."""
+    """Return the error for a failed authentication. Its text gives no reason."""
     return Unauthorized("Unauthorized")
 
 
 def _claims(payload: dict[str, Any]) -> TokenClaims:
+    """Return the claims in a JWT payload. Raises KeyError, TypeError or ValueError if it is malformed."""
     bound_to = payload["kubernetes.io"]
     account, pod, node = (
         (part["name"], part["uid"]) if part else None
@@ -227,10 +239,12 @@ def _claims(payload: dict[str, Any]) -> TokenClaims:
 
 
 def _bindings(claims: TokenClaims) -> tuple[BoundObject, BoundObject | None, BoundObject | None]:
+    """Return service account, pod and node of the claims."""
     return claims.account, claims.pod, claims.node
 
 
 def _user(claims: TokenClaims) -> User:
+    """Return the service account as a User, with pod and node in its extra fields."""
     extra: dict[str, tuple[str, ...]] = {CREDENTIAL_ID: (f"JTI={claims.id}",)}
     for bound, name, uid in ((claims.node, NODE_NAME, NODE_UID), (claims.pod, POD_NAME, POD_UID)):
         if bound:
@@ -241,6 +255,7 @@ def _user(claims: TokenClaims) -> User:
 
 
 def _match(ref: BoundObjectReference, found: Pod | Node | None, plural: str) -> BoundObject:
+    """Return name and UID of a bound object. Raises NotFound, or Conflict if it has another UID."""
     if found is None:
         raise not_found(BY_NAME["", plural], ref.name)
     if ref.uid and ref.uid != found.metadata.uid:

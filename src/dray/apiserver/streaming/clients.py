@@ -1,7 +1,7 @@
-"""A client that talks to a command in a container: the same five channels over WebSockets and over SPDY.
+"""A client of a command in a container: the same five channels over WebSockets and over SPDY.
 
-`receive` gives what the client sends (input, sizes of its terminal, the end of input), `send` passes output on, and
-`finish` tells how the command ended. Left out: the way to the node (`relay`).
+`receive` returns the client's messages (input, terminal sizes, end of input), `send` passes output on, and `finish`
+sends how the command ended. `relay` connects the client to the node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dray.api.wire import Tree
 from dray.apiserver.streaming.spdy import SpdyConnection, SpdyStream
 from dray.apiserver.streaming.websockets import WebSocket
 
-STREAMS_WITHIN = 30.0  # seconds, in which a SPDY client opens the streams that it asked for
+STREAMS_WITHIN = 30.0  # seconds in which a SPDY client must open the streams it requested
 _NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 
 StreamMessage = tuple[
@@ -30,23 +30,23 @@ StreamMessage = tuple[
 
 
 class StreamClient(Protocol):
-    """The other end of a conversation."""
+    """The client side of a stream into a container."""
 
     async def receive(self) -> StreamMessage | None:
-        """What the client sends next; None when it is gone."""
+        """Return the client's next message, or None if the client has disconnected."""
         ...
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Pass output on. Raises ConnectionError when the client is gone."""
+        """Send output to the client. Raises ConnectionError if the client has disconnected."""
         ...
 
     async def finish(self, status: Tree) -> None:
-        """Tell how it ended, and close."""
+        """Send the final Status and close the connection."""
         ...
 
 
 async def _tell(client: StreamClient, status: Tree, whole: bool) -> None:
-    """Send how a session ended: the whole status, or, in older protocols, the message of a failure."""
+    """Send the final Status of a session. Older protocols receive only the message of a failure."""
     if whole:
         await client.send(ERROR, msgspec.json.encode(status))
     elif status["status"] != "Success":
@@ -54,7 +54,7 @@ async def _tell(client: StreamClient, status: Tree, whole: bool) -> None:
 
 
 class WebSocketClient:
-    """A client of any WebSocket form."""
+    """A client that uses any of the WebSocket subprotocols."""
 
     def __init__(self, socket: WebSocket, protocol: str) -> None:
         self._socket = socket
@@ -62,7 +62,7 @@ class WebSocketClient:
         self._tells_status = protocol not in (channels.V1, channels.BASE64_V1, "")
 
     async def greet(self, outputs: Iterable[int]) -> None:
-        """An empty message on the lowest output channel tells the client that the server is there."""
+        """Send an empty message on the lowest output channel, which tells the client that the connection is ready."""
         await self.send(min(outputs, default=ERROR), b"")
 
     async def receive(self) -> StreamMessage | None:
@@ -88,7 +88,7 @@ class WebSocketClient:
 
 
 class SpdyClient:
-    """A client over SPDY; each channel is a stream that the client has opened."""
+    """A client over SPDY. Each channel is a stream opened by the client."""
 
     def __init__(self, connection: SpdyConnection, protocol: str) -> None:
         self._connection = connection
@@ -98,7 +98,7 @@ class SpdyClient:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, wanted: set[int]) -> bool:
-        """Wait for the streams that the client said it would open; False when they do not come."""
+        """Wait for the streams that the client requested. Returns False if they are not opened in time."""
         self._tasks.append(asyncio.create_task(self._run()))
         try:
             async with asyncio.timeout(STREAMS_WITHIN):
@@ -121,11 +121,13 @@ class SpdyClient:
         return True
 
     async def _run(self) -> None:
+        """Read the connection until it ends, then end `receive`."""
         with suppress(ConnectionError):
             await self._connection.run()
         await self._messages.put(None)
 
     async def _pump(self, channel: int) -> None:
+        """Pass the data of a channel to `receive` until the stream ends."""
         stream = self._streams[channel]
         while (data := await stream.read()) is not None:
             await self._messages.put((channel, data))

@@ -1,7 +1,6 @@
-"""A connection that has stopped speaking HTTP: bytes in both directions, with back-pressure in both.
+"""A connection that no longer uses HTTP: bytes in both directions, with back-pressure in both.
 
-What the peer sends waits here, and the transport pauses when too much of it does; a writer waits while the peer does not
-read. Left out: what the bytes mean.
+Received bytes wait here, and the transport pauses above a limit. A writer waits while the peer does not read.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-_HIGH_WATER = 256 << 10  # bytes that wait to be read, above which the peer is made to wait
+_HIGH_WATER = 256 << 10  # bytes waiting to be read, above which the transport pauses
 
 
 class Bytes(Protocol):
     """Bytes in both directions."""
 
     async def read(self) -> bytes:
-        """What comes next; empty at the end."""
+        """Return the next bytes, or b"" at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Returns when the peer takes more. Raises ConnectionError when there is no peer any more."""
+        """Write bytes and wait until the peer can take more. Raises ConnectionError if the peer has disconnected."""
         ...
 
     def close(self) -> None: ...
 
 
 class Duplex:
-    """The bytes of a transport that somebody else feeds."""
+    """Bytes of a transport whose received data is fed in with `feed`."""
 
     def __init__(self, transport: asyncio.Transport, drain: Callable[[], Awaitable[None]]) -> None:
         self._transport = transport
@@ -40,6 +39,7 @@ class Duplex:
         self._news = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
+        """Add received data. Pauses the transport above the limit."""
         self._waiting.append(data)
         self._size += len(data)
         self._news.set()
@@ -47,6 +47,7 @@ class Duplex:
             self._transport.pause_reading()
 
     def feed_end(self) -> None:
+        """Mark the end of the received data."""
         self._ended = True
         self._news.set()
 

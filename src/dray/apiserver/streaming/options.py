@@ -1,6 +1,6 @@
-"""The options of a connection to a pod or a node: exec, attach, port-forward and the proxy of nodes.
+"""Options of a connection to a pod or node: exec, attach, port-forward and node proxy.
 
-Clients send them as a query. Admission sees them as an object of a kind of their own.
+Clients send them as a query. Admission sees them as an object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PORT = re.compile("[0-9]{1,5}")
 
 
 class PodAttachOptions(Wire, frozen=True, kw_only=True):
-    """The streams of a container that a client attaches to."""
+    """Streams of a container that a client attaches to."""
 
     stdin: bool = False
     stdout: bool = False
@@ -26,19 +26,19 @@ class PodAttachOptions(Wire, frozen=True, kw_only=True):
 
 
 class PodExecOptions(PodAttachOptions, frozen=True, kw_only=True):
-    """A command that runs in a container, and its streams."""
+    """A command to run in a container, and its streams."""
 
     command: tuple[str, ...] = ()
 
 
 class PodPortForwardOptions(Wire, frozen=True):
-    """The ports of a pod that a client names beforehand; most name them later, inside the connection."""
+    """Ports of a pod that a client names in the request. Most clients name them later, inside the connection."""
 
     ports: tuple[int, ...] = ()
 
 
 class NodeProxyOptions(Wire, frozen=True):
-    """The path that is asked for on a node."""
+    """Requested path on a node."""
 
     path: str = ""
 
@@ -47,7 +47,7 @@ ConnectOptions = PodExecOptions | PodAttachOptions | PodPortForwardOptions | Nod
 
 
 def connect_options(subresource: str, query: Sequence[tuple[str, str]]) -> ConnectOptions:
-    """Read the options of `exec`, `attach` or `portforward` from a query. Raises BadRequest for a port that is none."""
+    """Return the options of `exec`, `attach` or `portforward` in a query. Raises BadRequest for an invalid port."""
     if subresource == "portforward":
         return PodPortForwardOptions(
             tuple(port_number(port) for name, value in query if name == "ports" for port in value.split(","))
@@ -67,12 +67,12 @@ def connect_options(subresource: str, query: Sequence[tuple[str, str]]) -> Conne
 
 
 def _flag(value: str | None) -> bool:
-    """Whether a parameter is set: any value but 0 and false means true, as in all queries of Kubernetes."""
+    """Return whether a parameter is set. Any value except 0 and false is true, as in Kubernetes."""
     return value is not None and value.lower() not in _FALSE
 
 
 def port_number(port: str) -> int:
-    """The number that a client wrote for a port. Raises BadRequest for anything else."""
+    """Return a port as a number. Raises BadRequest if it is invalid."""
     if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
         raise BadRequest(f"port {port[:16]!r}: expected a number from 1 to 65535")
     return int(port)

@@ -1,7 +1,7 @@
-"""Port-forward: connections to ports of a pod, as SPDY streams or as WebSocket channels.
+"""Port-forward: connections to ports of a pod, over SPDY streams or WebSocket channels.
 
-Each connection is a pair of streams, one with its data and one for what goes wrong; the node gets a WebSocket of its own
-for each. Left out: what a port is connected to, which the node knows.
+Each connection is a pair of streams for data and errors; each uses its own WebSocket to the node. The node knows
+where a port leads.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dray.apiserver.streaming.options import port_number
 from dray.apiserver.streaming.spdy import SpdyConnection, SpdyStream
 from dray.apiserver.streaming.websockets import WebSocket
 
-_PORTS = 128  # that the channels of one WebSocket can number
+_PORTS = 128  # ports that the channels of one WebSocket can address
 Connect = Callable[[int], AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]]
-"""A connection to a port of the pod; raises ApiError when that is not possible."""
+"""Opens a connection to a port of the pod; raises ApiError on failure."""
 
 
 class _Data(Protocol):
@@ -32,9 +32,9 @@ class _Data(Protocol):
 
 
 async def forward_spdy(connection: SpdyConnection, connect: Connect) -> None:
-    """Serve the pairs of streams that a client opens, until it goes."""
+    """Forward each pair of streams that the client opens, until the client disconnects."""
     running = asyncio.create_task(connection.run())
-    waiting: dict[str, SpdyStream] = {}  # error streams whose data stream has not come yet, by request
+    waiting: dict[str, SpdyStream] = {}  # error streams waiting for their data stream, by request
     tasks: set[asyncio.Task[None]] = set()
     try:
         while (stream := await connection.accept()) is not None:
@@ -56,6 +56,7 @@ async def forward_spdy(connection: SpdyConnection, connect: Connect) -> None:
 
 
 async def _pair(connection: SpdyConnection, data: SpdyStream, errors: SpdyStream, connect: Connect) -> None:
+    """Forward one pair of streams and end both."""
     problem = await _serve_port(data, data.headers.get("port", ""), connect)
     with suppress(ConnectionError):
         if problem:
@@ -67,7 +68,7 @@ async def _pair(connection: SpdyConnection, data: SpdyStream, errors: SpdyStream
 
 
 async def _serve_port(data: _Data, port: str, connect: Connect) -> str:
-    """Pass bytes on until either side has ended; what went wrong, if anything did."""
+    """Forward bytes until either side ends. Returns an error message, or "" if there was no error."""
     try:
         async with connect(port_number(port)) as node:
             return await _served(node, data)
@@ -78,6 +79,7 @@ async def _serve_port(data: _Data, port: str, connect: Connect) -> str:
 
 
 async def _served(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
+    """Forward bytes in both directions. Returns the node's error message, or ""."""
     inward = asyncio.create_task(_to_node(data, node))
     try:
         return await _to_client(node, data)
@@ -87,7 +89,7 @@ async def _served(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
 
 
 def check_ports(ports: Sequence[int]) -> None:
-    """Raise BadRequest when a client of the older form names no port, or too many."""
+    """Raise BadRequest if a client of the older protocol names no ports, or too many."""
     if not ports:
         raise BadRequest('query parameter "ports" is required')
     if len(ports) > _PORTS:
@@ -95,7 +97,7 @@ def check_ports(ports: Sequence[int]) -> None:
 
 
 async def _to_client(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
-    """What the node says is wrong; empty when the port has simply ended."""
+    """Forward bytes from node to client. Returns the node's error message, or "" at the normal end."""
     async for message in node:
         if message.type is aiohttp.WSMsgType.TEXT:
             return str(message.data)
@@ -105,13 +107,14 @@ async def _to_client(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
 
 
 async def _to_node(data: _Data, node: aiohttp.ClientWebSocketResponse) -> None:
+    """Forward bytes from client to node until the client ends."""
     while (piece := await data.read()) is not None:
         await node.send_bytes(piece)
-    await node.send_bytes(b"")  # nothing more will come
+    await node.send_bytes(b"")  # end of data
 
 
 class _Channel:
-    """A port as two channels of a WebSocket: data on the even one, errors on the odd one."""
+    """A port as two channels of a WebSocket: the even one for data, the odd one for errors."""
 
     def __init__(self, socket: WebSocket, number: int) -> None:
         self._socket = socket
@@ -128,7 +131,7 @@ class _Channel:
 
 
 async def forward_channels(socket: WebSocket, ports: Sequence[int], connect: Connect) -> None:
-    """Serve the ports of a client of the older form: both channels of a port first tell its number."""
+    """Forward the ports of a client of the older protocol. Each channel first sends its port number."""
     ports_ = [_Channel(socket, 2 * number) for number in range(len(ports))]
     for number, port in enumerate(ports):
         for channel in (2 * number, 2 * number + 1):

@@ -1,4 +1,4 @@
-"""Between a client and a node: what either sends goes to the other, until one of them has had enough."""
+"""Relay messages between a client and a node until one of them ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dray.apiserver.streaming.clients import StreamClient
 
 
 async def relay(client: StreamClient, node: aiohttp.ClientWebSocketResponse) -> None:
-    """Pass everything on; tell the client how it ended."""
+    """Relay all messages in both directions, then send the client the final Status."""
     inward = asyncio.create_task(_to_node(client, node))
     outward = asyncio.create_task(_to_client(client, node))
     try:
@@ -30,7 +30,7 @@ async def relay(client: StreamClient, node: aiohttp.ClientWebSocketResponse) -> 
 
 
 async def _to_node(client: StreamClient, node: aiohttp.ClientWebSocketResponse) -> None:
-    """Returns when the client is gone."""
+    """Relay client to node, until the client disconnects."""
     while (message := await client.receive()) is not None:
         channel, data = message
         if channel in (channels.STDIN, channels.RESIZE, channels.CLOSE):
@@ -38,7 +38,7 @@ async def _to_node(client: StreamClient, node: aiohttp.ClientWebSocketResponse) 
 
 
 async def _to_client(client: StreamClient, node: aiohttp.ClientWebSocketResponse) -> Tree:
-    """How it ended, as the node says."""
+    """Relay node to client. Returns the final Status."""
     async for message in node:
         if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
             continue
@@ -50,7 +50,7 @@ async def _to_client(client: StreamClient, node: aiohttp.ClientWebSocketResponse
 
 
 def _told(data: bytes) -> Tree:
-    """How a command ended, as a node says it; nodes may say anything."""
+    """Return the final Status in a node's message, or a failure if the message is not valid."""
     try:
         status: Tree = msgspec.json.decode(data, type=Tree)
     except msgspec.DecodeError:

@@ -1,7 +1,6 @@
-"""`pods/exec`, `pods/attach` and `pods/portforward`: from a request to upgrade to a conversation with a node.
+"""Serve `pods/exec`, `pods/attach` and `pods/portforward`: from an upgrade request to a connection with a node.
 
-What is wrong with a request is answered before the connection changes its language. Left out: who may ask, which the
-caller has checked.
+Errors in a request are answered before the connection is upgraded. The caller has authorized the request.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ _FORWARD_WS = (channels.PORT_FORWARD_TUNNEL, channels.V4)
 
 TakeOver = Callable[[bytes], Duplex]
 ReserveStream = Callable[[], AbstractContextManager[None]]
-"""One of the places that a user has for streams; raises TooManyRequests when there is none left."""
+"""Reserves one of the user's streams; raises TooManyRequests if none is left."""
 Dial = Callable[[Request, str, Sequence[tuple[str, str]]], Awaitable["aiohttp.ClientWebSocketResponse"]]
-"""Connect to the node of a pod: the request, what is wanted there (exec/CONTAINER, …), and parameters."""
+"""Connects to the node of a pod, with the request, the node's path (exec/CONTAINER, …) and parameters."""
 Container = Callable[[Request, str], str]
-"""The container that is meant, by the name that the client gave."""
+"""Returns the container for the name that the client gave."""
 
 
 class Upgrade(NamedTuple):
-    """A request to speak another protocol from here on."""
+    """A request to upgrade the connection to another protocol."""
 
-    protocol: str  # what the connection becomes: websocket, spdy/3.1
+    protocol: str  # new protocol: websocket or spdy/3.1
     headers: Mapping[str, str]
-    offered: str  # sub-protocols, separated by commas
+    offered: str  # subprotocols, separated by commas
     take_over: TakeOver
 
 
 def upgrade_of(headers: Sequence[tuple[bytes, bytes]], take_over: TakeOver | None) -> Upgrade:
-    """How a client wants to go on; BadRequest when it does not say."""
+    """Return the upgrade that a client requests. Raises BadRequest if it requests none."""
     plain = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
     versions = [value.decode("latin-1") for name, value in headers if name == b"x-stream-protocol-version"]
     protocol = plain.get("upgrade", "").lower()
@@ -64,7 +63,7 @@ class PodStreams:
         self._container = container
 
     async def serve(self, request: Request, options: ConnectOptions, upgrade: Upgrade, place: ReserveStream) -> None:
-        """Talk until either side has had enough. Raises ApiError while the client still expects HTTP."""
+        """Serve a connection until either side ends it. Raises ApiError while the client still expects HTTP."""
         if isinstance(options, PodPortForwardOptions):
             await self._forward(request, options.ports, upgrade, place)
         elif isinstance(options, PodAttachOptions):
@@ -73,13 +72,14 @@ class PodStreams:
     # -- exec and attach
 
     async def _converse(self, request: Request, options: PodAttachOptions, upgrade: Upgrade) -> None:
+        """Serve exec or attach. Raises BadRequest without a stream or command."""
         wishes = ((STDIN, options.stdin), (STDOUT, options.stdout), (STDERR, options.stderr))
         asked = {channel for channel, wanted in wishes if wanted}
         tty = options.tty
         if not asked:
             raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
         if tty:
-            asked.discard(STDERR)  # a terminal has one output
+            asked.discard(STDERR)  # a terminal has a single output
         commands = options.command if isinstance(options, PodExecOptions) else ()
         if request.subresource == "exec" and not commands:
             raise BadRequest("you must specify at least one command for the container")
@@ -103,11 +103,12 @@ class PodStreams:
     # -- port-forward
 
     async def _forward(self, request: Request, ports: Sequence[int], upgrade: Upgrade, place: ReserveStream) -> None:
+        """Serve port-forward."""
         from dray.apiserver.streaming.portforward import check_ports, forward_channels, forward_spdy
         from dray.apiserver.streaming.spdy import SpdyConnection
         from dray.apiserver.streaming.websockets import MessageBytes, WebSocket
 
-        self._container(request, "")  # the pod exists and has a node
+        self._container(request, "")  # check that the pod exists and has a node
 
         user = request.user.name
 
@@ -138,7 +139,7 @@ class PodStreams:
 async def _client(
     user: str, upgrade: Upgrade, protocol: str, asked: set[int], tty: bool
 ) -> WebSocketClient | SpdyClient | None:
-    """The client in the form that it speaks; None when it went before it began."""
+    """Upgrade the connection and return the client, or None if it did not open its streams."""
     from dray.apiserver.streaming.clients import SpdyClient, WebSocketClient
     from dray.apiserver.streaming.spdy import SpdyConnection
     from dray.apiserver.streaming.websockets import WebSocket
@@ -156,7 +157,7 @@ async def _client(
 
 
 def _agreed(upgrade: Upgrade, known: Sequence[str]) -> str:
-    """The sub-protocol that both sides know; a client that offers none gets the oldest."""
+    """Return the subprotocol that both sides know; "" if the client offers none. Raises Forbidden if none matches."""
     from dray.apiserver.streaming.websockets import chosen
 
     protocol = chosen(upgrade.offered, known)
@@ -166,6 +167,7 @@ def _agreed(upgrade: Upgrade, known: Sequence[str]) -> str:
 
 
 def _websocket_head(upgrade: Upgrade, protocol: str) -> bytes:
+    """Return the response that upgrades to a WebSocket. Raises BadRequest."""
     from dray.apiserver.streaming.websockets import handshake
 
     try:
@@ -175,6 +177,7 @@ def _websocket_head(upgrade: Upgrade, protocol: str) -> bytes:
 
 
 def _spdy_head(protocol: str) -> bytes:
+    """Return the response that upgrades to SPDY."""
     lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: SPDY/3.1", "Connection: Upgrade"]
     if protocol:
         lines.append(f"X-Stream-Protocol-Version: {protocol}")

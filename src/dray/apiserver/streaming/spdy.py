@@ -1,7 +1,7 @@
-"""SPDY/3.1 as far as kubectl and client libraries speak it: streams with headers, data in both directions, their ends.
+"""The part of SPDY/3.1 that kubectl and client libraries use: streams with headers, data in both directions, ends.
 
-Go's library sends and expects no flow control, so there is none. Header blocks are compressed with one zlib stream in
-each direction, primed with the protocol's dictionary. Left out: what the streams are for.
+Go's library does not use flow control, so there is none here. Header blocks are compressed with one zlib stream per
+direction, initialized with the protocol's dictionary.
 """
 
 from __future__ import annotations
@@ -89,30 +89,30 @@ DICTIONARY = b"".join(struct.pack(">I", len(word)) + word.encode() for word in (
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _FIN = 0x01
 _VERSION = 3
-_FRAME_BYTES = 64  # that a frame takes beside its data, while it waits
-_DATA_MOST = 64 << 10  # bytes in a frame that is sent
+_FRAME_BYTES = 64  # memory of a waiting frame besides its data
+_DATA_MOST = 64 << 10  # maximum bytes in a sent frame
 _PROTOCOL_ERROR, _REFUSED = 1, 3
 
 
 class SpdyError(ConnectionError):
-    """The peer does not speak SPDY/3.1; the text says what is wrong."""
+    """The peer violates SPDY/3.1. The text has the reason."""
 
 
 class SpdyStream:
-    """One stream that the peer opened."""
+    """One stream opened by the peer."""
 
     def __init__(self, connection: SpdyConnection, number: int, headers: Mapping[str, str]) -> None:
         self._connection = connection
         self._number = number
         self.headers = headers
-        self._incoming: asyncio.Queue[bytes | None] = asyncio.Queue()  # the connection bounds how much is in it
+        self._incoming: asyncio.Queue[bytes | None] = asyncio.Queue()  # the connection limits its content
         self._sent_end = False
         self.fed_end = False
         self.received_end = False
         self.deaf = False
 
     async def read(self) -> bytes | None:
-        """What comes next; None at the end."""
+        """Return the next data, or None at the end."""
         if self.received_end and self._incoming.empty():
             return None
         data = await self._incoming.get()
@@ -123,20 +123,22 @@ class SpdyStream:
         return data
 
     async def write(self, data: bytes) -> None:
+        """Send data in frames."""
         for start in range(0, len(data), _DATA_MOST):
             await self._connection.send_data(self._number, data[start : start + _DATA_MOST], 0)
 
     async def end(self) -> None:
-        """Say that nothing more will be written."""
+        """Send the end of this side's data, once."""
         if not self._sent_end:
             self._sent_end = True
             await self._connection.send_data(self._number, b"", _FIN)
 
     def feed(self, data: bytes | None) -> None:
+        """Add received data; None marks the end."""
         self._incoming.put_nowait(data)
 
     def ignore(self) -> None:
-        """Nobody will read this: what was sent is dropped, and so is what still comes."""
+        """Drop received data and all data still to come, because no reader will read it."""
         self.deaf = True
         while not self._incoming.empty():
             if (left := self._incoming.get_nowait()) is not None:
@@ -144,12 +146,12 @@ class SpdyStream:
 
 
 class SpdyConnection:
-    """A server's end of a connection; `run` reads it, `accept` gives the streams that the peer opens."""
+    """Server side of a connection. `run` reads it, `accept` returns the streams that the peer opens."""
 
     def __init__(self, stream: Bytes, user: str) -> None:
         self._stream = stream
         self._steps = Steps(user)
-        self._waiting = 0  # bytes that were received and that nobody has taken, of all streams together
+        self._waiting = 0  # received bytes of all streams that have not been read
         self._room = asyncio.Event()
         self._streams: dict[int, SpdyStream] = {}
         self._opened: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
@@ -158,11 +160,11 @@ class SpdyConnection:
         self._buffer = bytearray()
 
     async def accept(self) -> SpdyStream | None:
-        """The next stream that the peer opens; None when the connection has ended."""
+        """Return the next stream opened by the peer, or None when the connection has ended."""
         return await self._opened.get()
 
     async def run(self) -> None:
-        """Read until the peer goes."""
+        """Read frames until the peer disconnects."""
         try:
             while data := await self._stream.read():
                 self._buffer += data
@@ -178,6 +180,7 @@ class SpdyConnection:
             self._opened.put_nowait(None)
 
     def _next_frame(self) -> tuple[bytes, bytes] | None:
+        """Return head and body of the next complete frame in the buffer, or None. Raises SpdyError."""
         if len(self._buffer) < 8:
             return None
         size = int.from_bytes(self._buffer[5:8], "big")
@@ -190,6 +193,7 @@ class SpdyConnection:
         return head, body
 
     async def _take(self, head: bytes, body: bytes) -> None:
+        """Process one frame. Raises SpdyError."""
         if not head[0] & 0x80:
             await self._data(int.from_bytes(head[:4], "big"), head[4], body)
             return
@@ -202,9 +206,10 @@ class SpdyConnection:
             await self._stream.write(_control(_PING, body[:4]))
         elif kind == _RST_STREAM and len(body) >= 4:
             await self._data(int.from_bytes(body[:4], "big") & 0x7FFFFFFF, _FIN, b"")
-        # Settings, window updates, headers and farewells need no answer.
+        # Settings, window updates, headers and goodbyes need no answer.
 
     async def _open(self, flags: int, body: bytes) -> None:
+        """Process a frame that opens a stream."""
         if len(body) < 10:
             raise SpdyError("a stream is opened with too few bytes")
         number = int.from_bytes(body[:4], "big") & 0x7FFFFFFF
@@ -223,9 +228,10 @@ class SpdyConnection:
         self._opened.put_nowait(stream)
 
     async def _data(self, number: int, flags: int, body: bytes) -> None:
+        """Process data or the end of a stream."""
         stream = self._streams.get(number)
         if stream is None or stream.deaf:
-            return  # it was closed while the data was under way
+            return  # closed while the data was in transit
         if body:
             await self._make_room(len(body))
             stream.feed(body)
@@ -234,24 +240,24 @@ class SpdyConnection:
             stream.feed(None)
 
     async def _make_room(self, size: int) -> None:
-        """Wait while too much waits to be taken: what is not read here makes the client wait."""
+        """Wait while too many bytes are unread. The client then has to wait too, because the connection is not read."""
         while self._waiting > STREAM_WAITING:
             self._room.clear()
             await self._room.wait()
         self._waiting += size + _FRAME_BYTES
 
     def taken(self, size: int) -> None:
-        """Somebody has read that many bytes of a stream."""
+        """Record that a reader took that many bytes of a stream."""
         self._waiting -= size + _FRAME_BYTES
         self._room.set()
 
     def forget(self, stream: SpdyStream) -> None:
-        """A stream that is over on both sides makes room for others."""
+        """Remove a stream that has ended on both sides."""
         self._streams.pop(stream._number, None)
         stream.ignore()
 
     async def refuse(self, stream: SpdyStream) -> None:
-        """Take no part in a stream."""
+        """Remove a stream and tell the peer that it is refused."""
         self.forget(stream)
         await self._stream.write(_control(_RST_STREAM, struct.pack(">II", stream._number, _REFUSED)))
 
@@ -259,14 +265,15 @@ class SpdyConnection:
         await self._stream.write(struct.pack(">IB", number, flags) + len(data).to_bytes(3, "big") + data)
 
     async def leave(self) -> None:
-        """Say farewell and close."""
-        with suppress(ConnectionError):  # the peer was faster
+        """Send a goodbye and close the connection."""
+        with suppress(ConnectionError):  # the peer has already closed it
             await self._stream.write(_control(_GOAWAY, struct.pack(">II", max(self._streams, default=0), 0)))
         self._stream.close()
 
     # -- header blocks
 
     def _headers(self, block: bytes) -> dict[str, str]:
+        """Return the headers in a compressed block. Raises SpdyError."""
         try:
             data = self._inflate.decompress(block, STREAM_HEADERS)
         except zlib.error as error:
@@ -276,6 +283,7 @@ class SpdyConnection:
         return _read_pairs(data)
 
     def _compressed(self, headers: Mapping[str, str]) -> bytes:
+        """Return headers as a compressed block."""
         block = struct.pack(">I", len(headers))
         for name, value in headers.items():
             block += struct.pack(">I", len(name)) + name.encode() + struct.pack(">I", len(value)) + value.encode()
@@ -283,12 +291,12 @@ class SpdyConnection:
 
 
 def _control(kind: int, body: bytes) -> bytes:
-    """A frame without flags."""
+    """Return a control frame without flags."""
     return struct.pack(">HHB", 0x8000 | _VERSION, kind, 0) + len(body).to_bytes(3, "big") + body
 
 
 def _read_pairs(data: bytes) -> dict[str, str]:
-    """Names and values, each with its length before it."""
+    """Return the headers in a decompressed block: names and values, each preceded by its length. Raises SpdyError."""
     words: list[str] = []
     at = 4
     count = int.from_bytes(data[:4], "big")

@@ -1,4 +1,4 @@
-"""WebSocket messages on a connection: the handshake, whole messages in both directions, and the end."""
+"""WebSocket messages on a connection: handshake, whole messages in both directions, and closing."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NORMAL, TOO_LARGE = 1000, 1009
 
 
 def chosen(offered: str, known: Sequence[str]) -> str:
-    """The first sub-protocol that both sides know, in the client's order; empty when there is none."""
+    """Return the first subprotocol, in the client's order, that both sides know; "" if there is none."""
     return next((name for name in (one.strip() for one in offered.split(",")) if name in known), "")
 
 
 def handshake(headers: Mapping[str, str], protocol: str) -> bytes:
-    """The answer that turns a connection into a WebSocket; ValueError when the request is no opening handshake."""
+    """Return the response that upgrades a connection to a WebSocket. Raises ValueError for an invalid handshake."""
     key = headers.get("sec-websocket-key", "")
     if headers.get("sec-websocket-version") != "13" or not key:
         raise ValueError("expected Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key")
@@ -39,18 +39,18 @@ def handshake(headers: Mapping[str, str], protocol: str) -> bytes:
 
 
 class WebSocket:
-    """Whole messages. Pings are answered while messages are read."""
+    """A WebSocket with whole messages. Pings are answered while messages are read."""
 
     def __init__(self, stream: Bytes, user: str) -> None:
         self._stream = stream
         self._steps = Steps(user)
         self._frames = Connection(ConnectionType.SERVER)
         self._messages: deque[bytes] = deque()
-        self._begun = bytearray()  # of a message that comes in parts
+        self._begun = bytearray()  # parts of an incomplete message
         self._ended = False
 
     async def receive(self) -> bytes | None:
-        """The next message, text as its bytes; None at the end."""
+        """Return the next message, text as bytes; None at the end."""
         while not self._messages and not self._ended:
             data = await self._stream.read()
             await self._steps.begin()
@@ -65,6 +65,7 @@ class WebSocket:
         return self._messages.popleft() if self._messages else None
 
     async def _take(self, event: object) -> None:
+        """Process one event of the protocol."""
         match event:
             case BytesMessage() | TextMessage():
                 self._begun += event.data.encode() if isinstance(event.data, str) else event.data
@@ -81,10 +82,11 @@ class WebSocket:
                 await self._stream.write(self._frames.send(event.response()))
 
     async def send(self, data: bytes) -> None:
-        """Raises ConnectionError when the client is gone."""
+        """Send a binary message. Raises ConnectionError if the client has disconnected."""
         await self._send(BytesMessage(data=data))
 
     async def send_text(self, text: str) -> None:
+        """Send a text message. Raises ConnectionError if the client has disconnected."""
         await self._send(TextMessage(data=text))
 
     async def _send(self, message: BytesMessage | TextMessage) -> None:
@@ -94,24 +96,26 @@ class WebSocket:
             raise ConnectionResetError("the WebSocket is closed") from error
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close the connection without a close frame."""
         self._ended = True
         self._stream.close()
 
     async def close(self, code: int = NORMAL) -> None:
+        """Send a close frame and close the connection."""
         self._ended = True
-        with suppress(ConnectionError, LocalProtocolError):  # the client was faster
+        with suppress(ConnectionError, LocalProtocolError):  # the client has already closed it
             await self._stream.write(self._frames.send(CloseConnection(code=code)))
         self._stream.close()
 
 
 class MessageBytes:
-    """The messages of a WebSocket as one stream of bytes, for a protocol that is tunnelled through it."""
+    """Messages of a WebSocket as one byte stream, for a protocol tunnelled through it."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
 
     async def read(self) -> bytes:
+        """Return the next non-empty message, or b"" at the end."""
         while (message := await self._socket.receive()) == b"":
             continue
         return message or b""

@@ -1,1 +1,1 @@
-"""The wire: from bytes of a request to what is asked, and from what is found to bytes of an answer."""
+"""The wire: from the bytes of a request to a Request, and from an Answer to the bytes of a response."""

@@ -1,8 +1,8 @@
-"""Answers as bytes: objects, lists, tables, metadata only, watch events; JSON, indented JSON, YAML or protobuf.
+"""Encode answers: objects, lists, tables, metadata only, and watch events; as JSON, indented JSON, YAML or protobuf.
 
-What the store holds is joined, not encoded again; only YAML and protobuf are made from it. Lists, and objects that are
-large, come as parts that are made one after the other (`pieces`). Encoded watch events are shared by all watchers of a
-version.
+Stored bytes are concatenated rather than encoded again; only YAML and protobuf require decoding. Lists and large
+objects are sequences of parts made one after the other (`pieces`). All watchers of a version share encoded watch
+events.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ from dray.background.turns import batched
 from dray.store import KeyVersion
 
 INITIAL_END = "k8s.io/initial-events-end"
-_TOGETHER = 16  # items that are encoded at once
-_EVENT_SECONDS = 10.0  # for which an event is kept at least: watchers that keep up are told within one
-_SHORT = 100  # items of a list that is made at once, if it is short in bytes too
+_TOGETHER = 16  # items encoded per step
+_EVENT_SECONDS = 10.0  # minimum time that an event is cached; watchers that keep up receive it within one
+_SHORT = 100  # maximum items of a list that is encoded at once, if it is also short in bytes
 _LARGE = 64 << 10  # bytes of an object, above which it is not copied for each reader
 
 
 class ListAnswer(msgspec.Struct, frozen=True):
-    """A list on its way out: the tree of all but its items, the name of those, and what makes JSON of some of them."""
+    """A list to be encoded: the tree without items, the name of the items field, and a function that encodes items as
+    JSON.
+    """
 
     tree: dict[str, Any]
-    member: str  # items, or rows
+    member: str  # "items", or "rows" in a table
     versions: Sequence[KeyVersion]
-    items: Callable[[Sequence[KeyVersion]], Iterable[Part]]  # several items, with commas between them
-    at_once: int = _SHORT  # items that may be made without a pause
+    items: Callable[[Sequence[KeyVersion]], Iterable[Part]]  # encodes several items, with commas in between
+    at_once: int = _SHORT  # items that may be encoded without a pause
 
     def parts(self) -> Iterator[Part]:
-        """The list as JSON."""
+        """Yield the list as JSON."""
         yield self._head()
         for some in batched(self.versions, _TOGETHER):
             if some[0] is not self.versions[0]:
@@ -52,27 +54,28 @@ class ListAnswer(msgspec.Struct, frozen=True):
         yield b"]}"
 
     def short(self, size: int) -> bytes | None:
-        """The list as JSON, if it is not longer than that; looking costs next to nothing."""
+        """Return the list as JSON if it is short, with at most about `size` bytes; else None. The check is cheap."""
         versions = self.versions
         if len(versions) > self.at_once or self.size() > size:
             return None
         return b"".join((self._head(), *(self.items(versions) if versions else ()), b"]}"))
 
     def size(self) -> int:
-        """About how many bytes it is."""
+        """Return the approximate size in bytes."""
         return sum([len(version.value or b"") for version in self.versions])
 
     def _head(self) -> bytes:
+        """Return the start of the JSON, up to the first item."""
         return b'%b,"%b":[' % (encode(self.tree)[:-1], self.member.encode())
 
     def trees(self) -> Iterator[Any]:
-        """The items as trees."""
+        """Yield the items as trees."""
         for version in self.versions:
             yield msgspec.json.decode(b"".join(self.items((version,))))
 
 
 class AnswerWriter:
-    """Writes answers for one server."""
+    """Encodes the answers of one server."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -81,7 +84,7 @@ class AnswerWriter:
     def answer(
         self, request: Request, answer: Answer, accepted: Accepted, include: str
     ) -> bytes | Sequence[Part] | ListAnswer:
-        """The body of an answer in the form that was asked for; as parts if it is long."""
+        """Return the body of an answer in the requested form: bytes, parts if it is long, or a ListAnswer."""
         form = self._storage.form(request.resource, request.version or request.resource.stored)
         if answer.tree is not None:
             return encode(answer.tree)
@@ -95,7 +98,7 @@ class AnswerWriter:
         return self._storage.whole(form, version)
 
     def event(self, form: Form, change: WatchedChange, media: str) -> bytes:
-        """One event of a watch."""
+        """Return an encoded watch event, cached for other watchers."""
         version = change.version
         if version is None:
             return _event(media, change.type, encode(_bookmark(form, change)))
@@ -107,7 +110,7 @@ class AnswerWriter:
         return event
 
     def shaped_event(self, form: Form, change: WatchedChange, accepted: Accepted, include: str, first: bool) -> bytes:
-        """One event of a watch that asked for tables or metadata."""
+        """Return an encoded watch event as a Table or PartialObjectMetadata. `first` includes the column definitions."""
         version, obj = change.version, change.object
         if version is None or obj is None:
             shaped: Any = _bookmark(form, change)
@@ -121,6 +124,7 @@ class AnswerWriter:
         return _event(accepted.media, change.type, encode(shaped))
 
     def _list(self, form: Form, answer: Answer, accepted: Accepted, include: str) -> ListAnswer:
+        """Return a list answer as objects, Table or PartialObjectMetadataList."""
         metadata, versions = _list_metadata(answer), answer.versions or ()
         if accepted.shape == "Table":
             tree = tables.head(tables.printer(form.resource.home, form.version), metadata)
@@ -137,6 +141,7 @@ class AnswerWriter:
         return ListAnswer(tree, "items", versions, self._items(form))
 
     def _items(self, form: Form) -> Callable[[Sequence[KeyVersion]], Sequence[Part]]:
+        """Return the function that encodes list items."""
         item, parts = self._storage.item, self._storage.parts
 
         def items(versions: Sequence[KeyVersion]) -> Sequence[Part]:
@@ -150,6 +155,7 @@ class AnswerWriter:
         return items
 
     def _rows(self, form: Form, include: str) -> Callable[[Sequence[KeyVersion]], Sequence[Part]]:
+        """Return the function that encodes table rows."""
         now, prints = time.time(), tables.printer(form.resource.home, form.version)
 
         def row(version: KeyVersion) -> dict[str, Any]:
@@ -159,6 +165,7 @@ class AnswerWriter:
         return lambda versions: _joined(map(row, versions))
 
     def _shaped(self, form: Form, version: KeyVersion, accepted: Accepted, include: str) -> Any:
+        """Return one object as a Table or PartialObjectMetadata."""
         obj = cast(Wire, version.object)
         if accepted.shape == "Table":
             return self._table(form, obj, version, include, {"resourceVersion": str(version.revision)}, True)
@@ -167,7 +174,7 @@ class AnswerWriter:
     def _table(
         self, form: Form, obj: Wire, version: KeyVersion, include: str, metadata: dict[str, Any], header: bool
     ) -> dict[str, Any]:
-        """A table of one object."""
+        """Return a Table of one object."""
         full = msgspec.Raw(self._storage.whole(form, version)) if include == "Object" else None
         prints = tables.printer(form.resource.home, form.version)
         rows = [tables.row(prints, obj, time.time(), include, full)]
@@ -181,7 +188,7 @@ def _partial_items(versions: Sequence[KeyVersion]) -> Sequence[Part]:
 def _one_by_one(
     items: Callable[[Sequence[KeyVersion]], Sequence[Part]],
 ) -> Callable[[Sequence[KeyVersion]], Iterator[Part]]:
-    """Items that take long, with a place to pause at before each."""
+    """Return a function that encodes items one by one, with an empty part before each, where the work may pause."""
 
     def parts(versions: Sequence[KeyVersion]) -> Iterator[Part]:
         for version in versions:
@@ -194,11 +201,12 @@ def _one_by_one(
 
 
 def _joined(trees: Iterable[Any]) -> Sequence[Part]:
-    """Trees as JSON with commas between them."""
+    """Return trees as JSON with commas in between."""
     return (encode(list(trees))[1:-1],)
 
 
 def _list_metadata(answer: Answer) -> dict[str, Any]:
+    """Return the metadata of a list: resourceVersion and continue token."""
     metadata: dict[str, Any] = {"resourceVersion": str(answer.revision)}
     if answer.continue_token:
         metadata["continue"] = answer.continue_token
@@ -208,6 +216,7 @@ def _list_metadata(answer: Answer) -> dict[str, Any]:
 
 
 def _bookmark(form: Form, change: WatchedChange) -> dict[str, Any]:
+    """Return the object of a BOOKMARK event."""
     metadata: dict[str, Any] = {"resourceVersion": str(change.revision), "creationTimestamp": None}
     if change.initial_end:
         metadata["annotations"] = {INITIAL_END: "true"}
@@ -216,12 +225,12 @@ def _bookmark(form: Form, change: WatchedChange) -> dict[str, Any]:
 
 
 def error_event(error: ApiError, media: str) -> bytes:
-    """The last event of a watch that cannot go on."""
+    """Return the encoded ERROR event that ends a watch."""
     return _event(media, "ERROR", encode(error.status()))
 
 
 def _event(media: str, type_: str, body: bytes) -> bytes:
-    """What a watch sends about an object that is given in JSON: a line, or in protobuf a frame."""
+    """Return a watch event as a JSON line or protobuf frame; `body` is the object in JSON."""
     if media != PROTOBUF:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
     from dray.api import protobuf  # large, and only Go clients need it
@@ -230,7 +239,7 @@ def _event(media: str, type_: str, body: bytes) -> bytes:
 
 
 def written(body: bytes, media: str, pretty: bool) -> tuple[bytes, bytes]:
-    """The body in its final form, and its content type."""
+    """Return a JSON body in its final form, and the content type."""
     if media == JSON:
         return (msgspec.json.format(body, indent=2) + b"\n" if pretty else body), b"application/json"
     tree = msgspec.json.decode(body)
@@ -242,7 +251,7 @@ def written(body: bytes, media: str, pretty: bool) -> tuple[bytes, bytes]:
 
 
 def yaml_text(tree: Any) -> bytes:
-    """A tree as YAML, written by the C library where there is one: it is ten times as fast."""
+    """Return a tree as YAML. Uses the C library if available, which is ten times as fast."""
     import yaml
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

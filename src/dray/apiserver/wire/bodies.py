@@ -1,8 +1,7 @@
-"""From the bytes of a request to a tree: JSON, YAML or protobuf, by content type.
+"""Decode the body of a request by content type: JSON, YAML or protobuf.
 
-Whatever a client sends comes out as a tree of plain values or as an error that says where it went wrong. YAML is read
-without aliases, so that no small text becomes a huge tree, and with JSON's idea of values (no dates, no sexagesimals).
-Left out: what the tree means.
+The result is a tree of plain values, or an error that says where the body is malformed. YAML is read without aliases,
+so that a small text cannot become a huge tree, and with JSON's values only (no dates, no sexagesimal numbers).
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _BODIES = (JSON, YAML, PROTOBUF)
-_SHORT = 64 << 10  # bytes of malformed JSON that are read again for better words
-_SUMMARY = 30  # bytes of a body that an error shows
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)  # one that never ends goes to the end
+_SHORT = 64 << 10  # bytes of malformed JSON that is parsed again for a better message
+_SUMMARY = 30  # bytes of a body shown in an error
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)  # an unterminated string extends to the end
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"{}[]")
 _JSON_NOTHING = "unexpected end of JSON input"
 _AFTER = {
@@ -48,26 +47,27 @@ _AFTER = {
 
 
 def media_type(content_type: str) -> str:
+    """Return the media type in a Content-Type header, without parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """How much a body may say."""
+    """Limits on the depth and size of bodies."""
 
     limits: Limits
 
     def check(self, tree: Any, data: bytes, values: int) -> None:
-        """Refuse what is nested too deeply or says too much. Most bodies are too short for either, which costs nothing.
+        """Raise BadRequest or TooLarge if a decoded body exceeds the limits. Costs nothing for short bodies.
 
-        What goes through every level of a tree does so by recursion, also when the object is listed later and together
-        with what others wrote; and what looks at every value takes its time for each.
+        Later steps visit all levels by recursion, also in lists together with other objects, and take time for every
+        value.
         """
         shallow = _brackets(data) <= self.limits.depth
         if not shallow or (len(data) > values and data.count(b",") + data.count(b":") > values):
             self.walk(tree, values)
 
     def glance(self, data: bytes, values: int) -> None:
-        """Refuse JSON of too many objects and lists before any is made; what only looks like one stands in a string."""
+        """Raise before decoding if JSON has too many objects and lists. Brackets inside strings do not count."""
         if len(data) <= values or _brackets(data) <= values:
             return
         begun = _STRING.sub(b"", data[:_SHORT]).translate(None, _NO_BRACKETS)
@@ -78,7 +78,7 @@ class Reading(msgspec.Struct, frozen=True):
             raise _too_many(values)
 
     def walk(self, tree: Any, values: int) -> None:
-        """As `check`, for a tree of which no text tells the size."""
+        """Like `check`, for a tree without its text."""
         level, seen = [tree], 0
         for _ in range(self.limits.depth + 1):
             seen += sum(map(len, level))
@@ -97,7 +97,9 @@ ORDINARY = Reading(Limits())
 def read_body(
     content_type: str, data: bytes, resource: Resource, version: str, reading: Reading = ORDINARY
 ) -> tuple[Any, Repeated]:
-    """The tree of an object, and complaints about fields that it says twice."""
+    """Return the tree of an object, and messages about duplicate fields. Raises an ApiError if the body cannot be
+    decoded.
+    """
     media = content_type if content_type == JSON else media_type(content_type) or JSON
     values = reading.limits.values
     if media == PROTOBUF:
@@ -121,12 +123,13 @@ def read_body(
 
 
 def _repeated(data: bytes, tree: Any, values: int, prefix: str = "") -> Repeated:
+    """Return messages about duplicate fields in JSON."""
     found = duplicate_fields(data, tree, values)
     return Repeated([prefix + complaint for complaint in found]) if found else NOTHING_TWICE
 
 
 def read_patch(content_type: str, data: bytes, reading: Reading = ORDINARY) -> tuple[str, Any, Repeated]:
-    """The media type and the tree of a patch, and complaints about fields that it says twice."""
+    """Return media type and tree of a patch, and messages about duplicate fields. Raises an ApiError."""
     media = media_type(content_type)
     if media not in PATCH_TYPES:
         raise unsupported_media(media, PATCH_TYPES)
@@ -154,6 +157,7 @@ def _too_many(limit: int) -> ApiError:
 
 
 def unsupported_media(media: str, accepted: tuple[str, ...]) -> UnsupportedMediaType:
+    """Return the error for an unknown content type."""
     listed = ", ".join(accepted)
     return UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {listed}"
@@ -168,7 +172,7 @@ def _read_protobuf(data: bytes, resource: Resource, version: str, values: int) -
 
 
 def require_kind(resource: Resource, data: bytes, tree: Any) -> None:
-    """A custom object must say what it is; of built-in kinds a body need not."""
+    """Raise BadRequest if a custom object has no kind. Built-in objects may omit it."""
     if resource.custom is None or not isinstance(tree, dict) or tree.get("kind"):
         return
     text = data.decode(errors="replace")
@@ -178,6 +182,7 @@ def require_kind(resource: Resource, data: bytes, tree: Any) -> None:
 
 
 def _unrecognized(resource: Resource, data: bytes, media: str, error: Exception) -> str:
+    """Return the error message for a body that cannot be decoded, in Kubernetes' wording."""
     start = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind;"
     if not data:
         return f"{start} json parse error: {_JSON_NOTHING}"
@@ -188,7 +193,7 @@ def _unrecognized(resource: Resource, data: bytes, media: str, error: Exception)
 
 
 def _go_words(data: bytes, error: Exception) -> str:
-    """What Go would say about this JSON; clients and people search for those words."""
+    """Return Go's message for malformed JSON, which clients and people search for."""
     if len(data) > _SHORT:
         return str(error)
     try:
@@ -205,6 +210,7 @@ def _go_words(data: bytes, error: Exception) -> str:
 
 
 def _brackets(data: bytes) -> int:
+    """Return the number of opening brackets and braces."""
     return data.count(b"{") + data.count(b"[")
 
 
@@ -214,6 +220,7 @@ def _read_json(reading: Reading, data: bytes, values: int) -> Any:
 
 
 def _read_yaml(reading: Reading, data: bytes, values: int) -> tuple[Any, Repeated]:
+    """Return the tree of a YAML document, and messages about duplicate keys. Raises ValueError."""
     import yaml
 
     try:
@@ -229,7 +236,9 @@ def _read_yaml(reading: Reading, data: bytes, values: int) -> tuple[Any, Repeate
 
 
 def _check_yaml(deepest: int, data: bytes, values: int) -> None:
-    """Refuse what would be deep enough to exhaust the stack of the C loader, or small enough to become huge."""
+    """Raise for YAML that is nested deeply enough to overflow the C loader's stack, or that has aliases or too many
+    values.
+    """
     import yaml
 
     depth = 0
@@ -248,7 +257,7 @@ def _check_yaml(deepest: int, data: bytes, values: int) -> None:
 
 @cache
 def _yaml_loader() -> Any:
-    """A loader of what JSON can say, made when the first YAML arrives: no other tags, and no other values."""
+    """Return the YAML loader class, created on first use. It accepts only tags and values that JSON has."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which one is known at run time
@@ -291,7 +300,7 @@ def _yaml_loader() -> Any:
 
 
 def _value(name: str, pattern: re.Pattern[str], read: Callable[[str], Any]) -> Any:
-    """Reads a value that is tagged, by its form or by its author, as one of a kind."""
+    """Return the constructor of a YAML scalar type. Raises ValueError for text that does not match the pattern."""
 
     def construct(loader: Any, node: Any) -> Any:
         text = loader.construct_scalar(node)
@@ -316,8 +325,8 @@ def _yaml_float(text: str) -> float:
 
 
 _TAG = "tag:yaml.org,2002:"
-_LONGEST_NUMBER = 4000  # characters; no field takes more than 19 digits, and reading them takes their square
-_YAML_VALUES: dict[str, tuple[str, str, Callable[[str], Any]]] = {  # form, first characters, meaning
+_LONGEST_NUMBER = 4000  # characters; no field takes more than 19 digits, and parsing takes quadratic time
+_YAML_VALUES: dict[str, tuple[str, str, Callable[[str], Any]]] = {  # pattern, first characters, conversion
     "null": (r"~|null|Null|NULL|", "~nN", lambda text: None),
     "bool": (
         r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF",

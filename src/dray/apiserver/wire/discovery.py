@@ -1,7 +1,6 @@
-"""Discovery: which groups, versions and resources are served, in the classic and the aggregated form.
+"""Discovery documents: served groups, versions and resources, in the classic and the aggregated form.
 
-Built from what is served, which gates and `--runtime-config` decide elsewhere; each document is encoded once. Left out:
-who may ask, and which of the forms a request accepts.
+Gates and `--runtime-config` decide what is served. Each document is encoded once.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 
 from dray.api.resources import Resource
 
-VersionsByResource: TypeAlias = Mapping[Resource, Sequence[str]]  # each resource with its served versions
+VersionsByResource: TypeAlias = Mapping[Resource, Sequence[str]]  # served versions of each resource
 
 V2 = "v2"
 V2BETA1 = "v2beta1"
@@ -27,7 +26,7 @@ _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 class Subresource(msgspec.Struct, frozen=True):
-    """What a subresource takes and gives where that is not its parent's kind."""
+    """Verbs of a subresource, and its kind if that differs from the parent's."""
 
     verbs: tuple[str, ...]
     kind: str = ""
@@ -50,14 +49,14 @@ SUBRESOURCES: dict[str, Subresource] = {
 
 
 def subresource(resource: Resource, name: str) -> Subresource:
-    """What is known of a subresource."""
+    """Return the description of a subresource."""
     if name == "proxy":
         return Subresource(PROXY, f"{resource.kind}ProxyOptions")
     return SUBRESOURCES.get(name, DEFAULT_SUBRESOURCE)
 
 
 def version_order(version: str) -> tuple[int, int, int]:
-    """Sorts versions by preference: stable before beta before alpha, newer before older.
+    """Return a sort key for versions by preference: stable before beta before alpha, newer before older.
 
     >>> sorted(["v1alpha1", "v1", "v1beta1", "v2", "v1beta2"], key=version_order)
     ['v2', 'v1', 'v1beta2', 'v1beta1', 'v1alpha1']
@@ -70,7 +69,7 @@ def version_order(version: str) -> tuple[int, int, int]:
 
 
 class Discovery:
-    """The discovery documents of one set of served resources, as JSON bytes."""
+    """Discovery documents of a set of served resources, as JSON bytes."""
 
     def __init__(self, served: VersionsByResource) -> None:
         self._served = served
@@ -85,12 +84,12 @@ class Discovery:
         return {group: sorted(versions, key=version_order) for group, versions in found.items()}
 
     def resources(self, group: str, version: str) -> list[Resource]:
-        """What is served in one version of a group, by name."""
+        """Return the resources served in one version of a group, sorted by name."""
         found = [r for r, versions in self._served.items() if r.group == group and version in versions]
         return sorted(found, key=lambda r: r.plural)
 
     def core_versions(self, address: str = "") -> bytes:
-        """/api"""
+        """Return the document at /api."""
         addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
         versions = self.groups.get("", [])
         return msgspec.json.encode(
@@ -99,18 +98,18 @@ class Discovery:
 
     @cached_property
     def group_list(self) -> bytes:
-        """/apis"""
+        """The document at /apis."""
         groups = [self._group(name) for name in self.groups if name]
         return msgspec.json.encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
     def group(self, name: str) -> bytes | None:
-        """/apis/GROUP; nothing for a group that is not served."""
+        """Return the document at /apis/GROUP, or None if the group is not served."""
         if not name or name not in self.groups:
             return None
         return msgspec.json.encode({"kind": "APIGroup", "apiVersion": "v1", **self._group(name)})
 
     def resource_list(self, group: str, version: str) -> bytes | None:
-        """/api/VERSION and /apis/GROUP/VERSION; nothing for a version that is not served."""
+        """Return the document at /api/VERSION or /apis/GROUP/VERSION, or None if the version is not served."""
         if version not in self.groups.get(group, ()):
             return None
         rows: list[dict[str, Any]] = []
@@ -123,7 +122,7 @@ class Discovery:
         )
 
     def aggregated(self, core: bool, version: str = V2) -> bytes:
-        """Everything below /api (core) or /apis in one document."""
+        """Return the aggregated document of everything below /api (core) or /apis."""
         items = [
             {
                 "metadata": {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None},
@@ -151,7 +150,7 @@ class Discovery:
 
 
 def etag(document: bytes) -> str:
-    """The entity tag under which clients keep a discovery document."""
+    """Return the entity tag of a discovery document."""
     return f'"{hashlib.sha512(document).hexdigest().upper()}"'
 
 
@@ -173,7 +172,7 @@ def _classic(resource: Resource) -> dict[str, Any]:
 
 
 def _storage_hash(resource: Resource) -> str:
-    """An opaque text that changes when objects of the resource are stored in another version."""
+    """Return an opaque text that changes when the storage version of a resource changes."""
     digest = hashlib.sha256(f"{resource.api_version()}/{resource.kind}".encode()).digest()
     return msgspec.to_builtins(digest[:8])  # type: ignore[no-any-return]  # bytes become base64 text
 

@@ -1,7 +1,7 @@
-"""What the server says about itself: version, health, metrics, discovery, OpenAPI.
+"""Documents about the server itself: version, health, metrics, discovery, OpenAPI.
 
-Health is told to everybody; the rest only to those who may read the path. Documents are made at the first request for
-them and kept until what is served changes.
+Health is public; the rest requires permission to read the path. Documents are made on the first request and cached
+until the served resources change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dray.apiserver.wire.paths import UnknownGroup, UnknownResource, WrongMethod
 from dray.background.thread import in_thread
 
 JSON = b"application/json"
-# Clients ask for it with an @ before the version, which Go refuses in an answer.
+# Clients request it with an @ before the version, which Go rejects in a response.
 OPENAPI_V2_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 if TYPE_CHECKING:
     from dray.apiserver.wire.openapi import OpenApi
@@ -37,6 +37,8 @@ VersionsByResource = Mapping[Resource, Sequence[str]]
 
 
 class Document(msgspec.Struct, frozen=True):
+    """A response: body, content type, code and headers."""
+
     body: bytes
     content_type: bytes = JSON
     code: int = 200
@@ -44,8 +46,8 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def document_parts(path: str) -> list[str] | None:
-    """The parts of the path of a document; nothing for paths of resources."""
-    if path.count("/") > 4 and not path.startswith("/openapi/"):  # most are
+    """Return the parts of a document's path, or None for paths of resources."""
+    if path.count("/") > 4 and not path.startswith("/openapi/"):  # most requests
         return None
     parts = path.rstrip("/").split("/")[1:]
     match parts:
@@ -57,7 +59,7 @@ def document_parts(path: str) -> list[str] | None:
 
 
 class CustomServed(Protocol):
-    """The custom resources of a server, which come and go."""
+    """Custom resources of a server, which can change at any time."""
 
     def on_change(self, listener: Callable[[], None]) -> None: ...
 
@@ -66,7 +68,7 @@ class CustomServed(Protocol):
 
 
 class DocumentsMade:
-    """What was made of the resources that are served at one time; whoever works on a document holds on to it."""
+    """Documents made from the resources served at one time. Replaced as a whole when these change."""
 
     def __init__(self, served: VersionsByResource) -> None:
         self._served = served
@@ -104,7 +106,9 @@ class Documents:
         custom.on_change(self._forget)
 
     async def public(self, path: str, query: bytes) -> Document | None:
-        """The health of the server, or of one part of it; nothing for other paths."""
+        """Return the health of the server or of one check, or None for other paths. Raises UnknownGroup for an
+        unknown check.
+        """
         parts = path.split("/", 2)
         if f"/{parts[1]}" not in HEALTH:
             return None
@@ -123,7 +127,7 @@ class Documents:
         return Document(text.encode(), b"text/plain; charset=utf-8", 500 if failed else 200)
 
     async def private(self, user: User, method: str, parts: list[str], accept: str) -> Document:
-        """What only those may read who may read the path, whose parts these are."""
+        """Return the document at a path. Raises Forbidden unless the user may `get` the path."""
         if method not in ("GET", "HEAD"):
             raise WrongMethod
         if self._authorizer is not None:
@@ -134,6 +138,7 @@ class Documents:
         return self._document(made, parts, accept)
 
     def _document(self, made: DocumentsMade, parts: list[str], accept: str) -> Document:
+        """Return a document other than OpenAPI."""
         match parts:
             case ["version"]:
                 return Document(msgspec.json.encode(_version()))
@@ -150,7 +155,7 @@ class Documents:
                 return _resources(made, group, version)
         return Document(msgspec.json.encode({"paths": _ROOT}))
 
-    # What is served changes with custom resources; then all documents are made again
+    # Served resources change with custom resources; then all documents are made again
 
     def _current(self) -> DocumentsMade:
         if self._made is None:
@@ -158,10 +163,11 @@ class Documents:
         return self._made
 
     def _forget(self) -> None:
-        """Let go of the documents at once: a definition that is gone may be large, and nobody may ask for a long time."""
+        """Drop all documents immediately, because they may hold large deleted definitions for a long time otherwise."""
         self._made = None
 
     def _discover(self, made: DocumentsMade, core: bool, accept: str) -> Document:
+        """Return the document at /api or /apis, in the classic or aggregated form."""
         version = _aggregated_version(accept)
         if version is None:
             return Document(made.discovery.core_versions(self._address) if core else made.discovery.group_list)
@@ -177,6 +183,7 @@ class Documents:
 
 
 def _resources(made: DocumentsMade, group: str, version: str) -> Document:
+    """Return the list of resources in a version. Raises UnknownGroup or UnknownResource."""
     found = made.discovery.resource_list(group, version)
     if found is None and group in made.discovery.groups:
         raise UnknownResource
@@ -184,13 +191,14 @@ def _resources(made: DocumentsMade, group: str, version: str) -> Document:
 
 
 def _found(body: bytes | None) -> Document:
+    """Return a document, or raise UnknownGroup if it does not exist."""
     if body is None:
         raise UnknownGroup
     return Document(body)
 
 
 def _aggregated_version(accept: str) -> str | None:
-    """Which form of aggregated discovery a client prefers to the classic one."""
+    """Return the version of aggregated discovery that a client accepts, or None for the classic form."""
     for clause in accept.replace(" ", "").split(","):
         if "as=APIGroupDiscoveryList" in clause and "g=apidiscovery.k8s.io" in clause:
             if "v=v2beta1" in clause:
@@ -204,7 +212,7 @@ def _aggregated_version(accept: str) -> str | None:
 
 
 async def _openapi_document(made: DocumentsMade, parts: list[str], accept: str) -> Document:
-    """A document of OpenAPI; with hundreds of definitions it takes long to make, and others should not wait."""
+    """Return an OpenAPI document. Made in the worker thread, because that takes long with hundreds of definitions."""
     media = media_type(accept.split(",")[0])
     packed = parts[1] == "v2" and media.startswith("application/com.github.proto-openapi")
     kept, name = made.described, "v2.protobuf" if packed else "/".join(parts[1:])
@@ -214,6 +222,7 @@ async def _openapi_document(made: DocumentsMade, parts: list[str], accept: str) 
 
 
 def _openapi_made(made: DocumentsMade, name: str) -> Document:
+    """Make an OpenAPI document. Raises UnknownGroup."""
     if name == "v2.protobuf":
         return Document(made.openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
     if name == "v2":
@@ -223,6 +232,7 @@ def _openapi_made(made: DocumentsMade, name: str) -> Document:
 
 
 def _version() -> dict[str, str]:
+    """Return the content of /version."""
     major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
     return {
         "major": major,

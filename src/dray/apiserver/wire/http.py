@@ -1,7 +1,7 @@
-"""HTTP around the one way in: an ASGI application that reads requests, asks the server and writes answers.
+"""HTTP interface of the server: an ASGI application that reads requests, calls the server and writes answers.
 
-Whatever happens, the client gets an answer with a Status in it. Nothing here decides what a request means beyond its
-path, query, headers and body. Left out: TLS and sockets (`serving`), and every form of an object (`answers`).
+Every request gets an answer with a Status on failure. This module only interprets path, query, headers and body. TLS
+and sockets are in `serving`, encodings in `answers`.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 HeaderList = list[tuple[bytes, bytes]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to read
+_LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to parse
 _STREAMED = {PROTOBUF: f"{PROTOBUF};stream=watch".encode()}
 _NONE: HeaderList = []
-_REQUEST_ID = b"audit-id"  # Kubernetes' name
+_REQUEST_ID = b"audit-id"  # header name as in Kubernetes
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WITH_BODY = ("create", "update", "patch")
 _READ = (*_WITH_BODY, "delete", "deletecollection")
-_NO_METADATA = ("binding", "eviction", "token")  # subresources that answer with something else than their object
+_NO_METADATA = ("binding", "eviction", "token")  # subresources whose answer is not their object
 
 
 class HttpApi:
-    """The ASGI application of one server. Without an authenticator everybody is the administrator."""
+    """The ASGI application of one server. Without an authenticator, every client is the administrator."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class HttpApi:
         self._routes = routes
         self._documents = documents
         self.authenticator = authenticator
-        self.mounts: dict[str, Application] = {}  # other applications, by the paths that theirs begin with
+        self.mounts: dict[str, Application] = {}  # other applications by path prefix
         self._limits = limits = limits or Limits()
         self._reading = Reading(limits)
         self._requests = Slots(metrics, "requests", limits.requests, limits.requests_of_user, 1)
@@ -91,11 +91,12 @@ class HttpApi:
         self._unfolding = OneByOne()
         self._listings = Listings(limits)
         self._printer = AnswerWriter(server.storage)
-        self.streams: PodStreams | None = None  # the way into containers, where there is one
-        self.nodes: NodeProxy | None = None  # and that to what nodes tell
+        self.streams: PodStreams | None = None  # streams into containers, if there are nodes that run any
+        self.nodes: NodeProxy | None = None  # proxy of node paths, if available
         self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request. Errors are answered with a Status."""
         if scope["type"] != "http":
             return
         for prefix, application in self.mounts.items():
@@ -127,7 +128,7 @@ class HttpApi:
 
 
 class HttpCall:
-    """One HTTP request on its way through."""
+    """One HTTP request while it is processed."""
 
     def __init__(self, api: HttpApi, scope: Scope, receive: Receive, send: Send) -> None:
         self._api = api
@@ -135,20 +136,22 @@ class HttpCall:
         self._receive = receive
         self._send = send
         self._headers: HeaderList = scope["headers"]
-        self._first = dict(reversed(self._headers))  # the first header of each name
+        self._first = dict(reversed(self._headers))  # first header of each name
         self._accepted = PLAIN
         self._user = ADMIN
         self._query: Query = {}
         self._warnings: list[str] = []
         self.id = request_id(self._header(_REQUEST_ID))
-        self.code = 0  # of the answer, once it has begun
+        self.code = 0  # code of the answer once it has started
         self.label = (scope["method"], "", "")
 
     def log(self, seconds: float) -> None:
+        """Log the request and its duration."""
         where, user = self._scope["path"], self._user.name
         requests.debug("%s %s by %s: %d in %.1f ms", self._scope["method"], where, user, self.code, seconds * 1000)
 
     async def answer(self) -> None:
+        """Answer the request. Raises an ApiError, which the caller sends."""
         api, path, method = self._api, self._scope["path"], self._scope["method"]
         if path.startswith(HEALTH) and (document := await api._documents.public(path, self._scope["query_string"])):
             await self.reply(document.code, document.body, document.content_type)
@@ -193,6 +196,7 @@ class HttpCall:
         await self._act(request, target, watching)
 
     async def _reply_document(self, document: Document) -> None:
+        """Send a document, or 304 if the client has it already."""
         known = self._header(b"if-none-match")
         if known and (b"etag", known.encode("latin-1")) in document.headers:
             await self.reply(304, b"", document.content_type, document.headers)
@@ -200,6 +204,7 @@ class HttpCall:
             await self.reply(document.code, document.body, document.content_type, document.headers)
 
     async def _act(self, request: Request, target: RequestTarget, watching: bool) -> None:
+        """Execute a request with the handler for its kind: watch, stream, log, proxy or plain request."""
         if watching:
             await self._watch(request, target)
             return
@@ -215,6 +220,7 @@ class HttpCall:
                 await self._answer(request)
 
     async def _answer(self, request: Request) -> None:
+        """Execute a plain request and send the answer."""
         api = self._api
         try:
             if request.verb in _READ and request.subresource not in CONNECTED:
@@ -222,7 +228,7 @@ class HttpCall:
             else:
                 answer = await api._server.handle(request)
         except ApiError:
-            self._warnings += request.complaints  # a body that is refused has its unknown fields all the same
+            self._warnings += request.complaints  # a rejected body may have unknown fields too
             raise
         self._warnings += answer.warnings
         include = include_policy(self._query.get("includeObject", "")) if self._accepted.shape else ""
@@ -237,6 +243,9 @@ class HttpCall:
     # Reading
 
     def _authenticate(self) -> User:
+        """Return the user. Raises Unauthorized; without an authenticator, raises for unknown hosts and cross-site
+        origins.
+        """
         authenticator = self._api.authenticator
         if authenticator is None:
             check_local((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers)
@@ -244,11 +253,14 @@ class HttpCall:
         return authenticator.authenticate(self._headers, self._scope.get("client_certificate"))
 
     def _header(self, name: bytes) -> str:
+        """Return the first header of a name, or ""."""
         value = self._first.get(name)
         return value.decode("latin-1") if value else ""
 
     async def _write(self, request: Request) -> Answer:
-        """Do what a body says. Nobody's body is read who may not send it, and large ones have places of their own."""
+        """Read the body and execute the request. The body is read only if the user is authorized; large bodies are
+        limited.
+        """
         server = self._api._server
         server.authorize(request)
         data = await self._body()
@@ -259,16 +271,17 @@ class HttpCall:
         with self._api._large.taken(request.user, len(data)):
             async with self._api._unfolding.turn(request.user):
                 answer = await self._write_large(request, data)
-        request.body = None  # whoever reads the answer slowly keeps no more than that
+        request.body = None  # so a slow reader of the answer does not keep it in memory
         return answer
 
     async def _write_large(self, request: Request, data: bytes) -> Answer:
+        """Execute a request with a large body, after yielding to other work."""
         await pause(request.user.name)
         await self._read(request, data)
         return await self._api._server.handle(request)
 
     async def _read(self, request: Request, data: bytes) -> None:
-        """Put body and what it says about the options into the request."""
+        """Decode the body and put it into the request, with the options that it contains."""
         reading, content_type = self._api._reading, self._header(b"content-type")
         if request.verb == "patch":
             patch_type, request.body, request.repeated = await self._run(
@@ -290,11 +303,13 @@ class HttpCall:
             await pause(request.user.name)
 
     def _run(self, request: Request, read: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        """Read a body: a step of a write."""
+        """Run a decoding step where it belongs (event loop or worker thread)."""
         return self._api._server.resolver.run(request.user.name, request.is_large, read, *arguments)
 
     def _complain(self, request: Request) -> None:
-        """Say what a body that is no object says twice. Of an object, it is said with its unknown fields."""
+        """Report duplicate fields of a body that is not a stored object. For objects they are reported with unknown
+        fields.
+        """
         if request.repeated and request.options.field_validation == "Strict":
             raise strict_error(request.resource, request.version, request.repeated.errors)
         if request.options.field_validation == "Warn":
@@ -302,7 +317,7 @@ class HttpCall:
         request.repeated = NOTHING_TWICE
 
     async def _body(self) -> bytes:
-        """The whole body; how long it may take to arrive is up to `serving`."""
+        """Return the whole body. Raises TooLarge. `serving` limits how long the body may take."""
         limit = self._api._limits.body
         length = self._header(b"content-length")
         if length.isdigit() and int(length) > limit:
@@ -321,6 +336,7 @@ class HttpCall:
         return self._checked(message, b"".join(chunks))
 
     def _checked(self, message: MutableMapping[str, Any], data: bytes) -> bytes:
+        """Return the body. Raises BadRequest if the client disconnected before its end."""
         if message["type"] == "http.disconnect":
             raise BadRequest("the client went away before its request was complete")
         return data
@@ -328,6 +344,7 @@ class HttpCall:
     # Long answers
 
     async def _watch(self, request: Request, target: RequestTarget) -> None:
+        """Stream watch events until the watch ends or the client disconnects."""
         api = self._api
         if target.name:
             request.options = _only(request.options, target.name)
@@ -337,7 +354,7 @@ class HttpCall:
         stream = Stream(api._printer, form, self._accepted, include, request.user.name, api._limits.piece)
         with api._watches.taken(request.user):
             api.metrics.watchers += 1
-            api.metrics.in_flight -= 1  # a watch is counted by itself
+            api.metrics.in_flight -= 1  # a watch is counted separately
             try:
                 changes = api._server.watch(request)
                 await self.begin(200, _STREAMED.get(self._accepted.media, b"application/json"))
@@ -347,7 +364,7 @@ class HttpCall:
                 api.metrics.watchers -= 1
 
     async def _connect(self, request: Request) -> None:
-        """Give the connection to a conversation with a pod. Whoever opens one with GET must be allowed to create it."""
+        """Hand the connection over to a stream into a pod. GET also requires the `create` permission."""
         api, streams = self._api, self._api.streams
         assert streams is not None
         for verb in {request.verb, "create"}:
@@ -357,29 +374,30 @@ class HttpCall:
         with api._watches.taken(request.user):
             options = await api._server.connect(request, connect_options(request.subresource, query))
             upgrade = upgrade_of(self._headers, self._scope.get("take_over"))
-            api.metrics.in_flight -= 1  # it may go on for hours
+            api.metrics.in_flight -= 1  # may go on for hours
             try:
                 place = partial(api._watches.taken, request.user)
                 await streams.serve(request, options, upgrade, place)
             except ConnectionError:
-                self.code = self.code or 101  # the client is gone
+                self.code = self.code or 101  # the client has disconnected
             finally:
                 api.metrics.in_flight += 1
 
     async def _log(self, request: Request) -> None:
+        """Stream the log of a container."""
         server = self._api._server
         server.authorize(request)
         if server.log_source is None:
-            await server.handle(request)  # answers that it cannot
+            await server.handle(request)  # raises the error
             return
         chunks = server.log_source(request, self._query)
-        first = await anext(chunks, b"")  # what is wrong is known before the answer begins
+        first = await anext(chunks, b"")  # errors are raised before the answer starts
         await self.begin(200, b"text/plain")
         await self._send({"type": "http.response.body", "body": first, "more_body": True})
         await copy(chunks, self._receive, self._send)
 
     async def _relay(self, request: Request, target: RequestTarget, nodes: NodeProxy) -> None:
-        """Pass on what a node tells."""
+        """Stream a node's answer to a proxied request."""
         self._api._server.authorize(request)
         options = await self._api._server.connect(request, NodeProxyOptions(target.tail))
         answer = await nodes.relay(request, self._scope["method"], options.path, self._scope["query_string"])
@@ -389,17 +407,18 @@ class HttpCall:
     # Writing
 
     async def reply_json(self, code: int, body: bytes) -> None:
+        """Send a JSON body in the accepted media type."""
         media = self._accepted.media
         if media == JSON or len(body) < LARGE:
             body, content_type = written(body, media, self._pretty())
         else:
-            body, content_type = await in_thread(self._user.name, written, body, media, False)  # others should not wait
+            body, content_type = await in_thread(self._user.name, written, body, media, False)  # takes long
         await self.reply(code, body, content_type)
 
     async def _reply_parts(
         self, code: int, parts: Sequence[Part], content_type: bytes = b"application/json", headers: HeaderList = _NONE
     ) -> None:
-        """A large body: each piece is sent when the client has taken the one before."""
+        """Send a large body. Each piece is sent when the client has taken the previous one."""
         await self.begin(code, content_type, [(b"content-length", b"%d" % sum(map(len, parts))), *headers])
         if self._scope["method"] != "HEAD":
             for piece in gathered(parts, self._api._limits.piece):
@@ -407,7 +426,7 @@ class HttpCall:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _reply_list(self, code: int, answer: ListAnswer) -> None:
-        """A list: whole if it is short, and otherwise in pieces that are made when the client is ready for them."""
+        """Send a list: at once if it is short, otherwise in pieces made when the client is ready for them."""
         limits, listings = self._api._limits, self._api._listings
         if self._accepted.media == JSON and not self._pretty() and (body := answer.short(limits.piece)):
             await self.reply(code, body, b"application/json")
@@ -416,7 +435,7 @@ class HttpCall:
             first, second = await anext(listing.pieces, b""), await anext(listing.pieces, b"")
             if not second:
                 await self.reply(code, first, listing.content_type)
-            elif self._scope["http_version"] == "1.0":  # knows no chunks: the length comes first
+            elif self._scope["http_version"] == "1.0":  # HTTP/1.0 has no chunks, so the length comes first
                 with listings.whole.taken(answer.size()):
                     rest = [piece async for piece in listing.pieces]
                     await self._reply_parts(code, (first, second, *rest), listing.content_type)
@@ -424,6 +443,7 @@ class HttpCall:
                 await self._reply_chunks(code, (first, second), listing)
 
     async def _reply_chunks(self, code: int, begun: Sequence[bytes], listing: Listing) -> None:
+        """Send a list in chunks."""
         await self.begin(code, listing.content_type)
         if self._scope["method"] != "HEAD":
             for piece in begun:
@@ -433,10 +453,12 @@ class HttpCall:
         await self._send({"type": "http.response.body", "body": b""})
 
     def _pretty(self) -> bool:
+        """Return whether the client wants indented JSON."""
         value = self._query.get("pretty")
         return value is not None and value not in ("0", "false")
 
     async def reply(self, code: int, body: bytes, content_type: bytes, headers: HeaderList = _NONE) -> None:
+        """Send a response with a complete body."""
         if len(body) > self._api._limits.piece:
             await self._reply_parts(code, (body,), content_type, headers)
             return
@@ -446,6 +468,7 @@ class HttpCall:
         await self._send({"type": "http.response.body", "body": body})
 
     async def begin(self, code: int, content_type: bytes, headers: HeaderList = _NONE) -> None:
+        """Start the response: send code and headers, including warnings."""
         self.code = code
         self._api._server.priority.answered += 1
         all_headers = [(b"content-type", content_type), _NO_CACHE, (_REQUEST_ID, self.id.encode()), *headers]
@@ -454,7 +477,7 @@ class HttpCall:
         await self._send({"type": "http.response.start", "status": code, "headers": all_headers})
 
     async def refuse(self, error: ApiError) -> None:
-        """Answer with an error, unless the answer has begun."""
+        """Send an error, unless the response has already started."""
         if self.code:
             return
         if isinstance(error, UnknownGroup):
@@ -470,7 +493,7 @@ class HttpCall:
         await self.reply(error.code, body, content_type, headers)
 
     def _error_media(self) -> str:
-        """The form of an error, which may be known before that of the answer; JSON for those who accept nothing."""
+        """Return the media type of an error. JSON if the client accepts none of the available types."""
         try:
             return accepted(self._header(b"accept")).media
         except NotAcceptable:
@@ -478,6 +501,7 @@ class HttpCall:
 
 
 def _has_protobuf(target: RequestTarget) -> bool:
+    """Return whether the resource has a protobuf form in this version."""
     from dray.api import protobuf  # large, and only Go clients need it
 
     return protobuf.has_form(target.resource.api_version(target.version))
@@ -488,6 +512,7 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def _only(options: RequestOptions, name: str) -> RequestOptions:
+    """Return the options with a field selector for one object name."""
     selector = f"metadata.name={name}"
     if options.field_selector:
         selector = f"{options.field_selector},{selector}"

@@ -1,6 +1,7 @@
-"""Lists on their way out, as JSON, YAML or protobuf, in pieces that are made when the client is ready for them.
+"""Send lists as JSON, YAML or protobuf, in pieces made when the client is ready for them.
 
-JSON is joined from what the store holds. YAML is written beside the event loop, since it is slow. Protobuf says its length first, so it must be made whole: the bytes of such lists are counted.
+JSON is concatenated from stored bytes. YAML is encoded in the worker thread, because that is slow. Protobuf starts
+with its length and must be complete before it is sent; the total size of these lists is limited.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from dray.apiserver.wire.pieces import Whole, gathered
 from dray.background.thread import in_thread
 from dray.background.turns import turns
 
-_TOGETHER = 16  # items that are written as YAML at once
+_TOGETHER = 16  # items encoded as YAML per step
 
 
 class Listing:
-    """One list being sent; the pieces are read within the context."""
+    """One list being sent, as an asynchronous context manager in which its pieces are read."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], content_type: bytes) -> None:
         self.pieces = pieces
@@ -40,14 +41,14 @@ class Listing:
 
 
 class Listings:
-    """The lists of one server."""
+    """Encodes the lists of one server."""
 
     def __init__(self, limits: Limits) -> None:
         self._piece = limits.piece
         self.whole = Whole(limits.whole_answers)
 
     def open(self, user: str, answer: ListAnswer, media: str, pretty: bool) -> Listing:
-        """A list in the form asked for; a long one is not indented."""
+        """Return a list in the requested media type. Long lists are not indented."""
         if media == JSON:
             return Listing(self._json(user, answer, pretty), b"application/json")
         if media == PROTOBUF:
@@ -55,6 +56,7 @@ class Listings:
         return Listing(self._yaml(user, answer), b"application/yaml")
 
     async def _json(self, user: str, answer: ListAnswer, pretty: bool) -> AsyncGenerator[bytes, None]:
+        """Yield a list as JSON."""
         async with aclosing(turns().pieces(user, gathered(answer.parts(), self._piece))) as pieces:
             if pretty and answer.size() < self._piece:
                 yield msgspec.json.format(b"".join([piece async for piece in pieces]), indent=2) + b"\n"
@@ -63,6 +65,7 @@ class Listings:
                 yield piece
 
     async def _yaml(self, user: str, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
+        """Yield a list as YAML."""
         head = yaml_text(answer.tree)
         if not answer.versions:
             yield head + f"{answer.member}: []\n".encode()
@@ -80,6 +83,7 @@ class Listings:
             head = b""
 
     async def _protobuf(self, user: str, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
+        """Yield a list as protobuf. Raises TooManyRequests if too many are being encoded."""
         from dray.api import protobuf  # large, and only Go clients need it
 
         with self.whole.taken(answer.size()):
@@ -91,6 +95,7 @@ class Listings:
 
 
 def _encoded(tree: dict[str, Any], answer: ListAnswer) -> Generator[None, None, list[bytes]]:
+    """Return the parts of a list in protobuf. A generator that yields after each item."""
     from dray.api import protobuf
 
     parts = [protobuf.encode_part(tree)]

@@ -1,8 +1,8 @@
-"""`pods/log`: fetched from the node that runs the pod.
+"""`pods/log`: read logs from the node that runs the pod.
 
-The server shows nodes a client certificate of the cluster's own authority, made at the first use, so that a node can
-tell an API server from anybody else. Nodes' own certificates are not checked: a node tells of its pods what it likes
-anyway. Left out: reading logs, which nodes do.
+The server presents a client certificate of the cluster's authority, created on first use, so that a node can
+recognize API servers. Node certificates are not verified, because a node controls its pods' logs anyway. Nodes read
+the log files.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LIFETIME = timedelta(days=365)
 _PASSED_ON = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime")
 _CONNECT_SECONDS = 10.0
-_WORDS = 4096  # bytes of a refusal
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")  # a name, or an address: nothing that ends a host
-_MESSAGE_MOST = 4 << 20  # bytes of a message of a node
+_WORDS = 4096  # bytes of an error text
+# a host name or address, with no character that ends the host in a URL
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+_MESSAGE_MOST = 4 << 20  # bytes of a node's message
 
 
 class NodeLogs:
-    """A `LogSource` for pods on nodes that serve their logs."""
+    """Connections to nodes: logs, proxied GETs and WebSockets. A `LogSource` for pods."""
 
     def __init__(self, reader: Reader, keys: Keys | None, limits: Limits | None = None) -> None:
         self._reader = reader
@@ -55,11 +56,11 @@ class NodeLogs:
 
     @property
     def reading(self) -> int:
-        """How many logs are being read now."""
+        """Number of logs being read."""
         return len(self._answers)
 
     async def __call__(self, request: Request, query: dict[str, str]) -> AsyncGenerator[bytes, None]:
-        """What a container has written, in pieces as they come."""
+        """Yield the log of a container in pieces. Raises an ApiError."""
         import aiohttp
 
         url = self._url(request, query)
@@ -72,7 +73,8 @@ class NodeLogs:
             sock_read=None if follows else limits.log_silent_seconds,
         )
         try:
-            # A node says where its logs are by its address alone: one that sends us on would choose whom we ask.
+            # The address alone decides which node is contacted; following a redirect would let a node choose another
+            # target.
             get = self._open().get(url, params=parameters, allow_redirects=False, timeout=timeout)
             async with asyncio.timeout(limits.log_silent_seconds):
                 answer = await get
@@ -81,7 +83,7 @@ class NodeLogs:
                     raise _refusal(answer.status, await _words(answer.content, limits))
                 self._answers.add(answer)
                 try:
-                    yield b""  # the answer begins, though the container may be silent
+                    yield b""  # starts the answer, even if the container is silent
                     left = limits.log_bytes
                     async for piece in answer.content.iter_any():
                         yield piece[:left]
@@ -94,9 +96,10 @@ class NodeLogs:
             raise ServiceUnavailable(f"the node's logs cannot be read: {error or type(error).__name__}") from error
 
     async def read(self, name: str, path: str, query: str) -> AsyncGenerator[bytes, None]:
-        """What a node answers to a GET: first code and type of the content in one piece, then the content.
+        """Yield a node's answer to a GET: first code and content type in one piece, then the content.
 
-        A node that says nothing for a while, or never ends, is left, as with logs.
+        Ends if the node is silent for too long, or after a maximum time or size, as with logs. Raises
+        ServiceUnavailable.
         """
         import aiohttp
         from yarl import URL
@@ -126,7 +129,7 @@ class NodeLogs:
     async def dial(
         self, request: Request, what: str, parameters: Sequence[tuple[str, str]]
     ) -> aiohttp.ClientWebSocketResponse:
-        """Connect to the node of a pod, for `what` (exec/CONTAINER, …); ServiceUnavailable when it does not answer."""
+        """Return a WebSocket to the node of a pod for `what` (exec/CONTAINER, …). Raises ServiceUnavailable."""
         import aiohttp
 
         kind, _, container = what.partition("/")
@@ -143,7 +146,7 @@ class NodeLogs:
         return socket
 
     def container(self, request: Request, name: str) -> str:
-        """The container that a client means by a name, or by none; raises ApiError when the pod has no node."""
+        """Return the container for a name, or the default one. Raises an ApiError if the pod has no node."""
         pod = self._pod(request)
         self._node_of(pod)
         if request.subresource == "portforward":
@@ -151,7 +154,7 @@ class NodeLogs:
         return chosen_container(pod, name)
 
     def end(self) -> None:
-        """Break off what is being read, and what is being said."""
+        """Close all logs and streams."""
         for answer in [*self._answers]:
             answer.close()
         self._closing += [asyncio.ensure_future(socket.close()) for socket in self._sockets]
@@ -163,25 +166,27 @@ class NodeLogs:
             self._session = None
 
     def _url(self, request: Request, query: dict[str, str]) -> str:
+        """Return the URL of a container's log."""
         pod = self._pod(request)
         container = chosen_container(pod, query.get("container", ""))
         names = "/".join(quote(name, safe="") for name in (request.namespace, request.name, container))
         return f"{self._node_of(pod)}/containerLogs/{names}"
 
     def _pod(self, request: Request) -> Pod:
+        """Return the pod of a request. Raises NotFound."""
         pod = one(self._reader, Pod, request.namespace, request.name)
         if pod is None:
             raise not_found(request.resource, request.name)
         return pod
 
     def _node_of(self, pod: Pod) -> str:
-        """Where the node of a pod answers."""
+        """Return the base URL of a pod's node. Raises BadRequest if the pod is not scheduled."""
         if not pod.spec.nodeName:
             raise BadRequest(f"pod {pod.metadata.name} does not have a host assigned")
         return self._base(pod.spec.nodeName)
 
     def _base(self, name: str) -> str:
-        """Where a node answers."""
+        """Return the base URL of a node. Raises NotFound, or ServiceUnavailable without a usable address."""
         node = one(self._reader, Node, "", name)
         if node is None:
             raise not_found(BY_TYPE[Node], name)
@@ -189,6 +194,7 @@ class NodeLogs:
         return f"{scheme}://{_endpoint(node)}"
 
     def _open(self) -> aiohttp.ClientSession:
+        """Return the HTTP session for nodes, created on first use."""
         import aiohttp
 
         if self._session is None:
@@ -203,7 +209,10 @@ class NodeLogs:
 
 
 async def _stay(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """A node that sends us on would choose whom we talk to. A WebSocket cannot be told not to follow, so it fails here."""
+    """Fail if a node redirects a WebSocket request, because that would let the node choose another target.
+
+    WebSocket requests have no option to disable redirects.
+    """
     import aiohttp
 
     answer = await ask(request)
@@ -214,7 +223,7 @@ async def _stay(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) 
 
 
 def chosen_container(pod: Pod, name: str) -> str:
-    """The container whose log is meant."""
+    """Return the name of the container that a client means. Raises BadRequest if it is unknown or ambiguous."""
     spec = pod.spec
     everyone: list[Container] = [*spec.initContainers, *spec.containers]
     known = [container.name for container in everyone] + [container.name for container in spec.ephemeralContainers]
@@ -230,7 +239,7 @@ def chosen_container(pod: Pod, name: str) -> str:
 
 
 def _endpoint(node: Node) -> str:
-    """HOST:PORT of a node agent. Raises ServiceUnavailable for a node that has none."""
+    """Return HOST:PORT of a node agent. Raises ServiceUnavailable for a node without one."""
     if is_simulated(node.metadata.labels, node.metadata.annotations):
         raise ServiceUnavailable(f"node {node.metadata.name} is simulated: no node agent answers for it")
     port = node.status.daemonEndpoints.kubeletEndpoint.Port
@@ -249,7 +258,7 @@ def _endpoint(node: Node) -> str:
 
 
 async def _words(content: aiohttp.StreamReader, limits: Limits) -> str:
-    """What a node says about a refusal, as far as it matters."""
+    """Return the start of a node's error text."""
     data = b""
     async with asyncio.timeout(limits.log_silent_seconds):
         while len(data) < _WORDS and (chunk := await content.read(_WORDS - len(data))):
@@ -258,16 +267,18 @@ async def _words(content: aiohttp.StreamReader, limits: Limits) -> str:
 
 
 def _refusal(code: int, text: str) -> ApiError:
+    """Return the ApiError for a node's error."""
     kinds: dict[int, type[ApiError]] = {400: BadRequest, 404: NotFound}
     return kinds.get(code, InternalError)(text or f"the node answered {code}")
 
 
 def _tls(keys: Keys) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the machine's authorities, which take long to read
+    """Return the TLS context with the server's client certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the system's authorities, which take long to load
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     pair = keys.client(CLIENT_NAME, (), _LIFETIME)
-    with tempfile.NamedTemporaryFile(prefix="dray-") as file:  # the ssl module reads certificates from files only
+    with tempfile.NamedTemporaryFile(prefix="dray-") as file:  # the ssl module reads certificates only from files
         file.write(pair.certificate + b"\n" + pair.key)
         file.flush()
         context.load_cert_chain(file.name)

@@ -1,6 +1,6 @@
-"""What /metrics tells: requests by verb, resource and code, their duration, and how many are under way.
+"""Metrics at /metrics: requests by verb, resource and code, their duration, and the number in progress.
 
-Counting costs a dictionary lookup and two additions a request; the form that Prometheus reads is made when it asks.
+Counting a request costs a dictionary lookup and two additions; Prometheus' format is made when it is requested.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dray.store.measures import BOUNDS, count, new_row
 
 
 class Metrics:
-    """The server's counters; a Prometheus collector."""
+    """Counters of the server; a Prometheus collector."""
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Metrics:
         self.refused = 0
 
     def count(self, verb: str, group: str, resource: str, code: int, seconds: float) -> None:
+        """Count a finished request. Durations of watches are not counted."""
         key = (verb, group, resource, code)
         self._requests[key] = self._requests.get(key, 0) + 1
         if verb == "watch":
@@ -46,6 +47,7 @@ class Metrics:
         count(durations, seconds)
 
     def collect(self) -> Iterator[Any]:
+        """Yield all metrics of the server."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         names = ["verb", "group", "resource"]
@@ -78,7 +80,7 @@ class Metrics:
         yield from self._store()
 
     def _store(self) -> Iterator[Any]:
-        """What the store does for this server."""
+        """Yield the metrics of the store."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         measures = self._cache.measures
@@ -101,7 +103,10 @@ class Metrics:
             yield GaugeMetricFamily("dray_store_failing_seconds", text, self._health.seconds_failing)
 
     def text(self) -> tuple[bytes, bytes]:
-        """The exposition, and its content type; with what other parts of the process count (`dray up` runs them all)."""
+        """Return the metrics as text, and the content type.
+
+        Includes metrics of other components in this process, because `dray up` runs all of them in one.
+        """
         from prometheus_client import REGISTRY, CollectorRegistry, exposition
 
         registry = CollectorRegistry()
@@ -111,6 +116,7 @@ class Metrics:
 
 
 def _buckets(row: list[float]) -> list[tuple[str, float]]:
+    """Return a histogram row as cumulative buckets."""
     total, buckets = 0.0, []
     for bound, number in zip((*map(str, BOUNDS), "+Inf"), row, strict=False):
         total += number

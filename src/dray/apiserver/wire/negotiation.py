@@ -1,4 +1,4 @@
-"""Which form of an answer a client accepts: JSON, YAML or protobuf, the object itself, a Table or only its metadata."""
+"""Content negotiation: JSON, YAML or protobuf; the object itself, a Table, or its metadata only."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dray.apiserver.wire.bodies import JSON, PROTOBUF, YAML
 _OFFERED = (JSON, YAML, "text/yaml", PROTOBUF)
 _METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _SHAPES = {JSON: ("Table", *_METADATA), PROTOBUF: _METADATA}
-_VERSIONS = {JSON: ("v1", "v1beta1"), PROTOBUF: ("v1",)}  # v1beta1 has numbers of its own for the fields of the list
-_ORDINARY = 512  # characters; what is remembered of 256 headers must not be large
+_VERSIONS = {JSON: ("v1", "v1beta1"), PROTOBUF: ("v1",)}  # v1beta1 of the list has other field numbers
+_ORDINARY = 512  # maximum characters of a cached header; 256 are cached
 _ANY = ("*/*", "application/*", "")
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The first form that the client accepts and we can produce."""
+    """The best form that the client accepts and the server can produce."""
 
     media: str = JSON
     shape: str = ""  # "", Table, PartialObjectMetadata, PartialObjectMetadataList
@@ -28,15 +28,15 @@ PLAIN = Accepted()
 
 
 def accepted(header: str, protobuf: bool = True, *, shapes: bool = True) -> Accepted:
-    """What an Accept header comes to; those of ordinary length are remembered."""
+    """Return the form for an Accept header, cached for short headers. Raises NotAcceptable."""
     return (_remembered if len(header) <= _ORDINARY else _accepted)(header, protobuf, shapes)
 
 
 def _accepted(header: str, protobuf: bool, shapes: bool) -> Accepted:
-    """What an Accept header comes to; NotAcceptable if there is nothing that we can produce.
+    """Return the form for an Accept header. Raises NotAcceptable if no accepted form can be produced.
 
-    JSON goes before protobuf where a client wants both equally: it is stored that way. `protobuf` is false for objects
-    that have no such form, `shapes` for reviews, which have no metadata to show.
+    JSON is preferred to protobuf at equal quality, because objects are stored as JSON. `protobuf` is False for
+    objects without a protobuf form, `shapes` for reviews, which have no metadata.
     """
     if not header:
         return PLAIN
@@ -50,6 +50,7 @@ def _accepted(header: str, protobuf: bool, shapes: bool) -> Accepted:
 
 
 def _listed(protobuf: bool, shapes: bool) -> str:
+    """Return the acceptable media types for the error message."""
     forms = [JSON, YAML]
     if shapes:
         forms += [f"{JSON};as=Table", f"{JSON};as=PartialObjectMetadata"]
@@ -62,6 +63,7 @@ _remembered = lru_cache(maxsize=256)(_accepted)
 
 
 def _by_quality(header: str) -> list[tuple[float, str, dict[str, str]]]:
+    """Return the clauses of an Accept header as (quality, media type, parameters), best first."""
     clauses = []
     for part in header.split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -76,6 +78,7 @@ def _by_quality(header: str) -> list[tuple[float, str, dict[str, str]]]:
 
 
 def _offer(media: str, parameters: dict[str, str]) -> Accepted | None:
+    """Return the form for one clause, or None if it cannot be produced."""
     if media in _ANY:
         media = JSON
     if media not in _OFFERED:

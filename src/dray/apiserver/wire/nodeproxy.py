@@ -1,7 +1,7 @@
-"""`nodes/proxy`: what a node tells of itself over HTTP, passed on to whoever may `get` it.
+"""`nodes/proxy`: forward GET requests to a node's HTTP endpoints.
 
-Only plain GET requests are passed on, and no header of the client is: streams into containers have rights of their own,
-and nobody reaches them this way. Left out: who may ask, which the caller has checked.
+Only plain GET requests are forwarded, without the client's headers: streams into containers require other permissions
+and cannot be reached this way. The caller has authorized the request.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dray.api.errors import BadRequest, MethodNotAllowed, ServiceUnavailable
 from dray.apiserver.request import Request
 from dray.apiserver.wire.logs import NodeLogs
 
-_MOST_BYTES = 16 << 20  # of what a node says it uses
+_MOST_BYTES = 16 << 20  # maximum bytes of a node's metrics
 
 
 class Relayed(NamedTuple):
-    """The answer of a node, as it comes."""
+    """Answer of a node: code, content type and pieces as they arrive."""
 
     code: int
     content_type: bytes
@@ -27,13 +27,13 @@ class Relayed(NamedTuple):
 
 
 class NodeProxy:
-    """Asks nodes, on the connections on which logs are read."""
+    """Sends requests to nodes, over the connections for logs."""
 
     def __init__(self, nodes: NodeLogs) -> None:
         self._nodes = nodes
 
     async def relay(self, request: Request, method: str, tail: str, query: bytes) -> Relayed:
-        """What the node that is named answers to a path."""
+        """Return the node's answer for a path. Raises MethodNotAllowed for a method other than GET."""
         if method != "GET":
             raise MethodNotAllowed(f"nodes/proxy: only GET is passed on, not {method}")
         pieces = self._nodes.read(_plain(request.name), quote(tail, safe="/"), query.decode("latin-1"))
@@ -42,7 +42,7 @@ class NodeProxy:
         return Relayed(int(code), content_type, pieces)
 
     async def text(self, node: str, path: str) -> str:
-        """The whole of a text that a node tells; ServiceUnavailable when it does not."""
+        """Return the complete text at a node's path. Raises ServiceUnavailable."""
         data = b""
         async with aclosing(self._nodes.read(node, path, "")) as pieces:
             head = await anext(pieces)
@@ -56,7 +56,7 @@ class NodeProxy:
 
 
 def _plain(name: str) -> str:
-    """The name of a node without scheme and port, which clients may write around it: https:NODE:10250."""
+    """Return the node name without scheme and port, which clients may add: https:NODE:10250. Raises BadRequest."""
     words = name.split(":")
     if len(words) == 3 and words[0] in ("http", "https", ""):
         words = words[1:]

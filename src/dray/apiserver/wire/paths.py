@@ -1,7 +1,7 @@
-"""From a method and a path to what is meant: verb, resource, version, namespace, name, subresource.
+"""Parse method and path to verb, resource, version, namespace, name and subresource.
 
-Only paths of resources are understood here; discovery, OpenAPI, health and metrics are looked up by `http` first. Whether
-a version is served (runtime configuration, feature gates) is decided by the table that the caller passes in.
+Only paths of resources; `http` handles discovery, OpenAPI, health and metrics before. The caller's table decides
+which versions are served.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POSTED = ("binding", "eviction", "token")  # subresources that are created, nev
 
 
 class UnknownResource(NotFound):
-    """No such group, version or resource, in the words and the form that clients know."""
+    """Group, version or resource does not exist, in Kubernetes' wording and form."""
 
     def __init__(self) -> None:
         super().__init__("the server could not find the requested resource")
@@ -31,13 +31,15 @@ class UnknownResource(NotFound):
 
 
 class UnknownGroup(NotFound):
-    """Nothing is served under that path: the one answer that is not a Status but plain text."""
+    """No such path. The only error that is sent as plain text instead of a Status."""
 
     def __init__(self) -> None:
         super().__init__("404 page not found")
 
 
 class WrongMethod(MethodNotAllowed):
+    """The resource does not support the HTTP method."""
+
     def __init__(self) -> None:
         super().__init__("the server does not allow this method on the requested resource")
 
@@ -46,7 +48,7 @@ class WrongMethod(MethodNotAllowed):
 
 
 class RequestTarget(msgspec.Struct, frozen=True):
-    """What a path means. `tail` is what follows a subresource such as proxy."""
+    """The meaning of a path. `tail` is the rest after a subresource such as proxy."""
 
     verb: str
     resource: Resource
@@ -58,7 +60,7 @@ class RequestTarget(msgspec.Struct, frozen=True):
 
 
 class CustomRoutes(Protocol):
-    """The custom resources of a server, which come and go."""
+    """Custom resources of a server, which can change at any time."""
 
     @property
     def groups(self) -> set[str]: ...
@@ -67,7 +69,7 @@ class CustomRoutes(Protocol):
 
 
 class Routes:
-    """The resources that are served, found by group, version and plural name."""
+    """Served resources by group, version and plural name."""
 
     def __init__(self, served: Iterable[tuple[Resource, str]], custom: CustomRoutes | None = None) -> None:
         self._custom = custom
@@ -77,7 +79,7 @@ class Routes:
         self.groups = {group for group, _ in self._table}
 
     def match(self, method: str, path: str) -> RequestTarget:
-        """What to do; raises UnknownGroup, UnknownResource or WrongMethod."""
+        """Return the meaning of method and path. Raises UnknownGroup, UnknownResource, WrongMethod or BadRequest."""
         parts = path.split("/")
         if len(parts) > 2 and parts[1] == "api":
             group, version, rest = "", parts[2], parts[3:]
@@ -92,10 +94,14 @@ class Routes:
         return _resolve(method, plurals, version, rest[1:] if watching else rest, watching)
 
     def _plurals(self, group: str, version: str) -> Mapping[str, Resource]:
-        """What is served in a version of a group; what the table has goes before custom resources."""
+        """Return the resources in a version of a group by plural name; built-in resources take precedence over custom
+        ones.
+
+        Raises UnknownResource or UnknownGroup.
+        """
         plurals = self._table.get((group, version))
         more = self._custom.plurals(group, version) if self._custom is not None else None
-        if more is None and plurals is not None:  # as nearly always
+        if more is None and plurals is not None:  # almost always
             return plurals
         if more is None:
             is_known = group in self.groups or (self._custom is not None and group in self._custom.groups)
@@ -106,6 +112,7 @@ class Routes:
 def _resolve(
     method: str, plurals: Mapping[str, Resource], version: str, parts: list[str], watching: bool
 ) -> RequestTarget:
+    """Return the meaning of the path's parts after the version."""
     namespace = ""
     # /namespaces/NAME/finalize and /status are subresources of the namespace, not resources in it.
     if len(parts) > 2 and parts[0] == "namespaces" and not (parts[2] in ("finalize", "status") and len(parts) == 3):
@@ -130,11 +137,12 @@ def _resolve(
 
 
 def _subresources(resource: Resource, version: str) -> tuple[str, ...]:
-    """What is below an object; custom resources have other things there in other versions."""
+    """Return the subresources of a version; those of custom resources differ by version."""
     return resource.subresources if resource.custom is None else resource.custom.subresources(version)
 
 
 def _verb(method: str, resource: Resource, name: str, subresource: str) -> str:
+    """Return the verb for an HTTP method. Raises WrongMethod."""
     if subresource in CONNECTED:
         return "create" if method == "POST" else "get"
     if subresource in _POSTED:

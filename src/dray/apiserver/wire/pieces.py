@@ -1,7 +1,7 @@
-"""Long answers in pieces: made when the reader is ready for them, never ahead by more than one.
+"""Long answers in pieces: made when the reader is ready, at most one piece ahead.
 
-An answer is a sequence of parts of any size: small ones are joined, large ones are cut. Parts of large objects are views of
-the bytes that the cache holds, so a thousand readers of one object share them. Left out: what the parts say (`answers`).
+An answer is a sequence of parts of any size: small parts are joined, large ones are split. Parts of large objects are
+views of cached bytes, so a thousand readers of one object share them. `answers` creates the parts.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from typing import TypeAlias
 from dray.api.errors import TooManyRequests
 
 Part: TypeAlias = bytes | memoryview
-_PAUSE = 8  # parts, after which the work can be interrupted; a part is an event, or a few items
+_PAUSE = 8  # parts after which the work may be interrupted; a part is an event or a few items
 
 
 def gathered(parts: Iterable[Part], size: int) -> Iterator[bytes]:
-    """The parts as pieces of about one size; an empty piece between them is a place to pause at, as is an empty part."""
+    """Yield the parts as pieces of about `size` bytes. An empty piece marks a place where the work may pause.
+
+    An empty part also causes an empty piece.
+    """
     held: list[Part] = []
     length = since = 0
     for part in parts:
@@ -40,7 +43,7 @@ def gathered(parts: Iterable[Part], size: int) -> Iterator[bytes]:
 
 
 class Whole:
-    """Answers that must be made whole before they can begin: how many bytes of them there may be at once."""
+    """Byte budget for responses that cannot be streamed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -48,7 +51,7 @@ class Whole:
 
     @contextmanager
     def taken(self, size: int) -> Iterator[None]:
-        """Room for an answer within the context. Raises TooManyRequests, unless the answer is the only one."""
+        """Reserve bytes for a response within the context. Raises TooManyRequests unless it is the only one."""
         if self._taken and self._taken + size > self._most:
             raise TooManyRequests("too many long answers are being sent, please try again later", retryAfterSeconds=1)
         self._taken += size

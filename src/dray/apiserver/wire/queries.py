@@ -1,6 +1,6 @@
-"""From a query string to Options, with Kubernetes' words for what cannot be read.
+"""Parse a query string to RequestOptions, with Kubernetes' messages for invalid values.
 
-Parameters that a verb does not know are ignored, as Kubernetes does; a value that cannot be read is refused.
+As in Kubernetes, parameters that a verb does not know are ignored, and invalid values are rejected.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 _FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
 _LONGEST = 1 << 63
-_DEFAULT = RequestOptions(field_validation="Warn")  # as Kubernetes: nothing that a client misspells goes unnoticed
+_DEFAULT = RequestOptions(field_validation="Warn")  # as in Kubernetes: misspelled fields cause warnings
 
 
 class OptionsInvalid(Invalid):
-    """Invalid options are reported as if they were an object of their own kind."""
+    """Invalid options, reported like an invalid object of kind `kind`."""
 
     def __init__(self, kind: str, errors: list[FieldError]) -> None:
         super().__init__(Resource(Wire, group="meta.k8s.io", kind=kind, plural=kind.lower(), stored="v1"), "", errors)
 
 
 def parse_query(text: bytes | str) -> Query:
-    """The first value of every parameter."""
+    """Return the first value of each parameter. Raises BadRequest."""
     if not text:
         return {}
     if isinstance(text, bytes):
@@ -45,6 +45,7 @@ def parse_query(text: bytes | str) -> Query:
 
 
 def integer(text: str) -> int:
+    """Return a parameter as an integer. Raises BadRequest in Go's wording."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
@@ -55,7 +56,7 @@ def integer(text: str) -> int:
 
 
 def boolean(text: str) -> bool:
-    """Go's rule, and that a parameter without value is set."""
+    """Return a parameter as a boolean by Go's rule; an empty value is true. Raises BadRequest."""
     if text in _FALSE:
         return False
     if text and text not in _TRUE:
@@ -64,7 +65,9 @@ def boolean(text: str) -> bool:
 
 
 def options_of(verb: str, query: Query, patch_type: str = "") -> RequestOptions:
-    """What the query says; an unknown field validation or dry run is refused."""
+    """Return the options in a query. Raises OptionsInvalid for an unknown fieldValidation or dryRun, or a wrong
+    `force`.
+    """
     if not query and not patch_type:
         return _DEFAULT
     found: dict[str, Any] = {"field_validation": _DEFAULT.field_validation}
@@ -81,6 +84,7 @@ def options_of(verb: str, query: Query, patch_type: str = "") -> RequestOptions:
 
 
 def _check(verb: str, query: Query) -> None:
+    """Raise OptionsInvalid for an unknown fieldValidation or dryRun."""
     kind = f"{verb.capitalize()}Options"
     validation = query.get("fieldValidation", "")
     errors = []
@@ -98,6 +102,7 @@ def _force_forbidden() -> FieldError:
 
 
 def _count(text: str) -> int:
+    """Return a non-negative integer. Raises BadRequest."""
     value = integer(text)
     if value < 0:
         raise BadRequest(f"limit: expected a number that is not negative, got {value}")

@@ -1,8 +1,8 @@
-"""Sockets and TLS: uvicorn, told to hand the client's certificate to the application and to leave signals alone.
+"""Sockets and TLS: uvicorn, extended to pass the client certificate to the application and to ignore signals.
 
-What a connection may cost before anybody knows who it is, is bounded here: handshakes, heads and silences have deadlines,
-and so has a client that does not take what it is sent. A deadline for a head or a body is set only when it does not
-arrive whole, which costs ordinary requests nothing.
+The cost of a connection before authentication is limited: handshakes, headers and idle times have deadlines, as do
+clients that do not read. A deadline for headers or a body is set only if they do not arrive at once, so ordinary
+requests pay nothing.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from dray.apiserver.streaming.duplex import Duplex
 from dray.files import read_regular
 
 _BACKLOG = 2048
-_HIGH_WATER = 64 << 10  # bytes that wait to be sent, above which a writer waits
+_HIGH_WATER = 64 << 10  # bytes waiting to be sent, above which a writer waits
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class HeadWithBody:
-    """A transport that sends the head of an answer together with what follows it: one TLS record and one system call less.
+    """A transport that sends the headers of a response together with the body, which saves a TLS record and a system
+    call.
 
-    A head that nothing follows at once, as of a watch, is sent in the next turn of the loop. Everything else is the
-    transport's own.
+    If no body follows at once, as in a watch, the headers are sent in the next turn of the loop. Everything else is
+    delegated to the transport.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._head = b""
-        self.is_closing = transport.is_closing  # asked with every request, so not looked for
+        self.is_closing = transport.is_closing  # called for every request, so cached
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -64,21 +65,21 @@ class HeadWithBody:
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with deadlines, and with the peer's certificate in the scope of every request."""
+    """uvicorn's protocol with deadlines, and with the client certificate in the scope of every request."""
 
     certificate: dict[str, Any] | None = None
     limits = Limits()
-    all_closed: asyncio.Event  # set whenever the last connection of the server closes
+    all_closed: asyncio.Event  # set when the last connection of the server closes
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_head = True
-        self._head_bytes = 0  # received since the head began; perhaps with some of the body
+        self._head_bytes = 0  # bytes received since the headers began, possibly with some of the body
         self._refused = False
-        self._arrival: asyncio.TimerHandle | None = None  # until when the head or the body must be here
+        self._arrival: asyncio.TimerHandle | None = None  # deadline for headers or body
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_bytes = 0
-        self._duplex: Duplex | None = None  # whoever has taken the connection over
+        self._duplex: Duplex | None = None  # set once a stream has taken over the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # narrower than the base
         super().connection_made(HeadWithBody(transport, self.loop))  # type: ignore[arg-type]  # it behaves like one
@@ -103,7 +104,7 @@ class Protocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self.pipeline.clear()
 
-    # What must arrive in time
+    # Deadlines for received data
 
     def data_received(self, data: bytes) -> None:
         if self._refused or self.transport.is_closing():
@@ -123,6 +124,7 @@ class Protocol(HttpToolsProtocol):
             self._arrival = self.loop.call_later(seconds, self._leave)
 
     def _body_seconds(self) -> float:
+        """Return the seconds that a body may take, by its length."""
         lengths = [value for name, value in self.headers if name == b"content-length" and value.isdigit()]
         size = min(int(lengths[0]), self.limits.body) if lengths else self.limits.body
         return self.limits.body_seconds + size / self.limits.body_bytes_a_second
@@ -164,18 +166,20 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.cycle.more_body and self._arrival is None:  # refused before its body came: the rest must come soon
+        # rejected before its body arrived: the rest must arrive soon
+        if self.cycle.more_body and self._arrival is None:
             self._arrival = self.loop.call_later(self.limits.head_seconds, self._leave)
 
     def _take_over(self, head: bytes) -> Duplex:
-        """Answer a request to upgrade with `head`; from then on the connection is a stream of bytes."""
-        self.cycle.disconnected = True  # uvicorn expects no response any more
+        """Answer an upgrade request with `head`. Returns the connection as a byte stream."""
+        self.cycle.disconnected = True  # tells uvicorn to expect no response
         self._arrived()
         self.transport.write(head)
         self._duplex = Duplex(self.transport, self.flow.drain)
         return self._duplex
 
     def _refuse_head(self) -> None:
+        """Answer 431 and close the connection."""
         self._refused = True
         self.transport.write(_HEAD_TOO_LARGE)
         self.transport.close()
@@ -183,16 +187,17 @@ class Protocol(HttpToolsProtocol):
         self._arrival = self.loop.call_later(self.limits.head_seconds, self._leave)
 
     def _arrived(self) -> None:
+        """Cancel the deadline for headers or body."""
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
 
     def _leave(self) -> None:
-        """Close at once: what is still to be sent is dropped, since a client that does not read would keep it."""
+        """Close immediately. Unsent data is dropped, because a client that does not read would hold it."""
         self._refused = True
         self.transport.abort()
 
-    # Readers who do not read
+    # Clients that do not read
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -206,7 +211,7 @@ class Protocol(HttpToolsProtocol):
             self._unread_timer = None
 
     def _look(self) -> None:
-        """A client that has taken something since the last look may go on."""
+        """Close the connection unless the client has read something since the last check."""
         waiting = self.transport.get_write_buffer_size()
         if waiting >= self._unread_bytes:
             self._leave()
@@ -216,7 +221,7 @@ class Protocol(HttpToolsProtocol):
 
 
 class ServingTls:
-    """The files that a server identifies itself with and believes clients by."""
+    """Files for TLS: certificate and key of the server, and the authority of client certificates."""
 
     def __init__(self, certificate: Path, key: Path, authority: Path) -> None:
         self.certificate = certificate
@@ -224,13 +229,15 @@ class ServingTls:
         self.authority = authority
 
     def check(self) -> None:
-        """Raises OSError or ssl.SSLError if a server could not use them."""
+        """Raise OSError or ssl.SSLError if the files cannot be used."""
         for file in (self.certificate, self.key, self.authority):
-            read_regular(file)  # or what loads them could wait for ever
+            read_regular(file)  # otherwise loading a FIFO or device could block forever
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
 
 
 class _Server(uvicorn.Server):
+    """uvicorn's server with a deadline for TLS handshakes and without periodic wake-ups."""
+
     def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
         self._limits = limits
@@ -239,7 +246,7 @@ class _Server(uvicorn.Server):
         self._all_closed = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """uvicorn's own, but for a deadline of handshakes, which it cannot be told."""
+        """Start to listen. Like uvicorn's, with a handshake deadline, which uvicorn has no option for."""
         config, loop = self.config, asyncio.get_running_loop()
         handshake = self._limits.handshake_seconds if config.ssl else None
         protocol = type("Protocol", (Protocol,), {"limits": self._limits, "all_closed": self._all_closed})
@@ -254,11 +261,11 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
     async def main_loop(self) -> None:
-        """uvicorn's own looks ten times a second whether there is something to do; with our options there never is."""
+        """Wait until the server is stopped. uvicorn's own wakes up ten times per second, which is not needed here."""
         await self.stopping.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """uvicorn's own, without its pauses of 100 ms: ends as soon as all connections and tasks have ended."""
+        """Stop as soon as all connections and tasks have ended. Like uvicorn's, without its pauses of 100 ms."""
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         state = self.server_state
@@ -279,16 +286,16 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # whoever runs several parts in one process handles signals for all of them
+        yield  # the process handles signals for all components
 
 
 class HttpServer:
-    """A listening server; `serve` runs until `stop`."""
+    """A listening server, from `start` to `stop`."""
 
     def __init__(
         self, app: Callable[..., Any], sock: socket.socket, tls: ServingTls | None, limits: Limits | None = None
     ) -> None:
-        """Raises OSError or ssl.SSLError for files that cannot be used."""
+        """Raises OSError or ssl.SSLError for TLS files that cannot be used."""
         limits = limits or Limits()
         self._socket = sock
         config = uvicorn.Config(
@@ -298,10 +305,10 @@ class HttpServer:
             lifespan="off",
             interface="asgi3",
             log_config=None,
-            log_level="error",  # what strangers send is told to them, not to the log
+            log_level="error",  # errors of clients are sent to them, not logged
             access_log=False,
             server_header=False,
-            date_header=False,  # uvicorn would have to wake up for it
+            date_header=False,  # would make uvicorn wake up periodically
             proxy_headers=False,
             timeout_keep_alive=int(limits.idle_seconds),
             timeout_graceful_shutdown=3,
@@ -317,7 +324,7 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns once connections are accepted; raises what kept the server from it."""
+        """Return once connections are accepted. Raises the error that prevents the start."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         listening = asyncio.create_task(self._server.listening.wait())
         await asyncio.wait({self._task, listening}, return_when=asyncio.FIRST_COMPLETED)
@@ -326,22 +333,25 @@ class HttpServer:
             self._task.result()
 
     def reload_certificate(self) -> None:
-        """Serve new connections with what is in the files now. Raises OSError or ssl.SSLError if that cannot be used."""
+        """Use the certificate files as they are now for new connections. Raises OSError or ssl.SSLError for unusable
+        files.
+        """
         context = self._server.config.ssl
         if self._tls is not None and context is not None:
             self._tls.check()
             context.load_cert_chain(self._tls.certificate, self._tls.key)
 
     async def stop(self) -> None:
+        """Stop the server and wait until it has ended."""
         self._server.stopping.set()
         if self._task is not None:
             await self._task
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; OSError if the port is taken. Port 0 takes any that is free."""
+    """Return a listening socket; port 0 takes any free port. Raises OSError if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol must be named, or asyncio leaves Nagle on and every answer waits 40 ms for an acknowledgement.
+    # Without an explicit protocol asyncio does not disable Nagle's algorithm, and each answer waits 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,8 +1,8 @@
-"""How much may be under way at once: requests, watches, or bytes of large bodies, of everybody together and of each user.
+"""Limits on concurrent requests, watches and bytes of large bodies, in total and per user.
 
-Whoever has taken a user's share is told to come back, so that one user cannot keep the others out. Members of
-system:masters have no share of their own: whoever mends a cluster must get in. What has a place may still have to wait for
-what the same user sent before (`OneByOne`).
+A user above the limit gets 429 with Retry-After, so that one user cannot block others. Members of system:masters have
+no per-user limit, so that administrators always get in. Admitted large requests of one user may still have to wait
+for each other (`OneByOne`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dray.apiserver.wire.metrics import Metrics
 
 
 class Slots:
-    """Places for one kind of request."""
+    """Slots for one kind of request."""
 
     def __init__(self, metrics: Metrics, what: str, most: int, most_of_user: int, retry_seconds: int) -> None:
         self._metrics = metrics
@@ -29,7 +29,7 @@ class Slots:
         self._taken = 0
 
     def taken(self, user: User, size: int = 1) -> Slot:
-        """A place of a size for as long as the context lasts. Raises TooManyRequests if there is none left."""
+        """Return a reserved slot of a size, as a context manager. Raises TooManyRequests if none is left."""
         of_user = self._of_user.get(user.name, 0) + size
         if self._taken + size > self._most or (of_user > self._most_of_user and MASTERS not in user.groups):
             self._metrics.refused += 1
@@ -40,7 +40,7 @@ class Slots:
         return Slot(self, user.name, size)
 
     def give(self, user: str, size: int) -> None:
-        """Give a place of a user back."""
+        """Release a slot of a user."""
         self._taken -= size
         if left := self._of_user[user] - size:
             self._of_user[user] = left
@@ -49,7 +49,7 @@ class Slots:
 
 
 class Slot:
-    """One place that is taken."""
+    """One reserved slot, released at the end of the context."""
 
     __slots__ = ("_size", "_slots", "_user")
 
@@ -66,19 +66,21 @@ class Slot:
 
 
 class OneByOne:
-    """Lets the requests of one user be worked on one after the other. Nobody waits for another user.
+    """Processes the requests of one user one after the other. Users do not wait for each other.
 
-    It is for what takes many times its size as long as it lasts: whoever sends much at once costs no more memory than
-    somebody who sends the same in turn. Members of system:masters do not wait.
+    Used for requests that temporarily need many times their size in memory, so that many at once need no more memory
+    than one at a time. Members of system:masters do not wait.
     """
 
     def __init__(self) -> None:
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of who waits or is worked for
+        # of users with waiting or running requests
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._locks)
 
     def turn(self, user: User) -> AbstractAsyncContextManager[None]:
+        """Return a context manager that waits for the user's turn."""
         if MASTERS in user.groups:
             return nullcontext()
         lock = self._locks.get(user.name)

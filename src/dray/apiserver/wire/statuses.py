@@ -1,7 +1,6 @@
-"""What goes wrong, and what is odd, in no more bytes than clients can be expected to take.
+"""Error responses and warning headers, limited to a size that clients can handle.
 
-A request can be wrong in thousands of places, and each can quote what it found. What does not fit is left out, and the
-answer says so.
+A request can have thousands of errors, each quoting its content. Excess parts are omitted, and the response says so.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from dray.api.errors import ApiError
 from dray.apiserver.read.storage import encode
 
 _CUT = " … (cut short)"
-_ITEM = 256  # characters of a warning, where all together are too long; as Kubernetes
+_ITEM = 256  # characters of a warning if all together are too long, as in Kubernetes
 
 
 def status_body(error: ApiError, most: int) -> bytes:
-    """The Status of an error, of about that many bytes at most."""
+    """Return the encoded Status of an error, limited to about `most` bytes."""
     status = error.status()
     body = encode(status)
     if len(body) <= most:
@@ -32,6 +31,7 @@ def status_body(error: ApiError, most: int) -> bytes:
 
 
 def _fitting(causes: Sequence[Any], most: int) -> list[Any]:
+    """Return the first causes that fit into `most` bytes."""
     kept: list[Any] = []
     for cause in causes:
         most -= len(encode(cause))
@@ -42,7 +42,7 @@ def _fitting(causes: Sequence[Any], most: int) -> list[Any]:
 
 
 def warning_headers(warnings: Sequence[str], most: int) -> list[tuple[bytes, bytes]]:
-    """Warning headers of so many characters together: all, or as many as fit, each cut short."""
+    """Return Warning headers with at most `most` characters: all of them, or shortened ones, as many as fit."""
     if sum(map(len, warnings)) > most:
         fitting = most // _ITEM
         warnings = [warning if len(warning) <= _ITEM else warning[: _ITEM - 1] + "…" for warning in warnings[:fitting]]
@@ -50,6 +50,6 @@ def warning_headers(warnings: Sequence[str], most: int) -> list[tuple[bytes, byt
 
 
 def _warning(text: str) -> bytes:
-    """A Warning header; what cannot stand in a header is left out of it."""
+    """Return a Warning header without characters that are not allowed there."""
     clean = "".join(c for c in text if c.isprintable()).replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{clean}"'.encode("latin-1", errors="replace")

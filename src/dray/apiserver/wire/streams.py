@@ -1,7 +1,7 @@
-"""Answers without end: a watch as lines or frames of events, a log as it grows, until the client leaves or the time is up.
+"""Endless responses: a watch as lines or frames of events, a growing log; until the client disconnects or time is up.
 
-The connection is written to by one task and listened to by another; whichever ends first ends the answer. Long batches
-are sent in pieces, each when the client has taken the one before; a client that takes nothing is left by `serving`.
+One task writes to the connection and another listens; the first to end ends the response. Long batches are sent in
+pieces, each when the client has taken the previous one. `serving` drops clients that do not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Stream:
-    """Turns batches of changes into chunks of an answer."""
+    """Sends batches of changes as chunks of a response."""
 
     def __init__(
         self, printer: AnswerWriter, form: Form, accepted: Accepted, include: str, user: str, piece: int
@@ -38,10 +38,12 @@ class Stream:
         self._first = True
 
     async def run(self, changes: AsyncGenerator[list[WatchedChange], None], receive: Receive, send: Send) -> None:
+        """Send all changes until they end or the client disconnects."""
         await _while_connected(asyncio.ensure_future(self._write(changes, send)), receive)
 
     async def _write(self, changes: AsyncGenerator[list[WatchedChange], None], send: Send) -> None:
-        await send({"type": "http.response.body", "body": b"", "more_body": True})  # the client sees the headers
+        """Send all changes, and a final ERROR event if the watch fails."""
+        await send({"type": "http.response.body", "body": b"", "more_body": True})  # sends the headers to the client
         try:
             async with aclosing(changes) as batches:
                 async for batch in batches:
@@ -57,11 +59,13 @@ class Stream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, events: Iterable[bytes], send: Send) -> None:
+        """Send events in pieces."""
         async with aclosing(turns().pieces(self._user, gathered(events, self._piece))) as pieces:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
 
     def _event(self, change: WatchedChange) -> bytes:
+        """Return an encoded event in the accepted form."""
         if not self._accepted.shape:
             return self._printer.event(self._form, change, self._accepted.media)
         first, self._first = self._first, False
@@ -69,12 +73,13 @@ class Stream:
 
 
 async def _disconnected(receive: Receive) -> None:
+    """Return when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def copy(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
-    """Send pieces as they come."""
+    """Send pieces as they arrive, until they end or the client disconnects."""
 
     async def write() -> None:
         async with aclosing(pieces):
@@ -86,7 +91,7 @@ async def copy(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send
 
 
 async def _while_connected(writer: asyncio.Future[None], receive: Receive) -> None:
-    """Let a writer finish, or end it when the client leaves."""
+    """Wait until a writer finishes, or cancel it when the client disconnects. Raises the writer's error."""
     listener = asyncio.ensure_future(_disconnected(receive))
     try:
         await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""Who may do what: the question, the answer, and the order in which the authorizers are asked.
+"""Authorization: the question, the decision, and the order of authorizers.
 
-`Authorizer.authorize` answers; `Authorizer.check` raises the Forbidden that Kubernetes would answer with. Members of
-system:masters may do everything, without a look at any rule. Nodes are asked about in `node`, everybody in `rbac`.
+`Authorizer.authorize` returns a decision; `Union.check` raises Forbidden with Kubernetes' text. Members of
+system:masters may do everything. `node` authorizes nodes, `rbac` all users.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dray.api.errors import Forbidden
 from dray.api.users import MASTERS, User
 
 ANY_NODE = "publish-for-any-node"
-# Verbs that lift a confinement. A rule must name them: `*` was written by somebody who did not think of them.
+# Verbs that lift a restriction. A rule must name them, because the author of a rule with `*` did not intend them.
 NAMED_ONLY = frozenset({ANY_NODE})
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """What somebody wants to do: a verb on a resource, or, if `path` is set, on a URL that is no resource."""
+    """An action to authorize: a verb on a resource, or, if `path` is set, on a non-resource URL."""
 
     verb: str  # get, list, watch, create, update, patch, delete, deletecollection, impersonate, escalate, bind, …
     group: str = ""
-    resource: str = ""  # the plural
+    resource: str = ""  # plural name
     subresource: str = ""
     namespace: str = ""
     name: str = ""
     path: str = ""
-    field_selector: str = ""  # of list, watch and deletecollection: what narrows a node's view
+    field_selector: str = ""  # of list, watch and deletecollection; restricts the objects that a node sees
 
     def __str__(self) -> str:
-        """The end of the sentence `User "u" cannot …`."""
+        """Return the end of the sentence `User "u" cannot …`."""
         if self.path:
             return f'{self.verb} path "{self.path}"'
         resource = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
@@ -40,7 +40,7 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The answer. `denied` is final; neither allowed nor denied means that this authorizer has no opinion."""
+    """Decision of an authorizer. `denied` is final; neither allowed nor denied means no opinion."""
 
     allowed: bool
     reason: str = ""
@@ -52,18 +52,19 @@ NO_OPINION = Decision(False)
 
 
 class Authorizer(Protocol):
-    """Answers whether a user may do something."""
+    """Decides whether a user may perform an action."""
 
     def authorize(self, user: User, attributes: Attributes) -> Decision: ...
 
 
 class Union:
-    """Asks its authorizers in order until one allows or denies."""
+    """Consults its authorizers in order until one allows or denies."""
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
+        """Return the decision: allowed for system:masters, else that of the first authorizer with an opinion."""
         if MASTERS in user.groups:
             return ALLOWED
         reasons = []
@@ -76,7 +77,7 @@ class Union:
         return Decision(False, ", ".join(reasons)) if reasons else NO_OPINION
 
     def check(self, user: User, attributes: Attributes) -> None:
-        """Raise Forbidden unless the user may do this."""
+        """Raise Forbidden unless the user may perform the action."""
         if MASTERS in user.groups:
             return
         decision = self.authorize(user, attributes)
@@ -85,13 +86,13 @@ class Union:
 
 
 def forbidden(user: User, attributes: Attributes, reason: str = "") -> Forbidden:
-    """The refusal, in Kubernetes' words."""
+    """Return the Forbidden error for an action, in Kubernetes' wording."""
     text = f'User "{user.name}" cannot {attributes}' + (f": {reason}" if reason else "")
     return refusal(attributes.group, attributes.resource, attributes.name, text)
 
 
 def refusal(group: str, resource: str, name: str, text: str) -> Forbidden:
-    """A Forbidden about an object: `pods "p" is forbidden: …`."""
+    """Return a Forbidden error about an object: `pods "p" is forbidden: …`."""
     qualified = f"{resource}.{group}" if group else resource
     if not resource:
         return Forbidden(f"forbidden: {text}")

@@ -1,9 +1,8 @@
-"""The objects that every cluster has from its first moment: made at start, and repaired at every other.
+"""System objects that every cluster has: created at the first start, and repaired at every later start.
 
-Roles and bindings get back the rules and subjects that somebody took from them, unless the annotation that asks for it is
-set to "false"; what was added stays. Also here: the namespaces, the priority classes of the system, the service that
-stands for the server, and in each namespace the default service account and the configuration map that tells pods whom
-to trust. Left out: writing them.
+Missing rules of roles and subjects of bindings are restored unless the autoupdate annotation is "false"; additions
+are kept. Other system objects are namespaces, priority classes, the Service of the API server, and in each namespace
+the default service account and the ConfigMap with the CA certificate. `dray.apiserver.bootstrap` writes them.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ AGGREGATE_LABEL = "rbac.authorization.k8s.io/aggregate-to-"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 ROOT_CA = "kube-root-ca.crt"
 API_SERVICE = "kubernetes"
-SERVICE_RANGE = "kubernetes"  # the ServiceCIDR that every cluster has
+SERVICE_RANGE = "kubernetes"  # name of the built-in ServiceCIDR
 PRIORITIES = {
     "system-cluster-critical": (
         2_000_000_000,
@@ -53,10 +52,10 @@ PRIORITIES = {
 
 
 def wanted(reader: Reader, root_ca: str = "", address: str = "") -> Iterator[Wanted]:
-    """What to write at start: each object whole, either new (without resourceVersion) or repaired.
+    """Yield the objects to write at start: new ones (without resourceVersion) and repaired ones, each complete.
 
-    `root_ca` is the authority's certificate; without it no configuration map is made. `address` is where the server
-    listens, HOST:PORT; without it no service is made.
+    `root_ca` is the CA certificate; if empty, no ConfigMap is created. `address` is HOST:PORT of the server; if
+    empty, no Service is created.
     """
     for name in NAMESPACES:
         if one(reader, Namespace, "", name) is None:
@@ -82,7 +81,7 @@ def wanted(reader: Reader, root_ca: str = "", address: str = "") -> Iterator[Wan
 
 
 def policy() -> Iterator[Wanted]:
-    """The roles and bindings of a new cluster."""
+    """Yield the roles and bindings of a new cluster."""
     for name, rules in CLUSTER_ROLES.items():
         yield BY_TYPE[ClusterRole], _cluster_role(name, rules)
     for name, rules in CONTROLLERS.items():
@@ -102,7 +101,7 @@ def policy() -> Iterator[Wanted]:
 
 
 def namespace(name: str) -> Tree:
-    """A new namespace, as the server would store it."""
+    """Return a new Namespace as the server would store it."""
     labels = {"kubernetes.io/metadata.name": name}
     return {
         "apiVersion": "v1",
@@ -114,7 +113,7 @@ def namespace(name: str) -> Tree:
 
 
 def namespace_defaults(name: str, root_ca: str = "") -> Iterator[Wanted]:
-    """What every namespace holds from the start."""
+    """Yield the objects that every namespace has: the default service account and the CA ConfigMap."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata("default", name)}
     yield BY_TYPE[ServiceAccount], account
     if root_ca:
@@ -127,7 +126,10 @@ def namespace_defaults(name: str, root_ca: str = "") -> Iterator[Wanted]:
 
 
 def api_service(address: str) -> Tree:
-    """The service that stands for the server. There is no network in between: its address is the server's own."""
+    """Return the Service of the API server.
+
+    Its cluster IP is the server's own address, because there is no service network.
+    """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     spec = {
@@ -146,7 +148,7 @@ def api_service(address: str) -> Tree:
 
 
 def _service_range() -> Tree:
-    """The range that addresses of Services are taken from."""
+    """Return the built-in ServiceCIDR."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "ServiceCIDR",
@@ -200,7 +202,10 @@ def _priority_class(name: str, value: int, text: str) -> Tree:
 
 
 def _repaired(found: Wire | None, tree: Tree) -> Tree | None:
-    """The tree to write: the new one, or the existing one with what is missing; None if nothing is."""
+    """Return the object to write: `tree` if none exists, else the existing one with missing rows.
+
+    None if nothing is missing.
+    """
     if found is None:
         return tree
     current: Tree = msgspec.to_builtins(found)
@@ -216,7 +221,10 @@ def _repaired(found: Wire | None, tree: Tree) -> Tree | None:
 
 
 def _moved(found: Service | None, tree: Tree) -> Tree | None:
-    """The service to write: a new one, or the existing one at another address; None if it is where it was."""
+    """Return the Service to write: `tree` if none exists, else the existing one with the new address.
+
+    None if unchanged.
+    """
     if found is None:
         return tree
     if found.spec == msgspec.convert(tree["spec"], ServiceSpec):
@@ -225,7 +233,7 @@ def _moved(found: Service | None, tree: Tree) -> Tree | None:
 
 
 def _covered(row: Tree, rows: list[Tree]) -> bool:
-    """Whether one of the rows says at least the same."""
+    """Return whether one of `rows` contains at least the values of `row`."""
     return any(
         set(row) == set(other)
         and all(

@@ -1,9 +1,8 @@
-"""The node authorizer: a node reads what its pods need and reaches what is its own.
+"""The node authorizer: a node may read objects that its pods need, and write its own objects.
 
-Some of what a node may do depends on the object written; here that is allowed by verb, and the NodeRestriction admission
-plugin looks at the object. A node that asks for anything else gets no opinion, so that an administrator can grant more
-with roles. Which pod entitles a node to an object is found by looking at the pods of one namespace and remembered, and
-what is remembered is checked again before it counts.
+If a permission depends on the written object, it is granted by verb here and checked by the NodeRestriction admission
+plugin. For all other actions of nodes there is no opinion, so that an administrator can grant more with roles. The
+pod that entitles a node to an object is searched in one namespace and cached; a cached pod is verified before use.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from dray.apiserver.security.authorization.rbac import GrantTable, RoleGrant
 LEASES_NAMESPACE = "kube-node-lease"
 REMEMBERED = 65536
 
-# Allowed as far as the verb goes; what exactly is written is NodeRestriction's business.
+# Allowed by verb; NodeRestriction checks the written object.
 _FREE = GrantTable(
     [
         RoleGrant(
@@ -54,11 +53,11 @@ NodeCheck = Callable[[str, Attributes], Decision]
 
 
 class NodeAuthorizer:
-    """Answers for users that are nodes, and for nobody else."""
+    """Authorizes users that are nodes, and has no opinion on others."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._entitling: dict[tuple[str, str, str, str], str] = {}  # node, resource, namespace, name → pod
+        self._entitling: dict[tuple[str, str, str, str], str] = {}  # (node, resource, namespace, name) → pod
         self._checks: dict[tuple[str, str, str], NodeCheck] = {
             ("", "nodes", ""): self._own_node,
             ("", "nodes", "status"): self._own_node,
@@ -77,6 +76,7 @@ class NodeAuthorizer:
         }
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
+        """Return the decision on an action of a node, or no opinion for other users."""
         node = user.node
         if not node:
             return NO_OPINION
@@ -86,6 +86,7 @@ class NodeAuthorizer:
         return check(node, attributes) if check else NO_OPINION
 
     def _own_node(self, node: str, attributes: Attributes) -> Decision:
+        """Allow reading and updating the node's own Node object."""
         if attributes.verb in ("get", "update", "patch"):
             mine = attributes.name == node
         else:
@@ -96,6 +97,7 @@ class NodeAuthorizer:
         return Decision(False, f"node '{node}' cannot {verb} '{attributes.name}', only its own Node")
 
     def _own_pods(self, node: str, attributes: Attributes) -> Decision:
+        """Allow reading pods of the node."""
         if attributes.verb in ("list", "watch"):
             mine = _selects(attributes, "spec.nodeName", node)
             return ALLOWED if mine else Decision(False, "can only list/watch pods with spec.nodeName field selector")
@@ -105,7 +107,11 @@ class NodeAuthorizer:
         return ALLOWED if pod and pod.spec.nodeName == node else _unrelated(node)
 
     def _own_pod_status(self, node: str, attributes: Attributes) -> Decision:
-        """Decided before the write: a patch can ask what an object holds (`test`). A pod that is gone is not found."""
+        """Allow reading and updating the status of pods of the node.
+
+        A pod that does not exist is allowed and not found later. Decided here, before the write, because a patch can
+        probe an object's content with `test`.
+        """
         if attributes.verb not in ("get", "update", "patch"):
             return NO_OPINION
         pod = one(self._reader, Pod, attributes.namespace, attributes.name)
@@ -115,6 +121,7 @@ class NodeAuthorizer:
         return Decision(False, f'node "{node}" can only {verb} status for pods with spec.nodeName set to itself')
 
     def _own_slices(self, node: str, attributes: Attributes) -> Decision:
+        """Allow reading, updating and deleting ResourceSlices of the node."""
         if attributes.verb in ("list", "watch", "deletecollection"):
             mine = _selects(attributes, "spec.nodeName", node)
             reason = "can only list/watch/deletecollection resourceslices with nodeName field selector"
@@ -125,6 +132,7 @@ class NodeAuthorizer:
         return ALLOWED if attributes.verb in ("get", "update", "patch", "delete") else NO_OPINION
 
     def _own_lease(self, node: str, attributes: Attributes) -> Decision:
+        """Allow access to the node's own Lease."""
         if attributes.namespace != LEASES_NAMESPACE:
             reason = f'can only access leases in the "{LEASES_NAMESPACE}" system namespace'
             return Decision(False, reason)
@@ -135,21 +143,23 @@ class NodeAuthorizer:
         return ALLOWED
 
     def _token(self, node: str, attributes: Attributes) -> Decision:
+        """Allow creating tokens for service accounts that pods of the node use."""
         if attributes.verb != "create" or not attributes.name:
             return Decision(False, "can only create tokens for individual service accounts")
         return self._related(node, "serviceaccounts", attributes.namespace, attributes.name)
 
     def _needed_by_pod(self, node: str, attributes: Attributes) -> Decision:
+        """Allow reading a named object that a pod of the node uses."""
         readable = ("get", "list", "watch") if attributes.resource in ("secrets", "configmaps") else ("get",)
         named = attributes.name or _selected(attributes, "metadata.name")
         if attributes.verb not in readable or not named:
             return Decision(False, "can only read resources of this type that its pods use, each by its name")
-        if not attributes.namespace:  # a name alone means the objects of that name in every namespace
+        if not attributes.namespace:  # without a namespace, a name matches objects in all namespaces
             return Decision(False, "can only read namespaced object of this type")
         return self._related(node, attributes.resource, attributes.namespace, named)
 
     def _needed_by_claim(self, node: str, attributes: Attributes) -> Decision:
-        """A volume is needed by the pods of the claim that it is bound to."""
+        """Allow reading a PersistentVolume if a pod of the node uses the claim that it is bound to."""
         if attributes.verb != "get" or not attributes.name:
             return Decision(False, "can only read resources of this type that its pods use, each by its name")
         volume = one(self._reader, PersistentVolume, "", attributes.name)
@@ -159,7 +169,7 @@ class NodeAuthorizer:
         return self._related(node, "persistentvolumeclaims", claim.namespace, claim.name)
 
     def _related(self, node: str, resource: str, namespace: str, name: str) -> Decision:
-        """Whether a pod on the node uses the object."""
+        """Return ALLOWED if a pod on the node uses the object, else a refusal."""
         key = (node, resource, namespace, name)
         remembered = one(self._reader, Pod, namespace, self._entitling[key]) if key in self._entitling else None
         if remembered and self._uses(remembered, node, resource, name):
@@ -173,12 +183,16 @@ class NodeAuthorizer:
         return _unrelated(node)
 
     def _uses(self, pod: Pod, node: str, resource: str, name: str) -> bool:
-        """Whether a pod entitles its node to an object. A mirror pod does not: the node itself wrote what it names."""
+        """Return whether a pod entitles its node to an object.
+
+        Mirror pods do not, because the node itself writes them.
+        """
         if pod.spec.nodeName != node or MIRROR in pod.metadata.annotations:
             return False
         return name in self._used(pod, resource)
 
     def _used(self, pod: Pod, resource: str) -> Iterable[str]:
+        """Return the names of objects of a resource that a pod uses."""
         if resource == "secrets":
             return references.secrets(pod)
         if resource == "configmaps":
@@ -195,7 +209,10 @@ class NodeAuthorizer:
 
 
 def _selected(attributes: Attributes, field: str) -> str:
-    """The value that a field selector demands, or "". Read as the list will read it: commas may be escaped."""
+    """Return the value that a field selector requires for a field, or "".
+
+    The selector is parsed as lists parse it, because commas may be escaped.
+    """
     resource = BY_NAME.get((attributes.group, attributes.resource))
     if resource is None or not attributes.field_selector:
         return ""
@@ -206,8 +223,10 @@ def _selected(attributes: Attributes, field: str) -> str:
 
 
 def _selects(attributes: Attributes, field: str, value: str) -> bool:
+    """Return whether a field selector requires this value."""
     return _selected(attributes, field) == value
 
 
 def _unrelated(node: str) -> Decision:
+    """Return the refusal of an object that no pod of the node uses."""
     return Decision(False, f"no relationship found between node '{node}' and this object")

@@ -1,8 +1,8 @@
-"""The roles and bindings that every cluster starts with, as data.
+"""Roles and bindings that every cluster starts with, as data.
 
-The names are the usual ones. Each component may do what it does and no more; `resourcepoolstatusrequests` are granted to
-nobody but cluster-admin and the controller that answers them, since they show what other namespaces use. Left out: what
-is done with the objects (`bootstrap`).
+The names are those of Kubernetes. Each component has only the rights that it needs. `resourcepoolstatusrequests` are
+granted only to cluster-admin and the controller that answers them, because they show the usage of other namespaces.
+`bootstrap` writes the objects.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Rule = dict[str, Any]
 
 
 def rule(verbs: tuple[str, ...], group: str | tuple[str, ...], *resources: str) -> Rule:
-    """A rule about resources of one group, or of several."""
+    """Return a rule on resources of one or several API groups."""
     groups = [group] if isinstance(group, str) else list(group)
     return {"verbs": list(verbs), "apiGroups": groups, "resources": list(resources)}
 
 
 def paths(*urls: str) -> Rule:
-    """A rule about URLs that are no resources."""
+    """Return a rule that allows GET of non-resource URLs."""
     return {"verbs": ["get"], "nonResourceURLs": list(urls)}
 
 
 class BootstrapBinding(NamedTuple):
-    """A role given to users, groups or service accounts (namespace, name)."""
+    """A binding of a role to users, groups or service accounts (namespace, name)."""
 
     name: str
     role: str
@@ -63,7 +63,7 @@ LEASES = rule(("create", "get", "list", "patch", "update", "watch"), COORDINATIO
 HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *HEALTH)
 
-# What people may see and change in a namespace, by the role that it is aggregated to.
+# Rights of users in a namespace, by the role that they are aggregated to.
 AGGREGATED: dict[str, tuple[Rule, ...]] = {
     "view": (
         rule(
@@ -156,7 +156,7 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
     ),
 }
 
-# Each of these roles selects, by label, what is aggregated to it: an admin may do what an editor may, and so on.
+# Each role selects aggregated rules by label: an admin has the rights of an editor, and an editor those of a viewer.
 AGGREGATES = {"admin": ("admin", "edit", "view"), "edit": ("edit", "view"), "view": ("view",)}
 
 CLUSTER_ROLES: dict[str, tuple[Rule, ...]] = {
@@ -169,7 +169,7 @@ CLUSTER_ROLES: dict[str, tuple[Rule, ...]] = {
         rule(("create",), AUTHENTICATION, "selfsubjectreviews"),
     ),
     "system:auth-delegator": REVIEW,
-    # For administrators who turn the node authorizer off; bound to nobody.
+    # For administrators who disable the node authorizer; not bound to any subject.
     "system:node": (
         *REVIEW,
         rule(READ, CORE, "services", "nodes", "pods", "configmaps", "secrets", "serviceaccounts"),
@@ -347,7 +347,7 @@ CLUSTER_BINDINGS: tuple[BootstrapBinding, ...] = (
     BootstrapBinding("system:monitoring", "system:monitoring", groups=("system:monitoring",)),
     BootstrapBinding("system:kube-scheduler", "system:kube-scheduler", users=(SCHEDULER,)),
     BootstrapBinding("system:kube-controller-manager", "system:kube-controller-manager", users=(CONTROLLER_MANAGER,)),
-    # The controllers run in one process under one name; whoever runs one alone can give it its service account.
+    # All controllers run in one process as one user. A controller that runs alone can use its service account.
     *(
         BootstrapBinding(
             CONTROLLER_PREFIX + name,

@@ -1,9 +1,9 @@
-"""Role-based access control: what the roles and bindings in the cluster grant.
+"""Role-based access control: the rights granted by roles and bindings.
 
-What a user is granted in the whole cluster, and what in a namespace beside it, is collected once into tables that know the
-rules about each resource and the answers that were given; they live until a role or binding changes. Bindings are indexed by subject, those of
-a namespace when somebody asks about it, so a change costs no more than the namespaces in use. Aggregated cluster roles
-are computed here. A binding to a role that does not exist grants nothing, and says so in the refusal.
+Rights of a user in the whole cluster, and those in one namespace, are collected once in tables that index rules by
+resource and cache decisions. Tables are valid until a role or binding changes. Bindings are indexed by subject, per
+namespace on first use, so a change costs only as much as the namespaces in use. Aggregated cluster roles are computed
+here. A binding to a missing role grants nothing and is mentioned in the refusal.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ RbacBinding = ClusterRoleBinding | RoleBinding
 SubjectKey = tuple[str, str, str]  # kind, namespace, name
 BindingsBySubject = dict[SubjectKey, list[tuple[RbacBinding, Subject]]]
 RESOURCES = tuple(BY_TYPE[type_] for type_ in (ClusterRole, ClusterRoleBinding, Role, RoleBinding))
-MANY_QUESTIONS = 1024  # answers kept for each user and namespace; the cluster's own parts ask few, but often
-MANY_USERS = 4096  # tables kept; more than that many users at once start again
+MANY_QUESTIONS = 1024  # cached decisions per user and namespace; components ask a few questions very often
+MANY_USERS = 4096  # cached tables; with more users at once, the cache is cleared
 
 
 class RoleGrant(NamedTuple):
-    """Rules, and who gave them to whom."""
+    """Rules of a role, and which binding grants them to which subject."""
 
     rules: tuple[PolicyRule, ...]
     reason: str
-    missing: str = ""  # the role does not exist
+    missing: str = ""  # set if the role does not exist
 
 
 class Right(NamedTuple):
-    """What one rule allows on each of its resources; without names, on all objects."""
+    """Rights of one rule on each of its resources. Without names, they apply to all objects."""
 
     verbs: frozenset[str]
     groups: frozenset[str]
@@ -46,10 +46,10 @@ class Right(NamedTuple):
 
 
 class GrantTable:
-    """What one user is granted in one scope: by cluster bindings, or by the bindings of one namespace.
+    """Rights of one user in one scope: from cluster role bindings, or from the role bindings of one namespace.
 
-    Rules stay whole, and are found by the resources that they name. What a rule allows is the product of its lists, and
-    nobody has room for that.
+    Rules are kept whole and indexed by resource, because expanding the product of their lists would take too much
+    memory.
     """
 
     def __init__(self, grants: Iterable[RoleGrant]) -> None:
@@ -57,7 +57,8 @@ class GrantTable:
         self.missing: list[str] = []
         self._rights: dict[str, list[Right]] = {}  # by resource
         self._paths: list[tuple[frozenset[str], str, str]] = []  # verbs, path or prefix*, reason
-        self._answered: dict[tuple[str, str, str, str], str] = {}  # where no name matters
+        # reasons by action, if the object's name does not matter
+        self._answered: dict[tuple[str, str, str, str], str] = {}
         for grant in grants:
             if grant.missing:
                 self.missing.append(grant.missing)
@@ -74,7 +75,7 @@ class GrantTable:
             self._rights.setdefault(resource, []).append(right)
 
     def find(self, attributes: Attributes) -> str | None:
-        """Why this is allowed; None if it is not."""
+        """Return why the action is allowed, or None if it is not."""
         if attributes.path:
             return self._find_path(attributes)
         question = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
@@ -82,7 +83,7 @@ class GrantTable:
         return self._find_anew(question, attributes) if reason is None else reason
 
     def covers(self, part: PolicyRule) -> bool:
-        """Whether a granted rule allows everything that a rule about one thing allows."""
+        """Return whether a granted rule allows everything that a rule with a single permission allows."""
         (verb,) = part.verbs
         if part.nonResourceURLs:
             return self._find_path(Attributes(verb, path=part.nonResourceURLs[0])) is not None
@@ -93,13 +94,14 @@ class GrantTable:
         return any(not right.names for right in self._matching(attributes))
 
     def _matching(self, attributes: Attributes) -> Iterator[Right]:
-        """Rights to the verb and the resource, whatever names they are for."""
+        """Yield the rights to the verb and resource, regardless of names."""
         for resource in _resources(attributes):
             for right in self._rights.get(resource, ()):
                 if _has(right.groups, attributes.group) and _includes(right.verbs, attributes.verb):
                     yield right
 
     def _find_anew(self, question: tuple[str, str, str, str], attributes: Attributes) -> str | None:
+        """Return why the action is allowed, or None. Caches the reason if the object's name does not matter."""
         by_name = False
         for right in self._matching(attributes):
             if not right.names:
@@ -112,6 +114,7 @@ class GrantTable:
         return None
 
     def _find_path(self, attributes: Attributes) -> str | None:
+        """Return why a non-resource URL is allowed, or None."""
         for verbs, path, reason in self._paths:
             if _includes(verbs, attributes.verb) and _path_matches(path, attributes.path):
                 return reason
@@ -129,6 +132,7 @@ class Rbac:
         self._bindings: dict[str, BindingsBySubject] = {}
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
+        """Return the decision on an action. Never denies: without a matching rule there is no opinion."""
         missing: list[str] = []
         for table in self.tables(user, attributes.namespace):
             reason = table.find(attributes)
@@ -138,11 +142,11 @@ class Rbac:
         return Decision(False, "RBAC: " + ", ".join(missing)) if missing else NO_OPINION
 
     def rules(self, user: User, namespace: str) -> list[PolicyRule]:
-        """What the user may do in the namespace, or, without one, at the cluster scope."""
+        """Return the rules of a user in a namespace, or, if it is empty, in the cluster scope."""
         return [rule for table in self.tables(user, namespace) for rule in table.rules]
 
     def tables(self, user: User, namespace: str) -> tuple[GrantTable, ...]:
-        """What the user is granted: in the whole cluster, and in the namespace if one is named."""
+        """Return the rights of a user: cluster-wide, and also those in the namespace if one is given."""
         seen = self._last_change.revision
         if seen != self._seen or len(self._tables) > MANY_USERS:
             self._seen = seen
@@ -159,7 +163,7 @@ class Rbac:
         return table
 
     def rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
-        """The rules of a role, aggregated if it says so; None if there is no such role."""
+        """Return the rules of a role, with aggregation, or None if the role does not exist."""
         if ref.kind == "Role":
             role = one(self._reader, Role, namespace, ref.name)
             return None if role is None else role.rules or ()
@@ -169,12 +173,12 @@ class Rbac:
         return self.effective(cluster_role)
 
     def effective(self, role: Role | ClusterRole) -> tuple[PolicyRule, ...]:
-        """What a role gives: its rules, or what it gathers from others."""
+        """Return the rules that a role grants: its own, or those of the roles that it aggregates."""
         gathers = isinstance(role, ClusterRole) and role.aggregationRule
         return tuple(self._aggregated(role)) if isinstance(role, ClusterRole) and gathers else role.rules or ()
 
     def gatherers(self, role: ClusterRole) -> set[str]:
-        """The names of the cluster roles that gather this one's rules, directly or through others."""
+        """Return the names of the cluster roles that aggregate this role's rules, directly or through others."""
         found: dict[str, ClusterRole] = {}
         pending = [role]
         while pending:
@@ -187,7 +191,7 @@ class Rbac:
         return set(found)
 
     def _aggregated(self, role: ClusterRole, seen: frozenset[str] = frozenset()) -> Iterator[PolicyRule]:
-        """The rules of the roles that this one selects, and of those that they select."""
+        """Yield the rules of the roles that this role selects, recursively."""
         if role.aggregationRule is None:
             return
         seen |= {role.metadata.name}
@@ -198,12 +202,14 @@ class Rbac:
                 yield from self._aggregated(other, seen) if other.aggregationRule else other.rules or ()
 
     def _grants(self, user: User, scope: str) -> Iterator[RoleGrant]:
+        """Yield the grants of all bindings to a user in a scope."""
         bindings = self._bindings_in(scope)
         for key in _subject_keys(user):
             for binding, subject in bindings.get(key, ()):
                 yield self._grant(binding, subject, scope)
 
     def _grant(self, binding: RbacBinding, subject: Subject, scope: str) -> RoleGrant:
+        """Return the grant of one binding to one subject."""
         ref = binding.roleRef
         rules = self.rules_of(ref, scope)
         if rules is None:
@@ -215,6 +221,7 @@ class Rbac:
         return RoleGrant(rules, reason)
 
     def _bindings_in(self, scope: str) -> BindingsBySubject:
+        """Return the bindings in a scope by subject, cached."""
         index = self._bindings.get(scope)
         if index is None:
             index = self._bindings[scope] = {}
@@ -228,23 +235,25 @@ class Rbac:
 
 
 def _gathers(role: ClusterRole, labels: Mapping[str, str]) -> bool:
-    """Whether a role gathers the rules of roles with these labels."""
+    """Return whether a role aggregates roles with these labels."""
     rule = role.aggregationRule
     return rule is not None and any(label_selector(s).matches(labels) for s in rule.clusterRoleSelectors)
 
 
 def _resources(attributes: Attributes) -> tuple[str, ...]:
-    """Every way in which a rule can name the resource that is asked about."""
+    """Return all forms in which a rule can name the resource of an action."""
     if attributes.subresource:
         return (f"{attributes.resource}/{attributes.subresource}", "*", f"*/{attributes.subresource}")
     return (attributes.resource, "*")
 
 
 def _has(values: frozenset[str], value: str) -> bool:
+    """Return whether the values contain a value or `*`."""
     return value in values or "*" in values
 
 
 def _includes(verbs: frozenset[str], verb: str) -> bool:
+    """Return whether the verbs include a verb. `*` does not include verbs that must be named."""
     return verb in verbs or ("*" in verbs and verb not in NAMED_ONLY)
 
 
@@ -253,6 +262,7 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 
 def _subject_keys(user: User) -> Iterator[SubjectKey]:
+    """Yield the keys of all subjects that a user matches."""
     yield ("User", "", user.name)
     if account := user.service_account:
         yield ("ServiceAccount", *account)
@@ -261,7 +271,7 @@ def _subject_keys(user: User) -> Iterator[SubjectKey]:
 
 
 def _key_of(subject: Subject, scope: str) -> SubjectKey:
-    """A service account without namespace is in the binding's own."""
+    """Return the key of a subject. A service account without namespace is in the namespace of its binding."""
     if subject.kind == "ServiceAccount":
         return (subject.kind, subject.namespace or scope, subject.name)
     return (subject.kind, "", subject.name)

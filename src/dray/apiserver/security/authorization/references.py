@@ -1,6 +1,6 @@
-"""What a pod needs from the API: the objects that its node may read on its behalf.
+"""Objects that a pod needs and its node may therefore read.
 
-Pure functions of a pod. Left out: whose pod it is, and persistent volumes, which no runtime here mounts.
+Pure functions of a pod. Persistent volumes are not included, because no runtime of dray mounts them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dray.api.types.scheduling import PodGroup
 
 
 def secrets(pod: Pod) -> Iterator[str]:
-    """Names of the secrets that the pod's containers and volumes use."""
+    """Yield the names of Secrets that the pod uses in containers, volumes and image pulls."""
     yield from (reference.name for reference in pod.spec.imagePullSecrets)
     for container in _containers(pod):
         yield from (source.secretRef.name for source in container.envFrom if source.secretRef)
@@ -26,7 +26,7 @@ def secrets(pod: Pod) -> Iterator[str]:
 
 
 def config_maps(pod: Pod) -> Iterator[str]:
-    """Names of the configuration maps that the pod's containers and volumes use."""
+    """Yield the names of ConfigMaps that the pod's containers and volumes use."""
     for container in _containers(pod):
         yield from (source.configMapRef.name for source in container.envFrom if source.configMapRef)
         yield from (
@@ -40,7 +40,7 @@ def config_maps(pod: Pod) -> Iterator[str]:
 
 
 def claims(pod: Pod) -> Iterator[str]:
-    """Names of the claims that the pod uses: named by itself, or generated for it."""
+    """Yield the names of ResourceClaims that the pod uses, both named and generated ones."""
     yield from (entry.resourceClaimName for entry in pod.spec.resourceClaims if entry.resourceClaimName)
     yield from (entry.resourceClaimName for entry in pod.status.resourceClaimStatuses if entry.resourceClaimName)
     if pod.status.extendedResourceClaimStatus:
@@ -48,7 +48,7 @@ def claims(pod: Pod) -> Iterator[str]:
 
 
 def group_claims(group: PodGroup) -> Iterator[str]:
-    """Names of the claims that the pods of a group share."""
+    """Yield the names of ResourceClaims that the pods of a group share."""
     yield from (entry.resourceClaimName for entry in group.spec.resourceClaims if entry.resourceClaimName)
     yield from (entry.resourceClaimName for entry in group.status.resourceClaimStatuses if entry.resourceClaimName)
 
@@ -58,16 +58,16 @@ def service_account(pod: Pod) -> str:
 
 
 def volume_claims(pod: Pod) -> Iterator[str]:
-    """The claims for volumes that a pod names."""
+    """Yield the names of PersistentVolumeClaims in a pod's spec."""
     for volume in pod.spec.volumes:
         if volume.persistentVolumeClaim is not None:
             yield volume.persistentVolumeClaim.claimName
 
 
 def first(pod: Pod) -> str:
-    """The kind of the first object of the API that the pod names, or ""; persistent volume claims count too.
+    """Return the plural of the first kind of API object that the pod references, or "".
 
-    The status counts as much as the spec: both entitle the node.
+    The status counts like the spec, because both entitle the node.
     """
     named: tuple[tuple[str, object], ...] = (
         ("serviceaccounts", service_account(pod)),
@@ -83,13 +83,16 @@ def first(pod: Pod) -> str:
 
 
 def token_audiences(pod: Pod) -> set[str]:
-    """Audiences of the tokens that the pod's volumes hold; "" is the API server."""
+    """Return the audiences of the tokens in the pod's volumes; "" is the API server."""
     sources = [s for v in pod.spec.volumes if v.projected for s in v.projected.sources or ()]
     return {source.serviceAccountToken.audience for source in sources if source.serviceAccountToken}
 
 
 def _names_storage_secret(volume: Volume) -> bool:
-    """Whether the volume names a secret for its storage. No runtime mounts these, so nodes need not read the secret."""
+    """Return whether the volume references a Secret for its storage.
+
+    No runtime of dray mounts these volumes, so nodes need not read the Secret.
+    """
     kinds = (
         volume.cephfs,
         volume.cinder,
@@ -105,6 +108,7 @@ def _names_storage_secret(volume: Volume) -> bool:
 
 
 def _projects_token(volume: Volume) -> bool:
+    """Return whether a volume projects a service account token."""
     sources = volume.projected.sources if volume.projected else None
     return any(source.serviceAccountToken for source in sources or ())
 

@@ -1,7 +1,7 @@
-"""Reviews: asking the server who somebody is and what somebody may do.
+"""Reviews: requests that ask the server for a user's identity or permissions.
 
-Each function takes the posted tree and returns it answered; nothing is stored. The trees have been decoded and found
-well formed by whoever calls; what only a review can get wrong is refused here.
+A review is posted, answered and not stored. The caller has already decoded and validated the body; only errors
+specific to reviews are raised here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dray.apiserver.security.tokens import TokenInvalid
 
 
 class Reviews:
-    """Answers all reviews of one server."""
+    """Answers all kinds of reviews of one server."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Union, rbac: Rbac) -> None:
         self._authenticator = authenticator
@@ -50,7 +50,7 @@ class Reviews:
         }
 
     def review(self, user: User, type_: type[Wire], namespace: str, tree: Tree) -> Tree:
-        """Answer one review. `tree` is changed and returned."""
+        """Answer a review. Returns `tree`, which is changed in place. Raises BadRequest or Invalid."""
         if not isinstance(tree, dict):
             raise BadRequest(f"{type_.__name__}: expected an object")
         try:
@@ -65,7 +65,7 @@ class Reviews:
         return tree
 
     def by_plural(self) -> dict[str, Callable[[Request], Tree]]:
-        """How a server answers the creation of each kind of review."""
+        """Return the function that answers each kind of review, by plural name."""
 
         def answer(request: Request) -> Tree:
             return self.review(request.user, request.resource.type, request.namespace, request.body)
@@ -73,9 +73,11 @@ class Reviews:
         return {BY_TYPE[type_].plural: answer for type_ in self._answers}
 
     def _self(self, user: User, namespace: str, review: SelfSubjectReview) -> Tree:
+        """Return the status of a SelfSubjectReview."""
         return {"userInfo": user.info()}
 
     def _token(self, user: User, namespace: str, review: TokenReview) -> Tree:
+        """Return the status of a TokenReview."""
         if not review.spec.token:
             raise BadRequest("token is required for TokenReview in authentication")
         try:
@@ -86,10 +88,12 @@ class Reviews:
         return {**answer, "audiences": list(audiences)} if audiences else answer
 
     def _self_access(self, user: User, namespace: str, review: SelfSubjectAccessReview) -> Tree:
+        """Return the status of a SelfSubjectAccessReview."""
         self._check_attributes(review, review.spec)
         return self._decide(user, review.spec)
 
     def _subject_access(self, user: User, namespace: str, review: SubjectAccessReview) -> Tree:
+        """Return the status of a SubjectAccessReview."""
         self._check_attributes(review, review.spec)
         if not review.spec.user and not review.spec.groups:
             text = "at least one of user or group must be specified"
@@ -98,6 +102,7 @@ class Reviews:
         return self._decide(asked, review.spec)
 
     def _local_subject_access(self, user: User, namespace: str, review: LocalSubjectAccessReview) -> Tree:
+        """Return the status of a LocalSubjectAccessReview."""
         about = review.spec.resourceAttributes
         if about and about.namespace != namespace:
             text = f"must match metadata.namespace: {namespace}"
@@ -108,6 +113,7 @@ class Reviews:
         return self._subject_access(user, namespace, review)  # type: ignore[arg-type]  # the specs are the same type
 
     def _self_rules(self, user: User, namespace: str, review: SelfSubjectRulesReview) -> Tree:
+        """Return the status of a SelfSubjectRulesReview."""
         if not review.spec.namespace:
             raise BadRequest("no namespace on request")
         rules = self._rbac.rules(user, review.spec.namespace)
@@ -124,6 +130,7 @@ class Reviews:
         return answer
 
     def _check_attributes(self, review: Wire, spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> None:
+        """Raise Invalid unless exactly one of resource and non-resource attributes is set."""
         if bool(spec.resourceAttributes) == bool(spec.nonResourceAttributes):
             both = spec.resourceAttributes is not None
             text = "cannot be specified in combination with resourceAttributes" if both else ""
@@ -132,6 +139,7 @@ class Reviews:
             raise _refused(review, invalid(field, None, text))
 
     def _decide(self, user: User, spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> Tree:
+        """Return the authorizer's decision as a status."""
         decision = self._authorizer.authorize(user, _attributes(spec))
         answer: Tree = {"allowed": decision.allowed}
         if decision.denied:
@@ -140,6 +148,7 @@ class Reviews:
 
 
 def _attributes(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> Attributes:
+    """Return the action that a review asks about."""
     if spec.nonResourceAttributes:
         return Attributes(spec.nonResourceAttributes.verb, path=spec.nonResourceAttributes.path)
     about = spec.resourceAttributes or ResourceAttributes()
@@ -162,6 +171,7 @@ def _attributes(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> 
 
 
 def _rule(rule: PolicyRule, *fields: str) -> Tree:
+    """Return a rule with its verbs and the named fields as a tree."""
     row: Tree = {"verbs": list(rule.verbs)}
     row.update({field: list(getattr(rule, field)) for field in fields if getattr(rule, field)})
     return row

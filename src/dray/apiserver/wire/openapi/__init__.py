@@ -1,7 +1,7 @@
-"""OpenAPI documents of what is served: version 3 a group version, version 2 as a whole.
+"""OpenAPI documents of the served resources: version 3 per group version, version 2 as a whole.
 
-Made of the schema table and the list of resources when somebody first asks, then kept as bytes. kubectl explains kinds,
-merges lists and decides who checks fields by them. Left out: HTTP, and formats other than the two that clients ask for.
+Made from the schema table and the resource table on first use, then cached as bytes. kubectl uses them to explain
+kinds, to merge lists, and to decide whether the server validates fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TITLE = "dray"
 
 
 class OpenApi:
-    """The documents of one set of served resources."""
+    """OpenAPI documents of a set of served resources."""
 
     def __init__(self, served: Mapping[Resource, Sequence[str]]) -> None:
         self._served = served
@@ -35,14 +35,16 @@ class OpenApi:
 
     @cached_property
     def index(self) -> bytes:
-        """/openapi/v3: where the document of each group version is. The hash in the address lets clients keep it."""
+        """The document at /openapi/v3: the URL of each group version's document, with a hash that lets clients cache
+        it.
+        """
         entries = {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(path)}"} for path in self._group_versions
         }
         return msgspec.json.encode({"paths": entries})
 
     def v3(self, path: str) -> bytes | None:
-        """/openapi/v3/PATH, with a path such as `apis/resource.k8s.io/v1`; nothing for what is not served."""
+        """Return the document at /openapi/v3/PATH, such as `apis/resource.k8s.io/v1`, or None if it is not served."""
         if path not in self._group_versions:
             return None
         if path not in self._documents:
@@ -51,16 +53,17 @@ class OpenApi:
 
     @cached_property
     def v2(self) -> bytes:
-        """/openapi/v2 as JSON."""
+        """The document at /openapi/v2 as JSON."""
         return msgspec.json.encode(self._v2_document())
 
     @cached_property
     def v2_protobuf(self) -> bytes:
-        """/openapi/v2 in the protobuf form that kubectl before 1.27 asks for."""
+        """The document at /openapi/v2 as protobuf, which kubectl before 1.27 requests."""
         return encode_document(self._v2_document())
 
     @cached_property
     def _group_versions(self) -> dict[str, tuple[str, str]]:
+        """Group and version by path."""
         return {
             f"apis/{group}/{version}" if group else f"api/{version}": (group, version)
             for group, versions in self._discovery.groups.items()
@@ -68,7 +71,9 @@ class OpenApi:
         }
 
     def _hash(self, path: str) -> str:
-        """Changes whenever the document might: with the program, the schema and what is served."""
+        """Return a hash that changes whenever the document may: with dray's version, the schema and the served
+        resources.
+        """
         digest = hashlib.sha256(f"{dray.__version__} {path}".encode())
         digest.update(_sources())
         for resource, versions in self._served.items():
@@ -97,6 +102,7 @@ class OpenApi:
 
 
 def _schemas(found: list[tuple[Resource, str]], dialect: Dialect) -> dict[str, Any]:
+    """Return the schemas of resources and of everything that they use, by name."""
     known = [(resource, version) for resource, version in found if resource.custom is None]
     made = [(resource, version) for resource, version in found if resource.custom is not None]
     own = {document_name(resource, version) for resource, version in made}
@@ -109,7 +115,7 @@ def _schemas(found: list[tuple[Resource, str]], dialect: Dialect) -> dict[str, A
 
 @cache
 def _sources() -> bytes:
-    """A digest of the data that the documents are made of."""
+    """Return a digest of the data from which the documents are made."""
     files = resources.files("dray.api")
     data = files.joinpath("schema.json").read_bytes() + files.joinpath("descriptions.json").read_bytes()
     return hashlib.sha256(data).digest()

@@ -1,8 +1,7 @@
-"""Schemas of custom resources in OpenAPI documents: what their definition says, and the metadata that all objects have.
+"""Schemas of custom resources in OpenAPI documents: the definition's schema, and the metadata of all objects.
 
-Version 2 has no words for choices between schemas, for values that may be null and for objects with members that nobody
-declared. What kubectl would wrongly refuse is left out there, as Kubernetes leaves it out, so that old clients still
-check and explain the rest.
+Version 2 cannot express choices between schemas, nullable values, and objects with unknown fields. As in Kubernetes,
+parts that kubectl would wrongly reject are omitted there, so that old clients can still check and explain the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PRESERVES = "x-kubernetes-preserve-unknown-fields"
 
 
 def custom_definitions(resource: Resource, version: str, dialect: Dialect) -> Iterator[tuple[str, Json]]:
-    """The schema of a kind, and of its list."""
+    """Yield name and schema of a kind and of its list."""
     assert resource.custom is not None
     name = document_name(resource, version)
     tree = schema_of(resource.custom.versions[version].spec)
@@ -49,7 +48,7 @@ def custom_definitions(resource: Resource, version: str, dialect: Dialect) -> It
 
 
 def _head(dialect: Dialect) -> Json:
-    """The members of every object, also of one that stands within another."""
+    """Return the properties apiVersion, kind and metadata, for objects and embedded objects."""
     text = {name: describe_kind(name) for name in ("apiVersion", "kind", "metadata")}
     return {
         "apiVersion": {"type": "string", "description": text["apiVersion"]},
@@ -59,7 +58,7 @@ def _head(dialect: Dialect) -> Json:
 
 
 def _shown(tree: Json, dialect: Dialect) -> Json:
-    """A schema as a version of OpenAPI can say it."""
+    """Return a schema in a version of OpenAPI."""
     is_old = dialect is Dialect.V2
     is_open = is_old and bool(tree.get(_PRESERVES) or tree.get("nullable"))
     shown: Json = {}
@@ -81,7 +80,7 @@ def _shown(tree: Json, dialect: Dialect) -> Json:
 
 
 def _widen(tree: Json, shown: Json) -> None:
-    """Drop what version 2 would say too narrowly: types of values that may have several, and values that may be null."""
+    """Remove what version 2 would state too narrowly: types of values with several types, and nullable values."""
     if tree.get("x-kubernetes-int-or-string") or tree.get("nullable"):
         shown.pop("type", None)
     properties = tree.get("properties", {})

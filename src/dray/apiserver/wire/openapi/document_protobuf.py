@@ -1,8 +1,7 @@
-"""An OpenAPI v2 document in protobuf, for clients that read nothing else.
+"""Encode an OpenAPI v2 document in protobuf, for clients that read nothing else.
 
-The messages are those of openapi.v2 (gnostic); the table below has the numbers of the fields that the documents here
-use. JSON objects become lists of named values, and what has no fixed shape becomes a text of YAML, of which JSON is a
-part.
+The messages are those of openapi.v2 (gnostic); the table below has the field numbers used here. JSON objects become
+lists of named values, and values without fixed structure become YAML text, which JSON is a subset of.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ _MESSAGES: dict[str, dict[str, tuple[str, int]]] = {
 
 
 def encode_document(document: Json) -> bytes:
-    """The document as an openapi.v2 Document."""
+    """Return the document as an encoded openapi.v2 Document."""
     target: Any = document_class()()
     target.swagger = document["swagger"]
     target.info.title, target.info.version = document["info"]["title"], document["info"]["version"]
@@ -94,7 +93,7 @@ def encode_document(document: Json) -> bytes:
 
 @cache
 def document_class() -> type[Message]:
-    """The class of the Document message."""
+    """Return the class of the Document message."""
     file = descriptor_pb2.FileDescriptorProto(name="openapi.proto", package="openapi.v2", syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -113,6 +112,7 @@ def document_class() -> type[Message]:
 
 
 def _path(target: Any, item: Json) -> None:
+    """Fill a PathItem message."""
     for name, value in item.items():
         if name == "parameters":
             for parameter in value:
@@ -122,6 +122,7 @@ def _path(target: Any, item: Json) -> None:
 
 
 def _operation(target: Any, operation: Json) -> None:
+    """Fill an Operation message."""
     target.operation_id = operation["operationId"]
     for name in ("tags", "produces", "consumes", "schemes"):
         getattr(target, name).extend(operation.get(name, ()))
@@ -136,6 +137,7 @@ def _operation(target: Any, operation: Json) -> None:
 
 
 def _parameter(target: Any, parameter: Json) -> None:
+    """Fill a Parameter message."""
     place = parameter["in"]
     if place == "body":
         body = target.body_parameter
@@ -148,6 +150,7 @@ def _parameter(target: Any, parameter: Json) -> None:
 
 
 def _schema(target: Any, schema: Json) -> None:
+    """Fill a Schema message."""
     target.SetInParent()
     for name in ("format", "description"):
         if name in schema:
@@ -169,10 +172,12 @@ def _schema(target: Any, schema: Json) -> None:
 
 
 def _extensions(target: Any, values: Json) -> None:
+    """Add all `x-` members as vendor extensions."""
     for name, value in values.items():
         if name.startswith("x-"):
             target.vendor_extension.add(name=name).value.yaml = _yaml(value)
 
 
 def _yaml(value: Any) -> str:
+    """Return a value as YAML text."""
     return msgspec.json.encode(value).decode() + "\n"

@@ -1,7 +1,7 @@
-"""Paths and operations: what can be done with each resource, and which parameters it takes.
+"""Paths and operations: what can be done with each resource, and with which parameters.
 
-Clients read them to learn whether a server checks fields and knows dry runs (the parameters of PATCH), and generators
-make clients of them. Subresources that open streams are left out, since OpenAPI cannot describe them.
+Clients read the parameters of PATCH to learn whether a server validates fields and supports dry runs; generators
+create clients from the documents. Subresources that open streams are omitted, because OpenAPI cannot describe them.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _DELETE = {
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One kind of operation."""
+    """One type of operation."""
 
-    name: str  # as in x-kubernetes-action
+    name: str  # x-kubernetes-action
     method: str
-    verb: str  # as in operation identifiers
+    verb: str  # verb in operation identifiers
     query: dict[str, str]
     body: str = ""  # "", "object", "patch" or "options"
 
@@ -74,26 +74,27 @@ _ITEM = ("get", "update", "patch", "delete")
 
 
 class DocumentedPath(msgspec.Struct, frozen=True):
-    """What one path stands for."""
+    """Resource, schema and names of one path."""
 
     resource: Resource
     version: str
-    message: str  # what it takes and gives
+    message: str  # schema of requests and responses
     kind: tuple[str, str, str]  # group, version, kind
-    name: str  # as in operation identifiers: NamespacedPodStatus
+    name: str  # name in operation identifiers: NamespacedPodStatus
 
     @property
     def tag(self) -> str:
+        """Tag of operations: rbacAuthorization_v1, core_v1."""
         return f"{self.resource.group.removesuffix('.k8s.io').replace('.', '_') or 'core'}_{self.version}"
 
     @property
     def prefix(self) -> str:
-        """As in operation identifiers: RbacAuthorizationV1."""
+        """Prefix in operation identifiers: RbacAuthorizationV1."""
         return "".join(part[0].upper() + part[1:] for part in self.tag.split("_"))
 
 
 def messages(resource: Resource, version: str) -> Iterator[str]:
-    """What the operations of a resource take and give, lists and patches aside."""
+    """Yield the schema names of a resource's requests and responses, except lists and patches."""
     target = _target(resource, version)
     yield target.message
     yield f"{META}DeleteOptions"
@@ -103,12 +104,13 @@ def messages(resource: Resource, version: str) -> Iterator[str]:
 
 
 def _below(resource: Resource, version: str) -> list[str]:
-    """The subresources of a version that documents can tell of."""
+    """Return the subresources of a version that documents can describe."""
     names = resource.subresources if resource.custom is None else resource.custom.subresources(version)
     return [name for name in names if name not in STREAMS]
 
 
 def _target(resource: Resource, version: str) -> DocumentedPath:
+    """Return the path description of a resource's objects."""
     name = ("Namespaced" if resource.namespaced else "") + resource.kind
     return DocumentedPath(
         resource, version, document_name(resource, version), (resource.group, version, resource.kind), name
@@ -116,14 +118,14 @@ def _target(resource: Resource, version: str) -> DocumentedPath:
 
 
 def document_name(resource: Resource, version: str) -> str:
-    """What the documents call a kind: as the schema does, custom kinds by their group."""
+    """Return the schema name of a kind in the documents."""
     if resource.custom is None:
         return resource.message(version)
     return f"{'.'.join(reversed(resource.group.split('.')))}.{version}.{resource.kind}"
 
 
 def paths(resource: Resource, version: str, dialect: Dialect) -> Iterator[tuple[str, Json]]:
-    """The paths of a resource in one version, with their operations."""
+    """Yield the paths of a resource in one version, with their operations."""
     root = f"/apis/{resource.group}/{version}" if resource.group else f"/api/{version}"
     scope = f"{root}/namespaces/{{namespace}}" if resource.namespaced else root
     target = _target(resource, version)
@@ -141,10 +143,12 @@ def paths(resource: Resource, version: str, dialect: Dialect) -> Iterator[tuple[
 
 
 def _verbs(served: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
+    """Return the wanted verbs that are served."""
     return [verb for verb in wanted if verb in served]
 
 
 def _subresource(target: DocumentedPath, name: str) -> tuple[DocumentedPath, list[str]]:
+    """Return the path description and verbs of a subresource."""
     known = subresource(target.resource, name)
     message, kind = target.message, target.kind
     if known.kind:
@@ -158,6 +162,7 @@ def _subresource(target: DocumentedPath, name: str) -> tuple[DocumentedPath, lis
 def _path(
     path: str, target: DocumentedPath, verbs: list[str], parameters: tuple[str, ...], dialect: Dialect
 ) -> Iterator[tuple[str, Json]]:
+    """Yield one path with its operations, unless there are none."""
     if not verbs:
         return
     item: Json = {ACTIONS[verb].method: _operation(ACTIONS[verb], target, dialect) for verb in verbs}
@@ -167,6 +172,7 @@ def _path(
 
 
 def _operation(action: Action, target: DocumentedPath, dialect: Dialect) -> Json:
+    """Return the description of one operation."""
     group, version, kind = target.kind
     collection = "Collection" if action.name == "deletecollection" else ""
     operation: Json = {
@@ -190,6 +196,7 @@ def _operation(action: Action, target: DocumentedPath, dialect: Dialect) -> Json
 
 
 def _answer(action: Action, target: DocumentedPath) -> str:
+    """Return the schema name of an operation's response."""
     if action.name == "list":
         return f"{target.message}List"
     return f"{META}Status" if action.body == "options" else target.message
@@ -202,6 +209,7 @@ def _response(text: str, answer: Json, media: Sequence[str], dialect: Dialect) -
 
 
 def _add_body(operation: Json, action: Action, target: DocumentedPath, dialect: Dialect) -> None:
+    """Add the request body to the description of an operation."""
     if not action.body:
         return
     name = {"object": target.message, "patch": PATCH, "options": f"{META}DeleteOptions"}[action.body]

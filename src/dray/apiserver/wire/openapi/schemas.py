@@ -1,7 +1,7 @@
-"""Schemas of messages, in the dialect of OpenAPI v2 or v3.
+"""Schemas of messages in OpenAPI v2 or v3.
 
-The dialects differ in little: where definitions live, whether `$ref` may have siblings, and how a value of two types is
-written. Descriptions exist for the kinds of devices and groups only.
+The versions differ in the location of definitions, in whether `$ref` may have siblings, and in the form of values
+with two types. Descriptions exist only for the kinds of devices and groups.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GVK = "x-kubernetes-group-version-kind"
 
 
 class Dialect(Enum):
-    """A version of OpenAPI, by the place of its definitions."""
+    """A version of OpenAPI; the value is the location of its definitions."""
 
     V2 = "#/definitions/"
     V3 = "#/components/schemas/"
@@ -36,7 +36,7 @@ _PLAIN: dict[str, Json] = {
     "bool": {"type": "boolean"},
     "bytes": {"type": "string", "format": "byte"},
 }
-# Types that JSON writes as one value; they have names of their own in the documents.
+# Types that JSON writes as a single value. They are named definitions in the documents.
 _NAMED = {
     "time": f"{META}Time",
     "microtime": f"{META}MicroTime",
@@ -58,7 +58,7 @@ _NAMED_V3: dict[str, Json] = _NAMED_V2 | {
 
 
 def definitions(messages: Iterable[str], listed: Iterable[str], dialect: Dialect) -> Json:
-    """The definitions of messages, of the lists of kinds, and of everything that they hold, by name."""
+    """Return the definitions of messages, of lists of kinds, and of everything that they contain, by name."""
     found: Json = {PATCH: {"type": "object"}}
     named = _NAMED_V2 if dialect is Dialect.V2 else _NAMED_V3
     waiting = [*messages, LIST_META]
@@ -83,12 +83,12 @@ def definitions(messages: Iterable[str], listed: Iterable[str], dialect: Dialect
 
 
 def definition(name: str, message: schema.Message, dialect: Dialect) -> Json:
-    """The schema of one message."""
+    """Return the schema of one message."""
     result: Json = {"type": "object"}
     if text := describe(name):
         result["description"] = text
     properties = {key: _property(field, dialect, describe(name, key)) for key, field in sorted(message.fields.items())}
-    if name == schema.SCHEMA:  # any value can be a default, an example or one of an enumeration
+    if name == schema.SCHEMA:  # a default, example or enumerated value can have any type
         properties |= {"default": {}, "example": {}, "enum": {"type": "array", "items": {}}}
     if properties:
         result["properties"] = properties
@@ -102,7 +102,7 @@ def definition(name: str, message: schema.Message, dialect: Dialect) -> Json:
 
 
 def list_definition(kind: str, dialect: Dialect) -> Json:
-    """The schema of a list of a kind."""
+    """Return the schema of the list of a kind."""
     ((group, version, name),) = schema.message(kind).kinds
     return {
         "type": "object",
@@ -118,7 +118,7 @@ def list_definition(kind: str, dialect: Dialect) -> Json:
 
 
 def reference(name: str, dialect: Dialect, **siblings: Any) -> Json:
-    """A reference to a definition; version 3 wraps it where it has company."""
+    """Return a reference to a definition. Version 3 wraps it in allOf if there are siblings."""
     link = {"$ref": dialect.value + name}
     if not siblings or dialect is Dialect.V2:
         return {**siblings, **link}
@@ -126,6 +126,7 @@ def reference(name: str, dialect: Dialect, **siblings: Any) -> Json:
 
 
 def _property(field: schema.Field, dialect: Dialect, description: str) -> Json:
+    """Return the schema of a field."""
     siblings: Json = {"description": description} if description else {}
     if field.default is not None:
         siblings["default"] = field.default
@@ -143,6 +144,7 @@ def _property(field: schema.Field, dialect: Dialect, description: str) -> Json:
 
 
 def _value(type_: str, dialect: Dialect, siblings: Json) -> Json:
+    """Return the schema of a type with sibling attributes."""
     if type_.startswith("["):
         return {**siblings, "type": "array", "items": _value(type_[1:], dialect, _element_default(type_[1:]))}
     if type_.startswith("{"):
@@ -155,7 +157,7 @@ def _value(type_: str, dialect: Dialect, siblings: Json) -> Json:
 
 
 def _element_default(type_: str) -> Json:
-    """Elements default to their zero value, as Kubernetes documents them."""
+    """Return the default of list and map elements: their zero value, as Kubernetes documents it."""
     if type_.startswith("ref:"):
         return {"default": {}}
     return {"default": {"str": "", "i32": 0, "i64": 0, "bool": False}[type_]} if type_ in _PLAIN_ZEROS else {}

@@ -1,7 +1,6 @@
-"""Server-side printing: what `kubectl get` shows, as a Table of meta.k8s.io/v1.
+"""Server-side printing: the Table (meta.k8s.io/v1) that `kubectl get` shows.
 
-Takes the typed objects that the cache holds and the current time; gives a tree that msgspec encodes, structs inside
-included. Left out: which requests want a table, and how the answer is written.
+Takes typed objects from the cache and the current time; returns a tree for msgspec, which may contain structs.
 """
 
 from __future__ import annotations
@@ -20,39 +19,39 @@ _DEFINED = ("name", "type", "format", "description", "priority")
 
 
 def printer(resource: Resource, version: str = "") -> Printer:
-    """What prints the objects of a resource."""
+    """Return the printer of a resource."""
     if resource.custom is not None:
         return custom.printer(resource.custom.versions[version or resource.stored])
     return Printer(resource.columns, resource.view, resource.row_conditions)
 
 
 def columns(prints: Printer) -> list[dict[str, Any]]:
-    """The column definitions of a kind."""
+    """Return the column definitions of a kind."""
     return [{name: getattr(column, name) for name in _DEFINED} for column in prints.columns]
 
 
 def include_policy(text: str) -> str:
-    """The `includeObject` of a request."""
+    """Return the `includeObject` of a request. Raises BadRequest for an unknown value."""
     if text and text not in INCLUDE:
         raise BadRequest(f"includeObject: Invalid value: must be one of {', '.join(INCLUDE)}, or empty, not {text!r}")
     return text or "Metadata"
 
 
 def head(prints: Printer, metadata: dict[str, Any], header: bool = True) -> dict[str, Any]:
-    """A Table without its rows.
+    """Return a Table without rows.
 
-    `metadata` is the list's, or for one object its resourceVersion. `header=False` leaves the column definitions out, as
-    in all events of a watch but the first.
+    `metadata` is the list's metadata, or the resourceVersion of one object. `header=False` omits the column
+    definitions, as in all but the first event of a watch.
     """
     definitions = columns(prints) if header else None
     return {"kind": "Table", "apiVersion": META_V1, "metadata": metadata, "columnDefinitions": definitions}
 
 
 def row(prints: Printer, obj: Wire, now: float, include: str = "Metadata", full: Any = None) -> dict[str, Any]:
-    """The row of an object; `now` in seconds since the epoch.
+    """Return the row of an object; `now` is in seconds since the epoch.
 
-    `full` is what the row carries for `include="Object"`: a tree or `msgspec.Raw` in the version asked for; without it
-    the typed object itself.
+    `full` is the object in the row for `include="Object"`: a tree or `msgspec.Raw` in the requested version. Without
+    it, the typed object is used.
     """
     answer: dict[str, Any] = {"cells": prints.cells(obj, now)}
     if prints.conditions and (conditions := prints.conditions(obj)):
@@ -65,11 +64,12 @@ def row(prints: Printer, obj: Wire, now: float, include: str = "Metadata", full:
 
 
 def partial(obj: Wire) -> dict[str, Any]:
-    """The object's PartialObjectMetadata."""
-    metadata = obj.metadata  # type: ignore[attr-defined]  # every kind has it, their common type does not say so
+    """Return the object's PartialObjectMetadata."""
+    # type: ignore[attr-defined]  # every kind has metadata, which their common type does not declare
+    metadata = obj.metadata
     return {"kind": "PartialObjectMetadata", "apiVersion": META_V1, "metadata": metadata}
 
 
 def partial_list(metadata: dict[str, Any]) -> dict[str, Any]:
-    """A PartialObjectMetadataList without its items."""
+    """Return a PartialObjectMetadataList without items."""
     return {"kind": "PartialObjectMetadataList", "apiVersion": META_V1, "metadata": metadata}

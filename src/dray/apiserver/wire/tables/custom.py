@@ -1,7 +1,7 @@
-"""Rows of custom resources: the columns that their definition asks for, or name and age.
+"""Table rows of custom resources: the definition's additionalPrinterColumns, or name and age.
 
-A definition may have thousands of columns, each of which looks through the whole object or shows all of it. What the
-columns of a row look at and show is bounded; those that come after that are empty.
+A definition may have thousands of columns, each of which may traverse or print the whole object. The work of one row
+is limited; columns beyond the limit are empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dray.api.wire import Tree
 from dray.apiserver.limits import ROW_VALUES
 from dray.apiserver.wire.tables.printer import Printer
 
-_VALUE_TEXT = 64  # characters that count as one value; so a row has 320 kB at most
+_VALUE_TEXT = 64  # characters that count as one value, so a row has at most 320 kB
 _AGE = CustomResourceColumnDefinition(name="Age", type="date", jsonPath=".metadata.creationTimestamp")
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "boolean": bool,
@@ -32,7 +32,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 class _CustomRow(NamedTuple):
-    """An object, and how much the columns of its row may still look at and show."""
+    """An object and the remaining budget of its row."""
 
     metadata: ObjectMeta
     tree: Tree
@@ -40,7 +40,7 @@ class _CustomRow(NamedTuple):
 
 
 def printer(version: CustomKindVersion) -> Printer:
-    """What prints objects of one version."""
+    """Return the printer for objects of one version."""
     columns = version.spec.additionalPrinterColumns
     if not columns or not all(jsonpath.is_readable(column.jsonPath) for column in columns):
         columns = (_AGE,)
@@ -55,6 +55,7 @@ def _view(obj: CustomObject) -> _CustomRow:
 
 
 def _bounded_cell(column: CustomResourceColumnDefinition, row: _CustomRow, now: float) -> Cell | None:
+    """Return a cell, or None if the row's budget is exhausted."""
     try:
         cell = _cell(column, row.tree, now, row.reach)
         row.reach.spend(len(cell) // _VALUE_TEXT if isinstance(cell, str) else 0)
@@ -64,7 +65,7 @@ def _bounded_cell(column: CustomResourceColumnDefinition, row: _CustomRow, now: 
 
 
 def _cell(column: CustomResourceColumnDefinition, tree: Tree, now: float, reach: jsonpath.PathBudget) -> Cell | None:
-    """The first thing that a path leads to; nothing where there is none, or one of another type."""
+    """Return the first value at a column's path, or None if there is none or its type differs."""
     value = jsonpath.first(column.jsonPath, tree, reach)
     if column.type == "date" and isinstance(value, str):
         since = seconds(value)

@@ -1,4 +1,4 @@
-"""What prints one kind: its columns and the cells of an object."""
+"""Printer of one kind: its columns and the cells of an object."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from dray.api.columns import Cell, TableColumn
 
 
 class Printer(msgspec.Struct, frozen=True):
-    """How objects of one kind become rows; `view` gives what the cells are taken from, where that is not the object."""
+    """Prints objects of one kind as table rows. `view`, if set, converts an object before cells are computed."""
 
     columns: tuple[TableColumn, ...]
     view: Callable[[Any], Any] | None = None
     conditions: Callable[[Any], list[dict[str, str]]] | None = None
 
     def cells(self, obj: Any, now: float) -> list[Cell | None]:
+        """Return the cells of an object; `now` is in seconds since the epoch."""
         seen = obj if self.view is None else self.view(obj)
         return [column.cell(seen, now) for column in self.columns]
