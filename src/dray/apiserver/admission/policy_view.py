@@ -20,14 +20,14 @@ _HIDDEN = ("managedFields", "ownerReferences", "selfLink")
 
 
 class PolicyView:
-    """One request in one version. Creating it raises Unconverted if a webhook must convert the object first."""
+    """One request in one version. Creating it raises Lacking if a webhook must convert the object first."""
 
     def __init__(self, request: AdmissionRequest, version: str, reader: Reader, authorizer: Union) -> None:
         self._request = request
         self._version = version
         self._reader = reader
         self._authorizer = authorizer
-        if request.resource.converts:  # raise Unconverted here rather than during an evaluation
+        if request.resource.converts:  # raise Lacking here rather than during an evaluation
             _ = self._object, self._old
 
     def read(self, name: str) -> Value:
