@@ -34,7 +34,7 @@ _LARGE = 64 << 10  # bytes of an object, above which it is not copied for each r
 
 
 class ListAnswer(msgspec.Struct, frozen=True):
-    """A list to be encoded: the tree without items, the name of the items field, and a function that encodes items as
+    """A list to be encoded: its tree without items, the field of the items, and a function that encodes items as
     JSON.
     """
 

@@ -97,8 +97,9 @@ ORDINARY = Reading(Limits())
 def read_body(
     content_type: str, data: bytes, resource: Resource, version: str, reading: Reading = ORDINARY
 ) -> tuple[Any, Repeated]:
-    """Return the tree of an object, and messages about duplicate fields. Raises an ApiError if the body cannot be
-    decoded.
+    """Return the tree of an object, and messages about duplicate fields.
+
+    Raises an ApiError if the body cannot be decoded.
     """
     media = content_type if content_type == JSON else media_type(content_type) or JSON
     values = reading.limits.values
@@ -236,8 +237,8 @@ def _read_yaml(reading: Reading, data: bytes, values: int) -> tuple[Any, Repeate
 
 
 def _check_yaml(deepest: int, data: bytes, values: int) -> None:
-    """Raise for YAML that is nested deeply enough to overflow the C loader's stack, or that has aliases or too many
-    values.
+    """Raise for YAML that has aliases, has too many values, or is nested deeply enough to overflow the C loader's
+    stack.
     """
     import yaml
 

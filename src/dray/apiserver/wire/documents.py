@@ -106,8 +106,9 @@ class Documents:
         custom.on_change(self._forget)
 
     async def public(self, path: str, query: bytes) -> Document | None:
-        """Return the health of the server or of one check, or None for other paths. Raises UnknownGroup for an
-        unknown check.
+        """Return the health of the server or of one check, or None for other paths.
+
+        Raises UnknownGroup for an unknown check.
         """
         parts = path.split("/", 2)
         if f"/{parts[1]}" not in HEALTH:

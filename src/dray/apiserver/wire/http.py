@@ -243,8 +243,9 @@ class HttpCall:
     # Reading
 
     def _authenticate(self) -> User:
-        """Return the user. Raises Unauthorized; without an authenticator, raises for unknown hosts and cross-site
-        origins.
+        """Return the user.
+
+        Raises Unauthorized; without an authenticator, raises for unknown hosts and cross-site origins.
         """
         authenticator = self._api.authenticator
         if authenticator is None:
@@ -258,8 +259,9 @@ class HttpCall:
         return value.decode("latin-1") if value else ""
 
     async def _write(self, request: Request) -> Answer:
-        """Read the body and execute the request. The body is read only if the user is authorized; large bodies are
-        limited.
+        """Read the body and execute the request.
+
+        The body is read only if the user is authorized; large bodies are limited.
         """
         server = self._api._server
         server.authorize(request)
@@ -307,8 +309,9 @@ class HttpCall:
         return self._api._server.resolver.run(request.user.name, request.is_large, read, *arguments)
 
     def _complain(self, request: Request) -> None:
-        """Report duplicate fields of a body that is not a stored object. For objects they are reported with unknown
-        fields.
+        """Report duplicate fields of a body that is not a stored object.
+
+        For objects they are reported with unknown fields.
         """
         if request.repeated and request.options.field_validation == "Strict":
             raise strict_error(request.resource, request.version, request.repeated.errors)

@@ -94,10 +94,9 @@ class Routes:
         return _resolve(method, plurals, version, rest[1:] if watching else rest, watching)
 
     def _plurals(self, group: str, version: str) -> Mapping[str, Resource]:
-        """Return the resources in a version of a group by plural name; built-in resources take precedence over custom
-        ones.
+        """Return the resources in a version of a group by plural name.
 
-        Raises UnknownResource or UnknownGroup.
+        Built-in resources take precedence over custom ones. Raises UnknownResource or UnknownGroup.
         """
         plurals = self._table.get((group, version))
         more = self._custom.plurals(group, version) if self._custom is not None else None

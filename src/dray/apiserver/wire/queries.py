@@ -65,8 +65,9 @@ def boolean(text: str) -> bool:
 
 
 def options_of(verb: str, query: Query, patch_type: str = "") -> RequestOptions:
-    """Return the options in a query. Raises OptionsInvalid for an unknown fieldValidation or dryRun, or a wrong
-    `force`.
+    """Return the options in a query.
+
+    Raises OptionsInvalid for an unknown fieldValidation or dryRun, or a wrong `force`.
     """
     if not query and not patch_type:
         return _DEFAULT

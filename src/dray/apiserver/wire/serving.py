@@ -29,11 +29,10 @@ _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-leng
 
 
 class HeadWithBody:
-    """A transport that sends the headers of a response together with the body, which saves a TLS record and a system
-    call.
+    """A transport that sends the headers of a response together with the body.
 
-    If no body follows at once, as in a watch, the headers are sent in the next turn of the loop. Everything else is
-    delegated to the transport.
+    This saves a TLS record and a system call. If no body follows at once, as in a watch, the headers are sent in the
+    next turn of the loop. Everything else is delegated to the transport.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -333,8 +332,9 @@ class HttpServer:
             self._task.result()
 
     def reload_certificate(self) -> None:
-        """Use the certificate files as they are now for new connections. Raises OSError or ssl.SSLError for unusable
-        files.
+        """Use the certificate files as they are now for new connections.
+
+        Raises OSError or ssl.SSLError for unusable files.
         """
         context = self._server.config.ssl
         if self._tls is not None and context is not None:

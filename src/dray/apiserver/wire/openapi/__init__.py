@@ -35,8 +35,9 @@ class OpenApi:
 
     @cached_property
     def index(self) -> bytes:
-        """The document at /openapi/v3: the URL of each group version's document, with a hash that lets clients cache
-        it.
+        """The document at /openapi/v3: the URL of each group version's document.
+
+        A hash in the URL lets clients cache the document.
         """
         entries = {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(path)}"} for path in self._group_versions
@@ -71,9 +72,7 @@ class OpenApi:
         }
 
     def _hash(self, path: str) -> str:
-        """Return a hash that changes whenever the document may: with dray's version, the schema and the served
-        resources.
-        """
+        """Return a hash that changes with dray's version, the schema and the served resources."""
         digest = hashlib.sha256(f"{dray.__version__} {path}".encode())
         digest.update(_sources())
         for resource, versions in self._served.items():
