@@ -1,4 +1,5 @@
-"""The scheduler as a state machine: changes of the cluster in, decisions out. No input or output, no clock, no event loop.
+"""The scheduler as a state machine that does no I/O, reads no clock and needs no event loop.
 
-`SchedulerCore` is driven by the scheduler (from informers), by the simulation (under virtual time) and by explain.
+Input is changes of cluster objects; output is decisions about pods. `SchedulerCore` is driven by the scheduler (from
+informers), by the simulation (under virtual time) and by explain.
 """

@@ -1,8 +1,8 @@
-"""One attempt to place one pod: which nodes are left after every rule, and which of them is best.
+"""One attempt to place one pod: filter nodes by the rules and choose the best remaining node.
 
-A part of an attempt is synchronous from start to end, so the picture cannot change under it. `Attempt` is all that is
-known of it; the answer is a promise, a refusal that says for every node why it was refused, or that it is not over. Left
-out: the rules (`dray.verdicts`), devices that are promised (`devices`), words (`dray.api.reasons.wording`).
+Each part of an attempt is synchronous, so the state cannot change during a part. `Attempt` holds the data of the
+attempt. The result is a promise, a refusal with a reason for every node, or `Unfinished`. Left out: the rules
+(`dray.verdicts`), promised devices (`devices`), wording (`dray.api.reasons.wording`).
 """
 
 from __future__ import annotations
@@ -50,80 +50,82 @@ from dray.verdicts.rules import AskedRules, Judgement, Rules
 if TYPE_CHECKING:
     from dray.core.preemption import VictimSearch
 
-COUNTING = TURN // 2  # steps of counting other pods before others get their turn
-PROMISE_STEPS = 10  # of trying to take devices on a node
-COMPARED = 100  # nodes that are scored, unless a profile says more; Kubernetes, too, looks at no fewer
+COUNTING = TURN // 2  # steps spent on counting other pods in one part of an attempt
+PROMISE_STEPS = 10  # steps charged for a failed promise of devices on a node
+COMPARED = 100  # minimum number of nodes to score, as in Kubernetes; a profile may raise this number
 
 
 @dataclass(slots=True)
 class Attempt:
-    """What one attempt knows of its pod, and what it found out about devices."""
+    """State of one attempt to place a pod, with the results of the search for devices."""
 
     candidate: Candidate
     claims: PodClaims
     profile: SchedulerProfile
-    problem: ClaimProblem | None = None  # what keeps the pod from every node, before any is looked at
-    seconds: float = 0.0  # that whoever makes it has spent on earlier parts of it; decides nothing
+    problem: ClaimProblem | None = None  # problem that keeps the pod from every node
+    seconds: float = 0.0  # time the driver has spent on earlier parts; does not affect decisions
     devices: DeviceVerdict = NOTHING_ASKED
-    failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
-    among: int | None = None  # the nodes that come into question; None: all
-    lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
-    preferred: str = ""  # the node to take where several are equally good
-    census: PodCensus | None = None  # of the pods that it is to be compared with, where those are many
-    is_unfinished: bool = False  # the turn was over before it was; the next part goes on
-    is_terse: bool = False  # a refusal need not say on which node the pod came farthest, which takes most of its time
-    may_preempt: bool = False  # whether to look for pods whose end would help; not in the middle of a larger decision
-    search: VictimSearch | None = None  # for pods whose end would help, as far as it came
+    failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready; tried last
+    among: int | None = None  # bit set of candidate nodes; None for all nodes
+    # nodes that have the devices but lack other resources these require
+    lacking: dict[NodeReason, int] = field(default_factory=dict)
+    preferred: str = ""  # name of the node to prefer among equally good nodes
+    census: PodCensus | None = None  # counts of other pods for the pod's rules, if these pods are many
+    is_unfinished: bool = False  # whether the next part must continue the attempt
+    is_terse: bool = False  # whether to skip finding the node that came closest, the slowest part of a refusal
+    may_preempt: bool = False  # whether to search for victims; not within a larger decision
+    search: VictimSearch | None = None  # interrupted search for victims
 
     @property
     def pod(self) -> Pod:
         return self.candidate.pod
 
     def continuing(self, before: Attempt | None) -> Attempt:
-        """This attempt with what was found out by the one before it, if that is not over."""
+        """Take over the progress of an earlier attempt if that is unfinished. Returns this attempt."""
         if before is not None and before.is_unfinished:
             self.seconds, self.lacking, self.census = before.seconds, before.lacking, before.census
             self.search = before.search
         return self
 
     def end(self) -> None:
-        """The attempt is over: the next one starts anew."""
+        """Discard all progress, so that the next attempt starts from the beginning."""
         self.seconds, self.census, self.search, self.is_unfinished = 0.0, None, None, False
 
     @property
     def alike(self) -> Hashable:
-        """Equal for pods that were refused and that the same devices help; None where the pod asked for none.
+        """Key of refused pods that the same device change would unblock; None if the pod requested no devices.
 
-        They ask for the same on the same nodes, and none of those fitted. Where some did, and other rules were in the
-        way, only pods with the very same answer are alike.
+        Pods with equal keys request the same devices on the same nodes, and no node could provide them. If devices
+        were available and other rules refused the pod, the key also contains the result of the search.
         """
         return tuple([_search_equivalence_key(search) for search in self.devices.searches]) or None
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """What a pod was promised on a node: for each pending claim, its allocation."""
+    """Node promised to a pod, with an allocation for each pending claim."""
 
     claims: PodClaims
     node: str
     outcome: Allocated | None
     pending: Sequence[ResourceClaim] = ()
-    mappings: tuple[ContainerExtendedResourceRequest, ...] = ()  # which requests of that claim serve whom
-    node_claims: NodeClaims = ()  # what its claims take from the node besides devices
+    mappings: tuple[ContainerExtendedResourceRequest, ...] = ()  # requests of the extended resource claim by container
+    node_claims: NodeClaims = ()  # resources that the claims take from the node besides devices
 
     @property
     def extended_resource_claim(self) -> ResourceClaim | None:
-        """The claim for extended resources, which is to be made."""
+        """The claim for extended resources that still must be created, or None."""
         for claim in self.pending:
             if claim.metadata.name == IN_MEMORY:
                 return claim
         return None
 
     def with_extended_resource_claim(self, made: ResourceClaim) -> Promise:
-        """The same, when that claim is made."""
+        """Return a copy of the promise in which the created claim replaces the in-memory extended resource claim."""
         pending = [made if claim.metadata.name == IN_MEMORY else claim for claim in self.pending]
         return replace(self, pending=pending)
 
     def allocation_of(self, claim: ResourceClaim) -> dict[str, Any] | None:
+        """Return the promised allocation of a claim in wire form, or None if the claim is not pending."""
         for pending, result in zip(self.pending, self.outcome.results if self.outcome else (), strict=True):
             if pending.metadata.uid == claim.metadata.uid:
                 return result
@@ -131,10 +133,10 @@ class Promise(msgspec.Struct, frozen=True):
 
 
 class PreemptionPlan(msgspec.Struct, frozen=True):
-    """Whose end makes room for a pod on a node, the most important first, and what the pod gets there afterwards.
+    """Victims whose end makes room for a pod on a node, most important first, and what the pod then gets there.
 
-    Without victims, the pods whose end makes room are leaving already. `violations` counts pods whose end violates a
-    disruption budget.
+    Without victims, the pods that must end are already terminating. `violations` counts pods whose eviction violates
+    a PodDisruptionBudget.
     """
 
     node: str
@@ -148,10 +150,11 @@ class PreemptionPlan(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """No node fits, for the rules whose verdict must change. `is_late`: there may be one, but to find out takes too long.
+    """No node fits the pod. `rules` are the rules whose verdict must change. `is_late`: devices were not searched
+    completely.
 
-    With a `plan`, a node fits after preemption. Claims `to_release` hold devices that are kept for the pod, and are reserved
-    for groups whose pods were all preempted.
+    With a `plan`, a node fits after preemption. Claims in `to_release` hold devices kept for the pod and are reserved
+    only for PodGroups without any pod on a node.
     """
 
     why: Unschedulable
@@ -162,7 +165,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """The turn is over; what was found out is kept, so the next part gets on."""
+    """The turn ended before the decision. Progress is kept, so the next part continues."""
 
     left_over: LeftOver
 
@@ -180,8 +183,8 @@ class Placement:
         self._neighbours = neighbours
         self.rules = Rules(table, neighbours, devices.rule)
         self._devices = devices
-        self.observe: RuleObserver | None = None  # is told what every rule says; None costs nothing
-        self.start = 0  # where the next pod starts to look, so that load spreads over equal nodes
+        self.observe: RuleObserver | None = None  # receives the verdict of every rule, unless None
+        self.start = 0  # position where the search for the next pod starts, so that pods spread over equal nodes
         self._scores: tuple[Score, ...] = (
             LeastAllocated(),
             PreferredNodes(),
@@ -191,12 +194,12 @@ class Placement:
         )
 
     def try_on(self, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason | LeftOver:
-        """What a pod gets on a node, the first reason why it does not fit, or what must be done to find out.
+        """Decide whether a pod fits on a given node, taking its devices as in `decide`.
 
-        The devices of a promise are taken, as in `decide`.
+        Returns a promise, the first reason why the pod does not fit, or the work that must be done first to find out.
         """
         index = self._devices.index
-        index.left_over()  # what others asked is theirs
+        index.left_over()  # discard work that earlier questions left over
         budget, disabled = Budget(self._devices.budget(attempt).node), attempt.profile.disabled_filters
         among = 1 << info.position
         judgement = self.rules.judge(attempt.candidate, attempt.claims, budget, turn, disabled=disabled, among=among)
@@ -211,7 +214,7 @@ class Placement:
         return left_over if left_over.is_anything else answer
 
     def judge(self, attempt: Attempt) -> Judgement:
-        """What the rules say of the nodes, as far as each is asked."""
+        """Apply the rules to the candidate nodes. Returns the accepted nodes and the reasons for the refused nodes."""
         return self._judge(attempt, self._devices.turn())
 
     def _judge(self, attempt: Attempt, turn: Turn | None) -> Judgement:
@@ -225,7 +228,7 @@ class Placement:
         return judgement
 
     def _show(self, pod: Pod, rule: SchedulingRule, nodes: int, judgement: Judgement) -> None:
-        """Tell the observer what a rule said of the nodes that it was asked about."""
+        """Report to the observer which nodes a rule refused and accepted."""
         assert self.observe is not None
         accepted = nodes
         for reason, refused in judgement.refused.items():
@@ -236,13 +239,15 @@ class Placement:
             self.observe(pod, rule, None, accepted)
 
     def decide(self, attempt: Attempt) -> PlacementDecision:
-        """A node and devices for the pod, or why there are none."""
+        """Find a node and devices for a pod. Returns a promise, a refusal with reasons, or Unfinished."""
         decision = self._decide_counted(attempt)
         attempt.is_unfinished = isinstance(decision, Unfinished)
         return decision
 
     def _decide_counted(self, attempt: Attempt) -> PlacementDecision:
-        """Decide after counting the pods that many rules of the pod are about."""
+        """Decide after counting the pods that the pod's rules refer to. Returns Unfinished while counting is
+        incomplete.
+        """
         attempt.census = self.census_for(attempt) if self._devices.index.defers else None
         if attempt.census is not None and not attempt.census.go_on(COUNTING):
             return Unfinished(LeftOver((), True))
@@ -252,7 +257,9 @@ class Placement:
             return self._decide(attempt)
 
     def census_for(self, attempt: Attempt, least: int = COMPARED_AT_ONCE) -> PodCensus | None:
-        """The census for a pod whose rules take more than so many comparisons with other pods, or None."""
+        """Return the census for a pod whose rules need more than `least` comparisons with other pods, or None for
+        fewer.
+        """
         census = attempt.census
         if census is not None and census.is_about(attempt.pod):
             return census
@@ -262,7 +269,9 @@ class Placement:
 
     @contextmanager
     def counted(self, census: PodCensus | None) -> Iterator[None]:
-        """Answer questions about other pods from a census, where there is one. It is brought up to date first."""
+        """Context manager: answer questions about other pods from a census, if given, after bringing the census up to
+        date.
+        """
         while census is not None and not census.go_on(COUNTING):
             pass
         self._neighbours.census = census
@@ -275,11 +284,12 @@ class Placement:
         start = self.start
         decision = self._decide_in_turn(attempt, self._devices.turn())
         if isinstance(decision, Unfinished):
-            self.start = start  # how many parts an attempt has does not decide where the next pod starts
+            self.start = start  # the number of parts must not affect where the search for the next pod starts
         return decision
 
     def _decide_in_turn(self, attempt: Attempt, turn: Turn | None) -> PlacementDecision:
-        self._devices.index.left_over()  # what others asked is theirs
+        """Judge the nodes, then try to promise devices on the best node until this succeeds or no node is left."""
+        self._devices.index.left_over()  # discard work that earlier questions left over
         judgement = self._judge(attempt, turn)
         found = attempt.devices = judgement.devices
         left_over = self._devices.index.left_over()
@@ -310,7 +320,7 @@ class Placement:
         return self._refused(attempt, judgement)
 
     def _promise(self, attempt: Attempt, info: NodeInfo) -> Promise | NodeReason:
-        """Take what the pod needs on a node, or say what the node lacks."""
+        """Promise a pod its devices on a node. Returns the promise, or the reason why the node cannot provide them."""
         answer = self._devices.promise(attempt, info)
         if isinstance(answer, NodeReason):
             return answer
@@ -321,14 +331,16 @@ class Placement:
         return Promise(attempt.claims, info.name, answer, pending, self.mappings(attempt, info), taken)
 
     def mappings(self, attempt: Attempt, info: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
-        """Which requests of the claim for extended resources serve which container on a node."""
+        """Return which requests of the extended resource claim serve which container on a node."""
         if not attempt.candidate.extended:
             return ()
         resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))
         return attempt.candidate.needs[resources].mappings if resources else ()
 
     def _untried(self, attempt: Attempt, nodes: int) -> int:
-        """The nodes without those where devices did not become ready, unless there are no others."""
+        """Return the nodes without those where devices of the pod did not become ready, or all nodes if no others
+        exist.
+        """
         if not attempt.failed_on:
             return nodes
         failed = filter(None, map(self._table.get, attempt.failed_on))
@@ -346,11 +358,11 @@ class Placement:
             deletes=attempt.claims.left_over is not None,
         )
         is_late = any(reason.code is NodeCode.DEVICES_TIMED_OUT for reason in judgement.refused)
-        room = {SchedulingRule.NODE_RESOURCES_FIT} if attempt.lacking else set()  # a pod that leaves may help
+        room = {SchedulingRule.NODE_RESOURCES_FIT} if attempt.lacking else set()  # the end of another pod may help
         return Refused(why, judgement.rules | room, is_late)
 
     def score_rules(self, attempt: Attempt) -> list[tuple[Score, float]]:
-        """The scores that compare nodes for the pod of an attempt, with their weights."""
+        """Return the scores that apply to the pod of an attempt, with their weights."""
         weights = attempt.profile.weights
         rules: list[tuple[Score, float]] = [(rule, weights.get(rule.name, 0)) for rule in self._scores]
         if weight := weights.get(DEVICE_PACKING, 0):
@@ -361,6 +373,7 @@ class Placement:
         return rules
 
     def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
+        """Return the best of the nodes by weighted scores. Compares only a sample if there are many nodes."""
         rules = self.score_rules(attempt)
         preference = self._preference(attempt)
         if preference is not None and attempt.profile.weights.get(BetterAlternatives.name, 0):
@@ -370,16 +383,20 @@ class Placement:
         return compared[0] if len(compared) == 1 else best(attempt.candidate, compared, rules, attempt.preferred)
 
     def _packing_cost(self, attempt: Attempt, info: NodeInfo) -> float | None:
-        """What the pod's devices would begin to use of a node."""
+        """Return the cost of the devices that the pod would start to use on a node, or None if unknown or no devices
+        are needed.
+        """
         search, index = attempt.devices.search_at(info.position), self._devices.index
         if search is None:
             return None
         outcome = index.allocate(info.name, search.pending, search.budget.node, self._devices.turn())
-        index.left_over()  # a score is not worth waiting for
+        index.left_over()  # a score is not worth more work
         return index.cost_of(info.name, together(outcome.taken).touched) if isinstance(outcome, Allocated) else None
 
     def _preference(self, attempt: Attempt) -> Callable[[NodeInfo], float] | None:
-        """How good the alternatives are that the pod would get on a node; None where it has no choice."""
+        """Return a function that rates the prioritized alternatives available on a node, or None without
+        alternatives.
+        """
         found = attempt.devices
         if not has_alternatives(attempt.claims):
             return None
@@ -391,7 +408,9 @@ class Placement:
         return preference
 
     def _preferred(self, attempt: Attempt, nodes: int, preference: Callable[[NodeInfo], float]) -> Sample:
-        """Up to a hundred of the nodes with the best alternatives among all that fit, or as many as the profile says."""
+        """Return up to 100 of the nodes with the best alternatives, ranked among all nodes or the profile's
+        percentage.
+        """
         every = nodes.bit_count()
         looked_at = self._sample(nodes, self._most(attempt) if attempt.profile.percentage_to_score else every)
         if len(looked_at) <= COMPARED:
@@ -400,11 +419,11 @@ class Placement:
         return Sample(self._table, [position for position, _ in ranked[:COMPARED]])
 
     def _most(self, attempt: Attempt) -> int:
-        """How many nodes are compared."""
+        """Return the number of nodes to compare."""
         return max(COMPARED, len(self._table) * attempt.profile.percentage_to_score // 100)
 
     def _sample(self, nodes: int, most: int) -> Sample:
-        """So many of the nodes, starting where the last pod stopped."""
+        """Return up to `most` of the nodes, starting where the search for the last pod stopped."""
         if nodes.bit_count() <= COMPARED:
             return self._table.sample(nodes, 0, COMPARED)
         chosen = self._table.sample(nodes, self.start, most)
@@ -413,6 +432,7 @@ class Placement:
 
 
 def _search_equivalence_key(search: Search) -> Hashable:
+    """Return a key of searches that the same device change would affect."""
     fits, asked = search.fits, search.asked
     is_plain = not (fits.nodes | fits.failing | fits.undecided) & asked
     return asked, fits.question if is_plain else fits

@@ -1,6 +1,6 @@
-"""Why one node is better than another for a pod: what each score says of both, or the rule that refuses one of them.
+"""Why one node is better than another for a pod: the scores of both nodes, or the rule that rejects the other node.
 
-Left out: deciding (`attempt`), and words (`dray.api.reasons.wording`).
+Left out: deciding (`attempt`), and the wording of reasons (`dray.api.reasons.wording`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dray.core.attempt import Attempt, Placement
 from dray.core.scores import weighted
 from dray.verdicts.nodes import NodeTable
 
-_ALIKE = 1e-6  # sums of scores that differ by less are equal
+_ALIKE = 1e-6  # sums of scores that differ by less than this count as equal
 
 
 class ScoreOfBoth(msgspec.Struct, frozen=True):
-    """What a score, times its weight, gives to two nodes."""
+    """Weighted value of one score for two nodes."""
 
     score: str
     ours: float
@@ -24,29 +24,35 @@ class ScoreOfBoth(msgspec.Struct, frozen=True):
 
     @property
     def lead(self) -> float:
+        """Weighted value of our node minus that of the other node."""
         return self.ours - self.theirs
 
 
 class NodeComparison(msgspec.Struct, frozen=True):
-    """Two nodes for one pod. With `refused`, a rule refuses the other node and no scores were compared."""
+    """Result of comparing two nodes for one pod. If `refused` is set, a rule rejects the other node and `scores` is
+    empty.
+    """
 
     refused: NodeReason | None = None
     scores: tuple[ScoreOfBoth, ...] = ()
 
     @property
     def is_tie(self) -> bool:
-        """Whether both nodes are equally good."""
+        """Whether no rule rejects the other node and the sums of both nodes' scores are equal."""
         return self.refused is None and abs(sum(one.lead for one in self.scores)) < _ALIKE
 
     @property
     def decisive(self) -> ScoreOfBoth | None:
-        """The score that speaks most for our node, if any does."""
+        """Return the score with the largest lead for our node, or None if no score favours our node."""
         first = max(self.scores, key=lambda one: one.lead, default=None)
         return first if first is not None and first.lead > _ALIKE else None
 
 
 def compare_nodes(placement: Placement, table: NodeTable, attempt: Attempt, ours: str, theirs: str) -> NodeComparison:
-    """Compare two nodes among all that fit the pod of an attempt. A node that does not exist counts as equal."""
+    """Compare two nodes for the pod of an attempt, scoring them among all nodes that fit.
+
+    Returns an empty comparison (a tie) if one of the nodes does not exist or if `ours` is not among the scored nodes.
+    """
     judgement = placement.judge(attempt)
     attempt.devices = judgement.devices
     found = [table.get(name) for name in (ours, theirs)]

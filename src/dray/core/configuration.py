@@ -1,7 +1,8 @@
-"""How the scheduler is set up: profiles by scheduler name, weights of the scores, the time a node's devices may take.
+"""Scheduler configuration: profiles by scheduler name, weights of scores, and timeouts for device allocation and
+binding.
 
-Reads the parts of a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) that mean something here and says by
-name what it cannot honour, so that nobody believes in a setting that has no effect.
+Reads the supported parts of a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) and warns about each field
+that has no effect, so that users do not rely on settings that are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 FILTER_TIMEOUT = 10.0  # seconds, as KEP-4381 sets it
 BINDING_TIMEOUT = 600.0  # seconds for drivers to make devices ready, as KEP-5007 sets it
 SHORTEST_BINDING_TIMEOUT = 1.0
-CANDIDATE_PERCENTAGE = 10  # the arguments of DefaultPreemption, as Kubernetes sets them
+CANDIDATE_PERCENTAGE = 10  # default arguments of DefaultPreemption, as in Kubernetes
 CANDIDATES = 100
 DEVICE_PACKING = "DevicePacking"  # a score that Kubernetes does not have
 DEFAULT_WEIGHTS: Mapping[str, float] = {
@@ -27,7 +28,7 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
     "DynamicResources": 2,
-    DEVICE_PACKING: 0,  # off unless a profile turns it on
+    DEVICE_PACKING: 0,  # disabled unless a profile gives it a weight
 }
 FILTERS: frozenset[str] = frozenset(SchedulingRule)
 DEFAULT_PREEMPTION = "DefaultPreemption"
@@ -43,38 +44,39 @@ ScalarType = TypeVar("ScalarType", bool, str, float, int)
 
 
 class ConfigurationError(ValueError):
-    """The file says something that cannot be done; the text names the field."""
+    """The configuration has an invalid value. The message names the field."""
 
 
 @dataclass(frozen=True)
 class SchedulerProfile:
-    """What pods of one scheduler name get."""
+    """Settings for the pods of one scheduler name."""
 
     name: str = DEFAULT_SCHEDULER
     weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     disabled_filters: frozenset[str] = frozenset()
     filter_timeout: float = FILTER_TIMEOUT
     binding_timeout: float = BINDING_TIMEOUT
-    percentage_to_score: int = 0  # of all nodes; 0 leaves the choice to the scheduler
-    timeout_per_node: bool = False  # each node has the filter's timeout, not all of them together
-    preempts: bool = True  # pods that fit nowhere may make less important ones end
-    candidate_percentage: int = CANDIDATE_PERCENTAGE  # of the nodes where that may help, those that are compared
-    candidates: int = CANDIDATES  # nodes that are compared at least
+    percentage_to_score: int = 0  # percentage of all nodes to score; 0 selects the scheduler's default
+    timeout_per_node: bool = False  # whether the filter timeout applies to each node instead of to the whole attempt
+    preempts: bool = True  # whether pods that fit nowhere may preempt pods of lower priority
+    # percentage of the nodes where preemption may help that are compared
+    candidate_percentage: int = CANDIDATE_PERCENTAGE
+    candidates: int = CANDIDATES  # minimum number of nodes to compare for preemption
 
 
 @dataclass(frozen=True)
 class ElectionSettings:
-    """The leaderElection of a configuration. What the file does not say is None."""
+    """The leaderElection section of a configuration. Fields that the file does not set are None."""
 
     enabled: bool | None = None
     name: str | None = None
     namespace: str | None = None
-    durations: Mapping[str, float] = field(default_factory=dict)  # by the file's names, in seconds
+    durations: Mapping[str, float] = field(default_factory=dict)  # in seconds, by field name in the file
 
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The clientConnection of a configuration. What the file does not say is None."""
+    """The clientConnection section of a configuration. Fields that the file does not set are None."""
 
     kubeconfig: str | None = None
     qps: float | None = None
@@ -83,7 +85,9 @@ class ConnectionSettings:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All profiles, by scheduler name, and how the process elects a leader and reaches the API server."""
+    """All profiles by scheduler name, warnings about ignored fields, and the settings for leader election and
+    connection.
+    """
 
     profiles: Mapping[str, SchedulerProfile] = field(default_factory=lambda: {DEFAULT_SCHEDULER: SchedulerProfile()})
     warnings: tuple[str, ...] = ()
@@ -92,7 +96,7 @@ class Configuration:
 
 
 def read(tree: Any) -> Configuration:
-    """The configuration of a parsed file."""
+    """Parse a decoded KubeSchedulerConfiguration. Raises ConfigurationError if a field is invalid."""
     if (
         not isinstance(tree, dict)
         or tree.get("kind") != "KubeSchedulerConfiguration"
@@ -148,6 +152,7 @@ _WORDS = {bool: "true or false", str: "a text", float: "a number", int: "a whole
 
 
 def _typed(entry: dict[str, Any], name: str, type_: type[ScalarType], path: str) -> ScalarType | None:
+    """Return a field's value, or None if the field is not set. Raises ConfigurationError if its type is wrong."""
     value = entry.get(name)
     if type_ is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
@@ -157,7 +162,7 @@ def _typed(entry: dict[str, Any], name: str, type_: type[ScalarType], path: str)
 
 
 def _percentage(entry: dict[str, Any], default: int, path: str) -> int:
-    """The share of nodes that are compared; that of a profile goes before that of all."""
+    """Return percentageOfNodesToScore of this section, or `default` if the section does not set the field."""
     value = default if (given := entry.get(_PERCENTAGE)) is None else given
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
         raise ConfigurationError(f"{path}{_PERCENTAGE}: expected a whole number from 0 to 100, got {value!r}")
@@ -165,6 +170,7 @@ def _percentage(entry: dict[str, Any], default: int, path: str) -> int:
 
 
 def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[str]) -> SchedulerProfile:
+    """Read one entry of `profiles`. Appends to `warnings` a message for each setting that has no effect."""
     weights = dict(DEFAULT_WEIGHTS)
     disabled: set[str] = set()
     plugins = _map(entry.get("plugins"), f"{path}.plugins")
@@ -191,7 +197,9 @@ def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[s
 
 
 def _candidates(args: dict[str, Any], path: str) -> tuple[int, int]:
-    """The arguments of DefaultPreemption: the share of nodes that are compared, in per cent, and how many at least."""
+    """Read the arguments of DefaultPreemption. Returns the percentage of nodes to compare and the minimum number of
+    nodes.
+    """
     found = []
     for name, default, most in (
         ("minCandidateNodesPercentage", CANDIDATE_PERCENTAGE, 100),
@@ -207,7 +215,10 @@ def _candidates(args: dict[str, Any], path: str) -> tuple[int, int]:
 
 
 def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
-    """The arguments of DynamicResources, for filtering and for binding; what Kubernetes does not know is a mistake."""
+    """Read the arguments of DynamicResources. Returns the filter timeout and the binding timeout, in seconds.
+
+    Raises ConfigurationError for an unknown argument.
+    """
     for name in args:
         if name not in ("apiVersion", "kind", "filterTimeout", "filterTimeoutScope", "bindingTimeout"):
             expected = "filterTimeout, filterTimeoutScope or bindingTimeout"
@@ -222,7 +233,10 @@ def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
 
 
 def _is_per_node(args: dict[str, Any], path: str) -> bool:
-    """Whether the filter's timeout is that of each node. Kubernetes does not know this argument: there it always is."""
+    """Whether the filter timeout applies to each node instead of to the whole attempt.
+
+    Reads filterTimeoutScope, an argument that Kubernetes lacks: its timeout always applies to each node.
+    """
     scope = args.get("filterTimeoutScope", "Attempt")
     if scope not in ("Attempt", "Node"):
         raise ConfigurationError(f"{path}.filterTimeoutScope: expected Attempt or Node, got {scope!r}")
@@ -230,6 +244,9 @@ def _is_per_node(args: dict[str, Any], path: str) -> bool:
 
 
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:
+    """Apply the enabled and disabled plugins of one extension point to `weights` and `disabled`, which are modified
+    in place.
+    """
     for i, plugin in enumerate(_list(chosen.get("disabled"), f"{where}.disabled")):
         name = _map(plugin, f"{where}.disabled[{i}]").get("name", "")
         names = PLUGINS if name == "*" else {name}
@@ -252,6 +269,7 @@ def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, f
 
 
 def _map(value: Any, path: str) -> dict[str, Any]:
+    """Return the value, or an empty mapping for None. Raises ConfigurationError if the value is not a mapping."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -260,6 +278,7 @@ def _map(value: Any, path: str) -> dict[str, Any]:
 
 
 def _list(value: Any, path: str) -> list[Any]:
+    """Return the value, or an empty list for None. Raises ConfigurationError if the value is not a list."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -268,7 +287,7 @@ def _list(value: Any, path: str) -> list[Any]:
 
 
 def _duration(text: Any, path: str) -> float:
-    """Seconds of a Go duration such as 1m30s; 0 means without limit."""
+    """Convert a Go duration such as 1m30s to seconds. Raises ConfigurationError if the text is not a duration."""
     if not isinstance(text, str) or not (text == "0" or _DURATION.sub("", text) == ""):
         raise ConfigurationError(f"{path}: expected a duration such as 10s, got {text!r}")
     return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))

@@ -1,18 +1,21 @@
-"""`SchedulerCore`: the scheduler as a state machine. Changes of the cluster go in, decisions about pods come out.
+"""`SchedulerCore`: the scheduler as a state machine. Input is changes of cluster objects; output is decisions about
+pods.
 
-The core neither waits nor writes. Whoever drives it sets `now`, applies changes, takes the next pod, asks for a decision
-and reports what became of it:
+The core does no I/O and never waits. Its driver sets `now`, applies changes, takes the next pod, asks for a decision
+and reports the result:
 
-    core.apply(old, new)            an object came, changed or went
+    core.apply(old, new)            an object was created, changed or deleted
     core.wake_for_devices()         wake the pods that changed devices may help
     waiting = core.next()           the pod to try next
     attempt = core.begin(waiting)
     decision = core.decide(attempt)
-    core.place(...), core.refuse(...)    follow a decision
-    core.confirm(...), core.undo(...)    a placement was written, or could not be
+    core.place(...), core.refuse(...)    carry out a decision
+    core.confirm(...), core.undo(...)    the placement was written, or writing failed
 
-`dray.scheduler` drives it from informers and writes its decisions; `ClusterModel` lets a simulation drive it. Left out:
-the rules (`dray.verdicts`), the picture that they are asked about (`state`), the order of pods (`queue`).
+`dray.scheduler` drives the core from informers and writes its decisions; `ClusterModel` lets a simulation drive the
+core.
+Left out: the rules (`dray.verdicts`), the state of the cluster that rules read (`state`), the order of pods
+(`queue`).
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ from dray.core.victims import priority_of
 from dray.verdicts.demand import Candidate
 from dray.verdicts.node_resources import with_claims
 
-PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are generated right after the pod
+PATIENCE = 1.0  # seconds before a missing claim is reported on a pod; most claims are generated right after the pod
 PATIENCE_AMID_CLAIMS = (
     10.0  # the same while other claims are generated: after a burst of pods it may be their turn soon
 )
@@ -66,22 +69,22 @@ PATIENCE_AMID_CLAIMS = (
 
 @dataclass
 class _Progress:
-    """What changes as pods are tried; a fork works on a copy."""
+    """Mutable scheduling state; a fork works on a copy."""
 
     queue: SchedulingQueue
     now: float = 0.0
-    last: Candidate | None = None  # the pod that was tried last: the next is often like it
+    last: Candidate | None = None  # candidate of the last attempt; the next pod is often similar
     claim_came: float = -math.inf  # when a claim was last created
-    held: set[str] = field(default_factory=set)  # uids of pods that are not tried before they are released
-    unkept: list[Pod] = field(default_factory=list)  # pods that lost their nominations with their gang
-    promised: dict[str, int] = field(default_factory=dict)  # pods that are being bound, by uid, with their priorities
-    # Pods that found no victims: those less important that were being bound, and may be victims once they are.
+    held: set[str] = field(default_factory=set)  # uids of pods that are not tried until `release`
+    unkept: list[Pod] = field(default_factory=list)
+    promised: dict[str, int] = field(default_factory=dict)  # priorities of the pods that are being bound, by uid
+    # By uid of a pod that found no victims: uids of less important pods that may be victims once their binding has ended.
     after_bindings: dict[str, set[str]] = field(default_factory=dict)
-    has_device_news: bool = False  # devices changed since the last look at waiting pods began
-    look: Iterator[AlikePods] | None = None  # the pods that a look has still to go through
+    has_device_news: bool = False  # whether devices changed since the last pass over waiting pods began
+    look: Iterator[AlikePods] | None = None  # waiting pods that the current pass has not examined yet
 
     def copy(self) -> _Progress:
-        has_news = self.has_device_news or self.look is not None  # a look in the copy begins anew
+        has_news = self.has_device_news or self.look is not None  # the copy starts a new pass
         return replace(
             self,
             queue=self.queue.copy(),
@@ -95,10 +98,10 @@ class _Progress:
 
 
 class SchedulerCore:
-    """Places the pods of its profiles.
+    """Decides about the pods of its profiles.
 
-    With `fallback`, a pod whose scheduler name has no profile is treated by the first profile; otherwise it is left to
-    its own scheduler. With `defers`, an attempt that takes long is made in parts (`Unfinished`).
+    With `fallback`, pods whose scheduler name has no profile use the first profile; otherwise they are left to other
+    schedulers. With `defers`, a long attempt is made in parts and returns `Unfinished` between them.
     """
 
     def __init__(
@@ -119,12 +122,12 @@ class SchedulerCore:
         self._progress = _Progress(SchedulingQueue(lambda: self._progress.now, flush_after=flush_after))
         self.state = ClusterState(objects, gates, clock, defers=defers, binding_timeouts=binding_timeouts)
         self.preemption = Preemption(objects, self.state)
-        self.preempts = True  # whether pods that fit nowhere may make others end
+        self.preempts = True  # whether pods that fit nowhere may preempt others
         self.gangs = GangScheduling(self)
 
     @property
     def now(self) -> float:
-        """The time of the driver's clock, in seconds; the core never reads a clock."""
+        """The driver's time in seconds. The driver sets this value; the core itself never reads a clock."""
         return self._progress.now
 
     @now.setter
@@ -136,13 +139,16 @@ class SchedulerCore:
         return self._progress.queue
 
     def profile_of(self, pod: Pod) -> SchedulerProfile | None:
-        """The profile for a pod; None for a pod of another scheduler."""
+        """Return the profile for a pod, or None for a pod of another scheduler."""
         return self._profiles.get(pod.spec.schedulerName) or self._fallback
 
     # -- changes
 
     def apply(self, old: Any, new: Any) -> None:
-        """Take note that an object came (no `old`), changed, or went (no `new`), and wake the pods that it may help."""
+        """Update the state for an object that was created (`old` is None), changed, or deleted (`new` is None).
+
+        Wakes the pods that the change may help.
+        """
         if isinstance(old, Pod) and isinstance(new, Pod) and old.metadata.uid != new.metadata.uid:
             self.apply(old, None)  # another pod of the same name
             old = None
@@ -162,6 +168,7 @@ class SchedulerCore:
                 self.gangs.abandon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None, *, has_left_node: bool) -> None:
+        """Update queue and gangs for a pod that was created, changed or deleted."""
         if new is None or podclaims.is_finished(new):
             pod = new or old
             assert pod is not None
@@ -174,7 +181,10 @@ class SchedulerCore:
             self._pod_waits(old, new)
 
     def _pod_waits(self, old: Pod | None, new: Pod) -> None:
-        """A pod that has no node came or changed, or something that it cannot be without did (`old` is `new`)."""
+        """Add or update a pod without a node in the queue.
+
+        `old` is None for a new pod. `old` is `new` if a claim or group of the pod changed, not the pod itself.
+        """
         if new.metadata.deletionTimestamp is not None:
             self._leaves_queue(new, counts=False)
             return
@@ -195,7 +205,7 @@ class SchedulerCore:
             self.queue.activate_one(new.metadata.uid)
 
     def _leaves_queue(self, pod: Pod, *, counts: bool) -> None:
-        """A pod waits no more; `counts` says whether it is still one of its group, with a node."""
+        """Remove a pod from the queue. `counts` says whether the pod still counts towards minCount of its group."""
         self.gangs.abandon(pod)
         self.queue.remove(pod.metadata.uid)
         self._progress.after_bindings.pop(pod.metadata.uid, None)
@@ -204,32 +214,34 @@ class SchedulerCore:
             self._recheck_group(pod)
 
     def _recheck_group(self, pod: Pod) -> None:
-        """Enough pods of a pod's group are there now, or no more."""
+        """Recheck the other pods of a pod's group, because the group has reached or fallen below minCount."""
         self.gangs.abandon(pod)
         self._recheck(one for one in self._members(pod) if one.metadata.uid != pod.metadata.uid)
 
     def _members(self, pod: Pod) -> Iterable[Pod]:
+        """Return the pods of the PodGroup that a pod names; empty if the pod names none."""
         key = self.state.gangs.key_of(pod)
         return [*self.objects.members(*key)] if key is not None else ()
 
     def _group_changed(self, group: PodGroup, *, gone: bool) -> None:
+        """Recheck and wake the pods of a PodGroup that was created, changed or deleted."""
         key = group.metadata.namespace, group.metadata.name
         self.gangs.abandon()
         if gone:
             self.gangs.group_gone(key)
         members = [*self.objects.members(*key)]
         for pod in members:
-            self.queue.activate_one(pod.metadata.uid)  # it may ask for less now
+            self.queue.activate_one(pod.metadata.uid)  # the group may require less now
         self._recheck(members)
 
     def _lacks_something(self, pod: Pod) -> bool:
-        """Whether a pod may not be tried for its own sake: it has scheduling gates, is held, or lacks a claim or its group."""
+        """Whether a pod may not be tried because of scheduling gates, `hold`, or a missing claim or PodGroup."""
         if pod.spec.schedulingGates or pod.metadata.uid in self._progress.held:
             return True
         return self.state.devices.missing_for(pod) is not None
 
     def _left_claims(self, pod: Pod) -> None:
-        """Try pods again that cannot run where a claim is allocated, now that one user less keeps it there."""
+        """Recheck the pods that share an allocated but now unreserved claim with a pod that left its node."""
         namespace = pod.metadata.namespace
         for use in self.objects.uses(pod) if podclaims.has_claims(pod) else ():
             claim = self.objects.claim(namespace, use.claim) if use.claim else None
@@ -237,23 +249,28 @@ class SchedulerCore:
                 self._recheck(self.objects.consumers(namespace, claim.metadata.name))
 
     def _claim_changed(self, claim: ResourceClaim, *, gone: bool) -> None:
+        """Recheck the pods that use a claim which was created, changed or deleted."""
         if gone and is_extended_resource_claim(claim) and (owner := podclaims.made_for(claim, "Pod")) is not None:
-            waiting = self.queue.get(owner.uid)  # a claim that was left over may have kept it out
+            waiting = self.queue.get(owner.uid)  # a leftover claim may have blocked the pod
             if waiting is not None and waiting.refused_by & DEVICE_RULES:
                 self.queue.activate_one(owner.uid)
         self._recheck(self.objects.consumers(claim.metadata.namespace, claim.metadata.name))
 
     def _recheck(self, pods: Iterable[Pod]) -> None:
-        """A claim of these pods, or their group, came, went or changed."""
+        """Update these pods in the queue, because a claim or PodGroup of theirs changed, and wake those refused for
+        devices.
+        """
         for pod in pods:
             waiting = self.queue.get(pod.metadata.uid)
-            if waiting is not None and waiting.place is not QueuePlace.TRYING:  # else the change is our own
+            if waiting is not None and waiting.place is not QueuePlace.TRYING:
                 self._pod_waits(waiting.pod, waiting.pod)
                 if waiting.refused_by & DEVICE_RULES:
                     self.queue.activate_one(pod.metadata.uid)
 
     def wake(self, effect: Effect) -> None:
-        """Try the pods again that a change may help; whom devices help is looked up by `wake_for_devices`."""
+        """Wake the pods that a change may help. Pods that changed devices may help are woken later by
+        `wake_for_devices`.
+        """
         if effect.rules:
             self.queue.activate_refused(None if effect is ANYTHING else effect.rules)
         self._progress.has_device_news |= effect.devices
@@ -262,14 +279,15 @@ class SchedulerCore:
 
     @property
     def has_device_news(self) -> bool:
-        """Whether devices changed and not all pods were looked at that this may help."""
+        """Whether devices changed and `wake_for_devices` has not yet examined all waiting pods."""
         return self._progress.has_device_news or self._progress.look is not None
 
     def wake_for_devices(self, most: int | None = None) -> None:
-        """Wake pods to which nodes can give more devices than when they were refused, while they can.
+        """Wake the waiting pods that can get more devices on some node than when they were refused.
 
-        Of thousands that wait, many ask for the same (`Attempt.alike`): they are looked at once, and woken one after the
-        other. With `most`, so many kinds of pods are looked at, and the next call goes on with the others.
+        Pods with equal requests (`Attempt.alike`) are examined once and woken one after the other while devices
+        remain. With
+        `most`, only that many groups of equal pods are examined, and the next call continues with the other groups.
         """
         if self._progress.look is None:
             self.gangs.wake_for_devices()
@@ -277,24 +295,28 @@ class SchedulerCore:
         looked = 0
         for pods in islice(self._progress.look, most):
             looked += 1
-            first = pods.first()  # none where a group before took them along
+            first = pods.first()  # None if an earlier gang has taken these pods along
             if first is not None and (attempt := first.attempt) is not None:
                 self.queue.activate_in_turn(pods, partial(self.state.devices.is_news, attempt))
         if most is None or looked < most:
             self._progress.look = None
 
     def hold(self, uid: str) -> None:
-        """Do not try a pod before it is released. To be called before the pod comes."""
+        """Keep a pod from being tried until `release`. Call this before the pod is added."""
         self._progress.held.add(uid)
 
     def release(self, uid: str) -> None:
-        """Let a pod be tried that was held."""
+        """Let a held pod be tried again."""
         self._progress.held.discard(uid)
         if (waiting := self.queue.get(uid)) is not None:
             self._pod_waits(waiting.pod, waiting.pod)
 
     def unreported(self) -> list[tuple[Pod, Unschedulable]]:
-        """Pods that lack a claim, their group or other pods of it for longer than usual, each with what is missing. Tells each once."""
+        """Return gated pods whose claim, PodGroup or fellow group members have been missing for longer than usual,
+        with the reason.
+
+        Each pod is returned only once. Pods with scheduling gates are skipped.
+        """
         found, progress = [], self._progress
         is_quiet = progress.claim_came + PATIENCE <= self.now
         since = self.now - (PATIENCE if is_quiet else PATIENCE_AMID_CLAIMS)
@@ -309,7 +331,10 @@ class SchedulerCore:
         return found
 
     def _lacking(self, pod: Pod, incomplete: dict[GroupKey, GroupProblem]) -> Unschedulable | None:
-        """What keeps a pod from being tried: a claim, its group, or other pods of that. `incomplete`: gangs seen before."""
+        """Return what keeps a pod from being tried: a missing claim, PodGroup or group members; None if nothing does.
+
+        `incomplete` caches the problems of gangs that are below minCount.
+        """
         problem, group = self.state.devices.missing_for(pod), self.state.gangs.waits(pod)
         if group is not None and group.code is GroupCode.BELOW_MIN_COUNT:
             key = pod.metadata.namespace, group.group
@@ -323,7 +348,7 @@ class SchedulerCore:
     # -- decisions
 
     def next(self) -> Waiting | None:
-        """The pod to try next, or None while no pod can be tried."""
+        """Take the next pod to try from the queue. Returns None if no pod can be tried now."""
         while (waiting := self.queue.pop()) is not None:
             if self.gangs.is_next(waiting):
                 return waiting
@@ -332,9 +357,11 @@ class SchedulerCore:
     def begin(
         self, waiting: Waiting, *, among: int | None = None, preferred: str = "", is_terse: bool = False
     ) -> Attempt:
-        """Begin an attempt to place a pod, or go on with the one that is not over: find out about its claims."""
+        """Begin an attempt to place a pod, or continue the unfinished one, and look up the pod's claims. Returns the
+        attempt.
+        """
         profile = self.profile_of(waiting.pod)
-        assert profile is not None  # or it would not be in the queue
+        assert profile is not None  # otherwise the pod would not be in the queue
         self._progress.last = candidate = Candidate(waiting.pod, self._progress.last)
         attempt = Attempt(
             candidate,
@@ -350,13 +377,15 @@ class SchedulerCore:
         return self.prepare(attempt)
 
     def trial_attempt(self, pod: Pod) -> Attempt:
-        """An attempt outside the queue, for a trial: its claims are as the trial supposes them to be."""
+        """Return a new attempt for a pod outside the queue, with claims as changed by the current trial."""
         profile = self.profile_of(pod)
-        assert profile is not None  # or it would not be ours to place
+        assert profile is not None  # otherwise another scheduler places the pod
         return self.prepare(Attempt(Candidate(pod), PodClaims(pod), profile, is_terse=True))
 
     def prepare(self, attempt: Attempt) -> Attempt:
-        """Look up the claims of an attempt's pod. Returns the attempt."""
+        """Look up the claims of an attempt's pod. Returns the attempt with `claims`, or with `problem` if a claim is
+        unusable.
+        """
         claims = self.state.devices.claims_of(attempt.pod)
         if isinstance(claims, PodClaims):
             attempt.claims = claims
@@ -365,7 +394,9 @@ class SchedulerCore:
         return attempt
 
     def decide(self, attempt: Attempt) -> PlacementDecision:
-        """A node and devices for the pod of an attempt, or why there are none."""
+        """Decide about the pod of an attempt. Returns a node with devices, a refusal (perhaps with a preemption
+        plan), or Unfinished.
+        """
         if not self.state.nominations:  # usually there are none to lift, and a context costs more than this check
             return self._decide_or_preempt(attempt)
         with self.state.nominations.lifted(attempt.pod):
@@ -379,12 +410,12 @@ class SchedulerCore:
         return decision
 
     def _may_preempt(self, attempt: Attempt, refused: Refused) -> bool:
-        """Whether to look for victims; not where what is in the way goes without."""
+        """Whether to search for victims: if preemption is enabled and ending other pods could help this pod."""
         why = refused.why
         return attempt.may_preempt and is_helped_by_room(why)
 
     def _decide_nominated(self, attempt: Attempt) -> PlacementDecision:
-        """Decide for the node that is kept for a pod if that fits, or else for any."""
+        """Decide about a pod, trying its nominated node first and then all nodes."""
         if attempt.problem is not None:
             why = Unschedulable(len(self.state.table), problem=attempt.problem)
             return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
@@ -402,7 +433,7 @@ class SchedulerCore:
         return self.state.placement.decide(attempt)
 
     def place(self, waiting: Waiting, promise: Promise) -> None:
-        """Count a pod on the node that it was promised."""
+        """Count a pod on its promised node and end the attempt."""
         assert waiting.attempt is not None
         demand = with_claims(waiting.pod, waiting.attempt.candidate.demand, promise.node_claims)
         waiting.nomination = self.state.nominations.get(waiting.key)
@@ -413,7 +444,9 @@ class SchedulerCore:
         self.end(waiting)
 
     def refuse(self, waiting: Waiting, refused: Refused, pause: float = 0.0) -> None:
-        """Let a pod wait for a change that may help it, or, with a `pause`, for so many seconds."""
+        """Put a refused pod back in the queue until a change may help, or, with `pause`, until that many seconds have
+        passed.
+        """
         assert waiting.attempt is not None
         if pause:
             self.queue.retry(waiting, pause, refused.rules)
@@ -427,13 +460,16 @@ class SchedulerCore:
                 self.wake(ROOM_AND_DEVICES)
 
     def await_bindings(self, waiting: Waiting) -> None:
-        """Try a pod that found no victims again once the less important pods that are being bound may be victims."""
+        """Retry a pod that found no victims once the bindings of less important pods have ended, which may then be
+        victims.
+        """
         priority, progress = priority_of(waiting.pod), self._progress
         others = {uid for uid, other in progress.promised.items() if other < priority}
         if others:
             progress.after_bindings[waiting.key] = others
 
     def _binding_ended(self, uid: str) -> None:
+        """Record that the binding of a pod has ended, and wake the pods that waited only for this binding."""
         progress = self._progress
         if progress.promised.pop(uid, None) is None:
             return
@@ -444,9 +480,10 @@ class SchedulerCore:
                 self.queue.activate_one(key)
 
     def preempt(self, waiting: Waiting, plan: PreemptionPlan) -> list[Pod]:
-        """Follow the plan of a refusal: keep the place, and do not try the pod again before `preempted`.
+        """Carry out a preemption plan: nominate the pod for the node, and hold the pod until `preempted` if there are
+        victims.
 
-        Returns the pods of lower priority that lose the place which was kept for them on that node.
+        Returns the pods of lower priority that lose their nominations for the same node.
         """
         nominations, uid = self.state.nominations, waiting.key
         others = [one.pod for one in nominations.on(plan.node) if priority_of(one.pod) < priority_of(waiting.pod)]
@@ -463,7 +500,9 @@ class SchedulerCore:
         return others
 
     def preempted(self, uid: str, spared: Iterable[Pod] = ()) -> None:
-        """The victims of a pod were told to go, except for those that are spared since that failed."""
+        """Record that the victims of a pod were evicted, except for the `spared` pods, whose eviction failed.
+        Releases the pod.
+        """
         left = frozenset(pod.metadata.uid for pod in spared)
         if left:
             self.state.nominations.spare(uid, left)
@@ -473,9 +512,9 @@ class SchedulerCore:
             self.queue.retry(waiting)
 
     def expire_nominations(self) -> list[Pod]:
-        """End the nominations whose deadline has passed; their pods are tried again.
+        """End nominations whose deadline has passed, and wake their pods.
 
-        Returns these pods, and those whose nomination has ended since the last call because their gang is not complete.
+        Returns these pods, and the pods that lost a nomination since the last call because their gang is incomplete.
         """
         late = [one.pod for one in self.state.expire_nominations()]
         if late:
@@ -486,18 +525,18 @@ class SchedulerCore:
         return [*late, *unkept]
 
     def fail(self, waiting: Waiting) -> None:
-        """An attempt ended with an error: try the pod again after a while."""
+        """Record that an attempt ended with an error, and retry the pod after a backoff."""
         self.queue.retry(waiting)
         self.end(waiting)
 
     def end(self, waiting: Waiting) -> None:
-        """An attempt is over, whatever it came to: pods that wait for its result may go on."""
+        """End an attempt, whatever its result, and let pods that wait for its result continue."""
         if waiting.attempt is not None:
             waiting.attempt.end()
         self.queue.judged(waiting)
 
     def confirm(self, promise: Promise, written: Sequence[ResourceClaim]) -> None:
-        """Take note of the claims that a binding wrote."""
+        """Record the claims that a binding has written."""
         devices = self.state.devices
         is_freed = [*map(devices.claim_written, written)]
         if promise.extended_resource_claim is not None:
@@ -505,9 +544,10 @@ class SchedulerCore:
         self._progress.has_device_news |= any(is_freed)
 
     def undo(self, waiting: Waiting, promise: Promise, *, is_bound: bool = False) -> None:
-        """A placement could not be written: give back what was promised, and try the pod again after a while.
+        """Undo a placement that could not be written: withdraw the promised devices and retry the pod after a
+        backoff.
 
-        `is_bound`: the pod has got a node all the same, from another scheduler.
+        `is_bound` means that another scheduler has given the pod a node.
         """
         if not is_bound:
             self.state.table.unplace(waiting.key)
@@ -520,9 +560,9 @@ class SchedulerCore:
             self.wake(CLASSES)
         self.queue.retry(waiting)
         if self.queue.get(waiting.key) is waiting:
-            self._pod_waits(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back
+            self._pod_waits(waiting.pod, waiting.pod)  # gates the pod if one of its claims was deleted meanwhile
 
     def forget(self, promise: Promise) -> None:
-        """Give back the devices of a promise that nobody will keep."""
+        """Withdraw the promised devices of a promise that will not be written."""
         for claim in promise.pending:
             self.state.devices.ledger.forget(claim.metadata.uid)

@@ -1,8 +1,8 @@
-"""DynamicResources in the scheduler: the claims of a pod, the devices that were promised, and the budget of a search.
+"""DynamicResources in the scheduler: the claims of a pod, promised devices, and the budget of a search for devices.
 
-Follows a claim from "not there yet" to "promised to this pod". What this scheduler has promised but not yet written counts
-as taken. No API call happens in an attempt; writing is `binding`'s part. Left out: the rule itself
-(`dray.verdicts.devices`), who holds what (`ledger`).
+Tracks a claim from its creation until its devices are promised to a pod. Promised devices count as taken before the
+allocation is written. An attempt makes no API calls; `binding` writes claims. Left out: the rule itself
+(`dray.verdicts.devices`) and the holders of devices (`ledger`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FindClaim = Callable[[str, str], ResourceClaim | None]  # by namespace and name
 
 
 class Devices:
-    """The devices of the cluster, as this scheduler gives them out."""
+    """Claims and devices of the cluster, as the scheduler sees them and promises them to pods."""
 
     def __init__(
         self,
@@ -56,31 +56,33 @@ class Devices:
         is_in_use: Callable[[ResourceClaim], bool] = lambda claim: True,
     ) -> None:
         self.now = now
-        self._binding_timeouts = binding_timeouts  # by name of the profile; of none where conditions mean nothing
+        self._binding_timeouts = binding_timeouts  # by profile name; empty if binding conditions are disabled
         self.index = index
         self._serves_extended = gates.served("DRAExtendedResource")
         self.rule = DeviceRule(index, table, serves_extended=self._serves_extended)
         self._extended_claim_of = special_of
-        self._is_in_use = is_in_use  # whether a pod with a node uses a claim, listed or not
+        self._is_in_use = is_in_use  # whether a pod with a node uses a claim, even if reservedFor does not list the pod
         self.ledger = DeviceLedger(index)
         self._find_claim = find_claim
         self._group_of = group_of
         self._is_enabled = gates.enabled("DynamicResourceAllocation")
         self._has_timeout = gates.enabled("DRASchedulerFilterTimeout")
         self.sharing = Sharing.of(gates)
-        self.supposed: dict[tuple[str, str], ResourceClaim] = {}  # claims as a trial has changed them
+        self.supposed: dict[tuple[str, str], ResourceClaim] = {}  # claims as changed by the current trial
         self._known = Knowledge(self.sharing, index.has_class, self.ledger.is_promised, is_lost=self._is_lost)
 
     # -- before an attempt
 
     def missing_for(self, pod: Pod) -> ClaimProblem | None:
-        """Why a pod may not be tried yet: a claim, or its group, does not exist."""
+        """Return why a pod may not be tried yet, because a claim or PodGroup does not exist, or None if nothing is
+        missing.
+        """
         if not pod.spec.resourceClaims or not self._is_enabled:
             return None
         return missing_for(pod, self._group_of(pod), self._find(pod), self._known)
 
     def claims_of(self, pod: Pod) -> PodClaims | ClaimProblem:
-        """The pod's claims, or what keeps it from being placed on any node."""
+        """Return the claims of a pod, or the problem with a claim that keeps the pod from every node."""
         if not self._is_enabled:
             return PodClaims(pod)
         left_over = self._extended_claim_of(pod) if self._serves_extended and may_be_asked(pod) else None
@@ -92,20 +94,25 @@ class Devices:
         return found
 
     def _is_lost(self, pod: Pod, claim: ResourceClaim) -> bool:
+        """Whether the devices of a claim failed to become ready within the binding timeout of the pod's profile."""
         timeout = self._binding_timeouts.get(pod.spec.schedulerName)
         return timeout is not None and is_lost(claim, self.now(), timeout)
 
     def _find(self, pod: Pod) -> Find:
+        """Return a function that finds a claim by name in the pod's namespace."""
         return partial(self.claim if self.supposed else self._find_claim, pod.metadata.namespace)
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        """A claim as it is, or as a trial supposes it to be."""
+        """Return a claim as changed by the current trial, or else the stored claim; None if the claim does not exist."""
         return self.supposed.get((namespace, name)) or self._find_claim(namespace, name)
 
     # -- in an attempt
 
     def promise(self, attempt: Attempt, info: NodeInfo) -> Allocated | NodeReason | None:
-        """Take devices on a node for the pod: what was taken, nothing where nothing is needed, or why that failed."""
+        """Allocate devices on a node to the pending claims of a pod and record the promises in the ledger.
+
+        Returns the allocation, None if the pod needs no devices on the node, or the reason why the allocation failed.
+        """
         search = attempt.devices.search_at(info.position)
         if search is None:
             return None
@@ -115,7 +122,7 @@ class Devices:
             for claim, taken in zip(pending, outcome.taken, strict=True):
                 self.ledger.promise(claim.metadata.uid, taken)
             return outcome
-        search.fits = search.fits.without(info.position)  # that it fits will be news once more
+        search.fits = search.fits.without(info.position)  # so that fitting on this node counts as a change later
         match outcome:
             case GaveUp():
                 return NodeReason(NodeCode.DEVICES_TIMED_OUT)
@@ -125,13 +132,16 @@ class Devices:
                 return NodeReason(NodeCode.CANNOT_ALLOCATE)
 
     def promise_again(self, promise: Promise) -> None:
-        """Take the devices of a promise that was made in a trial."""
+        """Record the devices of a promise in the ledger, after the trial in which the promise was made has ended."""
         taken = promise.outcome.taken if promise.outcome is not None else ()
         for claim, devices in zip(promise.pending, taken, strict=True):
             self.ledger.promise(claim.metadata.uid, devices)
 
     def from_node(self, attempt: Attempt, info: NodeInfo, outcome: Allocated | None) -> NodeClaims | NodeReason:
-        """What the pod's claims take from the node besides devices; where the node lacks it, the promise is withdrawn."""
+        """Return what the pod's claims take from the node besides devices, such as CPU and memory.
+
+        If the node has too little, withdraws the promised devices and returns the reason.
+        """
         if not self.index.asks_more_of_nodes:
             return ()
         pending = attempt.devices.pending_at(info.position) if outcome is not None else ()
@@ -143,11 +153,15 @@ class Devices:
         return taken
 
     def turn(self) -> Turn | None:
-        """The steps of one part of an attempt; None where attempts are made in one go."""
+        """Return a step counter for one part of an attempt, or None if attempts are made in one part."""
         return Turn() if self.index.defers else None
 
     def budget(self, attempt: Attempt) -> Budget:
-        """The steps that a search for devices may take. A pod that prefers alternatives has a look at every node."""
+        """Return the number of steps that a search for devices may take.
+
+        The budget is unlimited without a filter timeout. Pods with prioritized alternatives get a budget that covers
+        all nodes.
+        """
         if not self._has_timeout:
             return UNLIMITED
         profile = attempt.profile
@@ -157,10 +171,10 @@ class Devices:
     # -- after an attempt
 
     def expendable(self, attempt: Attempt) -> ResourceClaim | None:
-        """An allocation that keeps the pod from nodes and that nobody else uses.
+        """Return an allocated claim that keeps the pod from nodes and that no other pod uses, or None.
 
-        A reservation for anything but a pod may be in use by pods that are not listed. So may a claim for any pod, to
-        which nobody writes while somebody is listed.
+        A claim with a reservation for anything but a pod is never returned, nor is a reserved claim that is open to
+        any pod, since pods that reservedFor does not list may use them.
         """
         for claim in attempt.devices.elsewhere:
             state, listed = state_of(claim), claim.status.reservedFor
@@ -173,10 +187,11 @@ class Devices:
         return None
 
     def is_news(self, refused: Attempt) -> bool:
-        """Whether devices can be had on other nodes than when a pod was refused."""
+        """Whether a refused pod could get devices on nodes where this was impossible when the pod was refused."""
         return any(map(self._has_news, refused.devices.searches))
 
     def _has_news(self, search: Search) -> bool:
+        """Whether a search for devices gives a better result for some node than before."""
         then, now = search.fits, self.index.fits(search.pending, search.budget, search.asked, self.turn())
         more = without(now.nodes, then.nodes) | without(now.undecided, then.undecided) | now.failing ^ then.failing
         return bool(more & search.asked)
@@ -184,7 +199,7 @@ class Devices:
     # -- what claims say
 
     def claim_changed(self, claim: ResourceClaim, *, gone: bool) -> bool:
-        """Note what a claim holds now; True when devices became free."""
+        """Update the devices held by a claim after an event. Returns whether devices became free."""
         allocation = claim.status.allocation
         if gone:
             self.ledger.forget(claim.metadata.uid)
@@ -192,28 +207,36 @@ class Devices:
         return self.ledger.written(claim.metadata.uid, taken, version_of(claim))
 
     def claim_written(self, claim: ResourceClaim) -> bool:
-        """Note what a binding wrote; True when devices became free, as somebody has taken it back since."""
+        """Record that a binding wrote a claim.
+
+        Returns whether devices became free, because a newer version of the claim no longer holds the devices.
+        """
         meta = claim.metadata
         if not self.ledger.is_promised(meta.uid):
-            return False  # the news was faster
+            return False  # the event of the write arrived first
         version = version_of(claim)
         self.ledger.kept(meta.uid, version)
         known = self._find_claim(meta.namespace, meta.name)
         if known is None or known.metadata.uid != meta.uid or version_of(known) < version:
-            return False  # what is known is from before the binding
+            return False  # the stored claim is older than the write
         return self.claim_changed(known, gone=False)
 
     def claim_made(self, extended: ResourceClaim, made: ResourceClaim) -> bool:
-        """Note that a claim was made and written which so far was promised only; True when devices became free."""
+        """Move a promise from an in-memory extended resource claim to the created claim, and record that the claim
+        was written.
+
+        Returns whether devices became free.
+        """
         self.ledger.promise(made.metadata.uid, taken_by(made.status.allocation))
         self.ledger.forget(extended.metadata.uid)
         return self.claim_written(made)
 
 
 def has_alternatives(claims: PodClaims) -> bool:
-    """Whether a pod has a choice of devices, so that one node may be better for it than another."""
+    """Whether a pending claim of the pod has a request with prioritized alternatives (`firstAvailable`)."""
     return any(r.firstAvailable for c in claims.pending for r in c.spec.devices.requests or ())
 
 
 def version_of(claim: ResourceClaim) -> int:
+    """Return the resource version of a claim as a number, 0 if the claim has none."""
     return int(claim.metadata.resourceVersion or 0)

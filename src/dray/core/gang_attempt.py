@@ -1,9 +1,9 @@
-"""One joint attempt to place the pods of a gang: all of them that are needed, or none.
+"""One joint attempt to place the pods of a gang: at least minCount of them, or none.
 
-The greedy way comes first: pod after pod, each as any other pod, in the domains of the topology constraint one after the
-other, the tightest first. Its placements are promises already, so other pods may be tried between its parts. If it fails,
-they are given back and an exact search follows (`gang_search`), during which nothing is held. Left out: when a gang is
-tried (`gang_scheduling`), writing.
+First, pods are placed one by one like single pods, in one domain of the topology constraint after the other, smallest
+first. These placements are already promises, so other pods may be tried between the parts. If this fails, the
+promises are withdrawn and an exact search follows (`gang_search`), which holds nothing. Left out: when a gang is
+tried (`gang_scheduling`) and writing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from dray.core.victims import Victim
 if TYPE_CHECKING:
     from dray.core.group_preemption import GroupVictimSearch
 
-PODS_AT_ONCE = 16  # placed in one part of an attempt
-CHECKS_AT_ONCE = 8  # of the exact search in one part: each asks about several pods
-RESTARTS = 20  # of the exact search, because the cluster changed meanwhile
+PODS_AT_ONCE = 16  # pods placed in one part of an attempt
+CHECKS_AT_ONCE = 8  # checks of the exact search in one part; each check covers several pods
+RESTARTS = 20  # limit for restarts of the exact search after changes of the cluster
 
 
 class PlacedMember(NamedTuple):
-    """A pod of a gang with what it was promised."""
+    """Pod of a gang with its attempt and promise."""
 
     waiting: Waiting
     attempt: Attempt
@@ -48,7 +48,7 @@ class PlacedMember(NamedTuple):
 
 
 class GangPromise(msgspec.Struct, frozen=True):
-    """Where the pods of a gang go, in the order in which they were decided. `refused` are pods beyond minCount."""
+    """Promises for the pods of a gang, in the order in which they were made. `refused` are pods beyond minCount."""
 
     placed: tuple[PlacedMember, ...]
     refused: tuple[tuple[Waiting, Refused], ...] = ()
@@ -56,10 +56,10 @@ class GangPromise(msgspec.Struct, frozen=True):
 
 
 class GroupPreemptionPlan(msgspec.Struct, frozen=True):
-    """Whose end makes room for a gang, the most important first, and what its pods get afterwards.
+    """Victims whose end makes room for a gang, most important first, and what the gang's pods then get.
 
-    Without victims, the pods whose end makes room are leaving already (`leaving`). `violations` counts pods whose end
-    violates a disruption budget. `is_proven`: the gang fits with no further one of the victims.
+    Without victims, the pods that must end are already terminating (`leaving`). `violations` counts pods whose
+    eviction violates a PodDisruptionBudget. `is_proven`: it is proved that no further victim can be spared.
     """
 
     victims: tuple[Victim, ...]
@@ -75,10 +75,10 @@ class GroupPreemptionPlan(msgspec.Struct, frozen=True):
 
 
 class GangRefused(msgspec.Struct, frozen=True):
-    """The gang is not placed: why, and the rules whose verdict must change.
+    """Reason why the gang is not placed, and the rules whose verdict must change.
 
-    With a `plan`, the gang is placed after preemption. Claims `to_release` hold devices that are kept for the gang, and are
-    reserved for groups whose pods were all preempted.
+    With a `plan`, the gang can be placed after preemption. Claims in `to_release` hold devices kept for the gang and
+    are reserved only for PodGroups without any pod on a node.
     """
 
     why: Unschedulable
@@ -91,7 +91,7 @@ GangDecision = GangPromise | GangRefused | Unfinished
 
 
 class Domain(NamedTuple):
-    """Nodes that agree in the labels of a topology constraint; all nodes where there is none."""
+    """Nodes with equal values of the topology labels, or all nodes if there is no topology constraint."""
 
     name: str
     nodes: int
@@ -99,7 +99,7 @@ class Domain(NamedTuple):
 
 @dataclass(eq=False)
 class GangAttempt:
-    """What one attempt knows of its gang."""
+    """State of one joint attempt of a gang."""
 
     key: GroupKey
     group: PodGroup
@@ -107,30 +107,31 @@ class GangAttempt:
     members: list[Waiting]
     bound: list[Pod]  # pods of the group that have a node
     among: int | None = None
-    problem: GroupProblem | None = None  # what keeps the gang from every node
-    seconds: float = 0.0  # that whoever makes it has spent; decides nothing
+    problem: GroupProblem | None = None  # problem that keeps the gang from every node
+    seconds: float = 0.0  # time the driver has spent on the attempt; does not affect decisions
     domains: list[Domain] = field(default_factory=list)
-    at: int = 0  # the domain that is tried
-    position: int = 0  # the member that comes next
+    at: int = 0  # index of the current domain
+    position: int = 0  # index of the next member
     placed: list[PlacedMember] = field(default_factory=list)
     refused: list[tuple[Waiting, Refused]] = field(default_factory=list)
-    supposed: dict[str, ResourceClaim] = field(default_factory=dict)  # claims that members share, as they will be
+    # claims that members share, as they will be allocated
+    supposed: dict[str, ResourceClaim] = field(default_factory=dict)
     failures: list[tuple[Domain, GangRefused]] = field(default_factory=list)
     is_searching: bool = False
     search: GangSearch | None = None
-    steps: GangSearchSteps | None = None  # of the search
-    stamp: object = None  # of the state, when the attempt was interrupted
+    steps: GangSearchSteps | None = None  # steps of the search
+    stamp: object = None  # stamp of the state when the attempt was interrupted
     is_stale: bool = False  # whether the cluster has changed since then
-    spent: int = 0  # searches that the cluster's changes have made useless
+    spent: int = 0  # number of searches discarded because the cluster changed
     is_proven: bool = True
-    pending: Unfinished | None = None  # of the member that comes next
-    is_hasty: bool = False  # its victims are leaving, so that it need not be proven that it does not fit yet
-    verdict: GangRefused | None = None  # what the placement came to; preemption follows
+    pending: Unfinished | None = None  # unfinished attempt of the next member
+    is_hasty: bool = False  # victims of the gang are terminating, so the exact search is skipped
+    verdict: GangRefused | None = None  # refusal by the placement while preemption continues
     victims: GroupVictimSearch | None = None
 
     @property
     def needed(self) -> int:
-        """How many more pods must find a place."""
+        """Number of further pods that must be placed to reach minCount."""
         return max(0, min_count(self.group) - len(self.bound))
 
 
@@ -142,7 +143,9 @@ class GangPlacement:
         self._attempt_for = attempt_for
 
     def decide(self, gang: GangAttempt) -> GangDecision:
-        """Go on with an attempt until it is over, or its turn is."""
+        """Continue an attempt until a decision is reached or the turn ends. Returns a promise, a refusal, or
+        Unfinished.
+        """
         if gang.problem is not None:
             return GangRefused(self._why(gang.problem), frozenset())
         if not gang.domains:
@@ -161,7 +164,7 @@ class GangPlacement:
         return self._search(gang)
 
     def give_up(self, gang: GangAttempt) -> bool:
-        """Take back what was promised so far. Returns whether that was anything."""
+        """Withdraw the promises made so far. Returns whether there were any."""
         for member in reversed(gang.placed):
             self._state.table.unplace(member.waiting.key)
             for claim in member.promise.pending:
@@ -170,15 +173,15 @@ class GangPlacement:
         gang.placed, gang.refused, gang.position, gang.supposed = [], [], 0, {}
         return was_any
 
-    # -- pod after pod
+    # -- place pods one by one
 
     def _unfinished(self, gang: GangAttempt) -> Unfinished:
-        """What the attempt waits for: work that a pod needs, or only its next turn."""
+        """Return what the attempt waits for: work for the next pod, or just the next turn."""
         pending, gang.pending = gang.pending, None
         return pending or Unfinished(LeftOver((), True))
 
     def _greedy(self, gang: GangAttempt) -> bool | None:
-        """Place the next pods; whether enough are placed, None while that is open."""
+        """Place the next pods. Returns whether enough pods are placed, or None if another part must continue."""
         last = gang.position + PODS_AT_ONCE if self._state.index.defers else len(gang.members)
         with self._state.trial() as trial:
             trial.keep()
@@ -195,7 +198,7 @@ class GangPlacement:
         return True
 
     def _place_next(self, gang: GangAttempt, trial: StateTrial) -> bool:
-        """Place the next member or note that it fits nowhere; False if that takes longer than a turn."""
+        """Place the next member, or record its refusal. Returns False if the decision is unfinished."""
         waiting = gang.members[gang.position]
         attempt = self._attempt_for(waiting.pod)
         attempt.among, attempt.failed_on = gang.domains[gang.at].nodes, waiting.failed_on
@@ -222,18 +225,19 @@ class GangPlacement:
         return self._state.placement.decide(attempt)
 
     def _note_shared(self, gang: GangAttempt, promise: Promise) -> None:
-        """Remember the claims that other members may use too, for the next part of the attempt."""
+        """Remember the promised claims that other members may share, for later parts of the attempt."""
         pending = {claim.metadata.uid for claim in promise.pending}
         for use in promise.claims.uses:
             meta = use.claim.metadata
             if meta.uid in pending and not _is_generated_for(use.claim, promise.claims.pod):
                 claim = self._state.devices.claim(meta.namespace, meta.name)
-                assert claim is not None  # it was promised
+                assert claim is not None  # a promised claim exists
                 gang.supposed[meta.uid] = claim
 
-    # -- every way
+    # -- exact search
 
     def _search(self, gang: GangAttempt) -> GangDecision:
+        """Continue the exact search in the remaining domains. Returns a promise, a refusal, or Unfinished."""
         while gang.at < len(gang.domains):
             if gang.steps is None or gang.search is None or gang.is_stale:
                 self._begin_search(gang)
@@ -255,11 +259,12 @@ class GangPlacement:
             if found is not None:
                 if self._keep(gang, found):
                     return self._promised(gang)
-                gang.is_proven = False  # a placement that does not stand after all
+                gang.is_proven = False  # the placement found could not be promised
             gang.at += 1
         return self._refused(gang)
 
     def _begin_search(self, gang: GangAttempt) -> None:
+        """Start the exact search in the current domain; without any steps if changes have interrupted it too often."""
         gang.spent += gang.steps is not None
         pods = [waiting.pod for waiting in gang.members]
         limit = {} if gang.spent < RESTARTS else {"limit": 0}
@@ -268,7 +273,9 @@ class GangPlacement:
         gang.steps = gang.search.run()
 
     def _keep(self, gang: GangAttempt, found: Found) -> bool:
-        """Turn a placement into promises, and let further members follow."""
+        """Turn a found placement into promises and place further members if possible. Returns False if a promise
+        fails.
+        """
         waiting_of = {waiting.key: waiting for waiting in gang.members}
         placed: list[PlacedMember] = []
         with self._state.trial() as trial:
@@ -290,13 +297,13 @@ class GangPlacement:
             trial.keep()
         return True
 
-    # -- what it comes to
+    # -- results
 
     def _promised(self, gang: GangAttempt) -> GangPromise:
         return GangPromise(tuple(gang.placed), tuple(gang.refused), gang.domains[gang.at].name)
 
     def _failure(self, gang: GangAttempt) -> GangRefused:
-        """Why not enough pods found a place in a domain."""
+        """Return why not enough pods could be placed in the current domain."""
         waiting, refused = gang.refused[0]
         problem = GroupProblem(
             GroupCode.MIN_COUNT_UNREACHED,
@@ -311,7 +318,7 @@ class GangPlacement:
         return GangRefused(replace(refused.why, group=problem), rules)
 
     def _refused(self, gang: GangAttempt) -> GangRefused:
-        """Why the gang is placed nowhere: in the domain where it came closest."""
+        """Return why the gang cannot be placed, with the reasons of the domain where most pods could be placed."""
         proof = Proof.PROVEN if gang.is_proven else Proof.UNPROVEN
         if not gang.failures:
             problem = GroupProblem(GroupCode.NO_PLACEMENT, gang.key[1], proof=proof)
@@ -340,7 +347,10 @@ def _is_generated_for(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def domains_of(state: ClusterState, keys: Sequence[str], bound: Sequence[Pod], among: int | None) -> Iterator[Domain]:
-    """The domains in which a gang may be placed, the tightest first: by the nodes that they have."""
+    """Yield the domains in which a gang may be placed, with the fewest nodes first.
+
+    If pods of the gang already have nodes, yields only their domain.
+    """
     everyone = state.table.everyone if among is None else state.table.everyone & among
     if not keys:
         yield Domain("", everyone)
@@ -358,6 +368,7 @@ def domains_of(state: ClusterState, keys: Sequence[str], bound: Sequence[Pod], a
 
 
 def _values(state: ClusterState, keys: Sequence[str], pod: Pod) -> tuple[str, ...]:
+    """Return the values of the topology labels of a pod's node."""
     info = state.table.get(state.table.node_of(pod.metadata.uid) or pod.spec.nodeName)
     labels = info.node.metadata.labels if info is not None and info.node is not None else {}
     return tuple(labels.get(key, "") for key in keys)

@@ -1,7 +1,7 @@
-"""Whether given pods of a gang fit on one node together, with all their claims at once.
+"""Checks whether given pods of a gang fit on one node together, with all their claims.
 
-The allocator serves the claims of all these pods as one question, so no choice that it makes for one pod is in the way of
-another. Each check is a trial of its own, so checks may be far apart in time. Left out: which pods to ask about where
+The allocator serves the claims of all these pods as one question, so its choice for one pod never blocks another pod.
+Each check is a separate trial, so time may pass between checks. Left out: which pods to check on which node
 (`gang_search`).
 """
 
@@ -21,31 +21,31 @@ from dray.core.trial import StateTrial
 from dray.verdicts.node_resources import with_claims
 from dray.verdicts.nodes import NodeInfo
 
-CHECK_STEPS = 1_000  # of the allocator for one check; as many as 20 ms of work
+CHECK_STEPS = 1_000  # allocator steps for one check, about 20 ms of work
 _BLOCKED = "<devices that a search leaves alone>"
 
 MakeAttempt = Callable[[Pod], Attempt]
 
 
 class Grant(NamedTuple):
-    """What one claim gets."""
+    """Allocation of one claim, with the devices taken and the alternatives chosen."""
 
     result: dict[str, Any]
     taken: Taken
     alternatives: tuple[int | None, ...]
 
 
-Grants = Mapping[str, Grant]  # by uid of the claim
+Grants = Mapping[str, Grant]  # by claim uid
 
 
 class NodeChecks:
-    """Asks about pods on a node. `undecided` tells whether a check ended without an answer."""
+    """Checks whether pods fit on a node. `undecided` is True once a check has ended without a definite answer."""
 
     def __init__(self, state: ClusterState, attempt_for: MakeAttempt) -> None:
         self._state = state
         self._attempt_for = attempt_for
         self.undecided = False
-        self.steps = 0  # pods that were checked so far
+        self.steps = 0  # number of pods checked so far, plus the number of checks
 
     def fit(
         self,
@@ -54,9 +54,9 @@ class NodeChecks:
         supposed: Iterable[ResourceClaim] = (),
         blocked: frozenset[DeviceId] = frozenset(),
     ) -> Grants | None:
-        """What the claims of these pods get on a node, or None where they do not fit there together.
+        """Return what the claims of these pods get on a node, or None if the pods do not fit there together.
 
-        `supposed` are claims of the gang that have their devices already; `blocked` devices may not be used.
+        `supposed` are claims of the gang that are already allocated; `blocked` devices must not be used.
         """
         self.steps += 1 + len(pods)
         with self._state.trial() as trial:
@@ -71,7 +71,7 @@ class NodeChecks:
     def grant(
         self, info: NodeInfo, claim: ResourceClaim, supposed: Iterable[ResourceClaim], blocked: frozenset[DeviceId]
     ) -> Grant | None:
-        """What one claim gets, seen from a node; None where there is nothing for it."""
+        """Return what one claim gets when allocated for a node, or None if it cannot be allocated there."""
         self.steps += 1
         with self._state.trial() as trial:
             for one in supposed:
@@ -81,14 +81,15 @@ class NodeChecks:
         return grants[claim.metadata.uid] if grants is not None else None
 
     def _block(self, devices: frozenset[DeviceId]) -> None:
+        """Make devices unavailable for the rest of the trial."""
         if devices:
             self._state.devices.ledger.promise(_BLOCKED, Taken(tuple(devices)))
 
     def _is_accepted(self, attempt: Attempt, info: NodeInfo) -> bool:
-        """Whether all rules but the search for devices accept a pod, which then counts on the node."""
+        """Whether all rules except the device search accept a pod on a node. An accepted pod is counted on the node."""
         if attempt.problem is not None:
             return False
-        known = replace(attempt.claims, pending=())  # these are asked about together, for all pods at once
+        known = replace(attempt.claims, pending=())  # pending claims are allocated together for all pods
         judgement = self._state.placement.rules.judge(
             attempt.candidate, known, disabled=attempt.profile.disabled_filters, among=1 << info.position
         )
@@ -99,13 +100,14 @@ class NodeChecks:
         return bool(judgement.nodes)
 
     def _allocate(self, info: NodeInfo, attempts: Sequence[Attempt]) -> Grants | None:
+        """Allocate the pending claims of all pods together on a node, or return None."""
         pending = [claim for attempt in attempts for claim in pending_at(attempt, info)]
         grants = self._grants(info, pending) if pending else {}
         if grants is None or not self._state.index.asks_more_of_nodes:
             return grants
         if all(promise_at(self._state, attempt, info, grants) is not None for attempt in attempts):
             return grants
-        self.undecided = True  # other devices may take less from the node
+        self.undecided = True  # other devices might require less of the node
         return None
 
     def _grants(self, info: NodeInfo, pending: Sequence[ResourceClaim]) -> Grants | None:
@@ -119,7 +121,7 @@ class NodeChecks:
 
 
 def pending_at(attempt: Attempt, info: NodeInfo) -> list[ResourceClaim]:
-    """The claims of a pod that need devices on a node, with the one for its extended resources."""
+    """Return the claims that need devices on a node, including the claim for the pod's extended resources."""
     resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))
     extended = [attempt.candidate.extended_resource_claim(resources)] if resources else []
     return [*attempt.claims.pending, *extended]
@@ -132,7 +134,10 @@ def place_all(
     grants: Grants,
     trial: StateTrial,
 ) -> list[tuple[Attempt, Promise]] | None:
-    """Suppose that pods go to these nodes with these devices; None where that does not stand after all."""
+    """Place pods in the trial on these nodes with these devices. Returns attempt and promise of each pod.
+
+    Returns None if a pod cannot be placed.
+    """
     placed: list[tuple[Attempt, Promise]] = []
     for pod, info in places:
         attempt = attempt_for(pod)
@@ -149,9 +154,9 @@ def place_all(
 
 
 def promise_at(state: ClusterState, attempt: Attempt, info: NodeInfo, grants: Grants) -> Promise | None:
-    """What a pod is promised on a node with the given devices; None where these take too much from the node.
+    """Return the promise for a pod on a node with given devices, or None if the devices take too much from the node.
 
-    The pod then counts on the node with what its devices take.
+    Counts the pod on the node, including what its devices take.
     """
     pending = pending_at(attempt, info)
     given = [grants[claim.metadata.uid] for claim in pending]

@@ -1,4 +1,4 @@
-"""The pods of a gang by what they ask for: pods of one kind can stand in for each other. Left out: where they go."""
+"""Pods of a gang grouped by their requirements: pods of one kind are interchangeable. Left out: the pods' nodes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from dray.api.types.resource import ResourceClaim
 from dray.core.attempt import Attempt
 from dray.verdicts.nodes import required_anti_affinity
 
-NodeLoad = tuple[int, ...]  # how many pods of each kind
+NodeLoad = tuple[int, ...]  # number of pods of each kind on a node
 
 
 @dataclass(slots=True)
 class GangPodKind:
-    """Pods that ask for the same. `shared` are the uids of pending claims that they have in common with others."""
+    """Pods of a gang with equal requirements. `shared` holds the uids of their pending claims that other pods also
+    use.
+    """
 
     shared: frozenset[str]
-    names_nodes: bool  # whether they tell nodes apart by labels or names
+    names_nodes: bool  # whether the pods' rules depend on labels or names of nodes
     pods: list[Pod] = field(default_factory=list)
 
 
 def pods_of(kinds: Sequence[GangPodKind], load: NodeLoad, left: NodeLoad) -> list[Pod]:
-    """The pods of a load: of each kind the first of those that are left."""
+    """Return the pods of a load. From each kind, the first of the pods that are still left are taken."""
     found: list[Pod] = []
     for kind, count, rest in zip(kinds, load, left, strict=True):
         start = len(kind.pods) - rest
@@ -34,7 +36,9 @@ def pods_of(kinds: Sequence[GangPodKind], load: NodeLoad, left: NodeLoad) -> lis
 
 
 def shared_claims(attempts: Sequence[Attempt]) -> Mapping[str, ResourceClaim]:
-    """The pending claims that several of the pods use, by uid; those of the group first."""
+    """Return the pending claims by uid that several of the pods use or that come from the PodGroup, the group's
+    claims first.
+    """
     users: dict[str, int] = {}
     claims: dict[str, ResourceClaim] = {}
     groups: set[str] = set()
@@ -48,7 +52,7 @@ def shared_claims(attempts: Sequence[Attempt]) -> Mapping[str, ResourceClaim]:
 
 
 def kinds_of(attempts: Sequence[Attempt], shared: Mapping[str, ResourceClaim]) -> list[GangPodKind]:
-    """The kinds of pods, in the order in which each came first."""
+    """Group the pods of the attempts by equal requirements. Returns the kinds in order of first appearance."""
     found: dict[bytes, GangPodKind] = {}
     for attempt in attempts:
         key = _signature(attempt, shared)
@@ -60,7 +64,7 @@ def kinds_of(attempts: Sequence[Attempt], shared: Mapping[str, ResourceClaim]) -
 
 
 def minds_others(pod: Pod) -> bool:
-    """Whether a pod has rules about the pods beside it."""
+    """Whether a pod has required affinity or anti-affinity to other pods, or a required topology spread constraint."""
     affinity, spread = pod.spec.affinity, pod.spec.topologySpreadConstraints
     near = affinity.podAffinity if affinity is not None else None
     is_near = near is not None and bool(near.requiredDuringSchedulingIgnoredDuringExecution)
@@ -68,12 +72,13 @@ def minds_others(pod: Pod) -> bool:
 
 
 def _names_nodes(attempt: Attempt) -> bool:
+    """Whether a pod selects nodes by labels or affinity, or has an allocated claim."""
     spec = attempt.pod.spec
     return bool(spec.nodeSelector or spec.affinity or attempt.claims.allocated)
 
 
 def _signature(attempt: Attempt, shared: Mapping[str, ResourceClaim]) -> bytes:
-    """What a pod asks of its node, and of devices."""
+    """Return a key that is equal for pods with the same requirements on nodes and devices, and the same labels."""
     spec, demand, claims = attempt.pod.spec, attempt.candidate.demand, attempt.claims
     asked = [c.metadata.uid if c.metadata.uid in shared else c.spec.devices for c in claims.pending]
     rules = spec.nodeSelector, spec.affinity, spec.tolerations, spec.topologySpreadConstraints

@@ -1,8 +1,9 @@
-"""Joint attempts of gangs in the queue: who is tried together, one gang at a time, and what follows from a decision.
+"""Joint attempts of gangs in the queue: which pods are tried together, one gang at a time, and how decisions are
+carried out.
 
-While a gang is decided about, its pods are taken out of the queue. Other gangs wait until the decision is made: two that
-took devices by turns could keep each other out. Single pods go on. An attempt is given up when a pod of the gang, its
-group or a node goes. Left out: the decision (`gang_attempt`).
+While a gang is being decided, its pods are out of the queue and other gangs wait, since two gangs that take devices
+in turn could block each other. Single pods continue. An attempt is abandoned when a pod of the gang, its PodGroup or
+a node goes away. Left out: the decision (`gang_attempt`).
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from dray.core.victims import priority_of
 if TYPE_CHECKING:
     from dray.core.core import SchedulerCore
 
-GANG = Effect(ROOM.rules | CLASSES.rules, devices=True)  # what a gang holds that is given up
+GANG = Effect(ROOM.rules | CLASSES.rules, devices=True)  # effect of withdrawing a gang's promises
 
 
 class GangScheduling:
-    """The gangs of one scheduler core."""
+    """Gangs of one scheduler core."""
 
     def __init__(self, core: SchedulerCore) -> None:
         self._core = core
         self._gangs = core.state.gangs
         self._placement = GangPlacement(core.state, core.trial_attempt)
         self._preemption = GroupPreemption(core.state, core.preemption, core.trial_attempt)
-        self._preempting: set[GroupKey] = set()  # gangs whose victims are being told to go
+        self._preempting: set[GroupKey] = set()  # gangs whose victims are being evicted
         self._current: GangAttempt | None = None
-        self._later: list[Waiting] = []  # pods of gangs that come after the current one
-        self._pauses: dict[GroupKey, float] = {}  # when a gang that took long may be tried again
-        self._refused: dict[GroupKey, str] = {}  # a pod of each gang that waits for devices
+        self._later: list[Waiting] = []  # pods of gangs that wait for the current gang
+        self._pauses: dict[GroupKey, float] = {}  # earliest time of the next attempt of a slow gang
+        self._refused: dict[GroupKey, str] = {}  # uid of one pod of each refused gang
 
     def is_next(self, waiting: Waiting) -> bool:
-        """Whether a pod that was taken from the queue can be tried now; if not, it is put aside."""
+        """Whether a popped pod can be tried now. If not, the pod is set aside or returned to the queue."""
         key = self._gangs.key_of(waiting.pod)
         if key is None or self._gangs.joint_group(waiting.pod) is None:
             return True
@@ -70,7 +71,9 @@ class GangScheduling:
         return True
 
     def begin(self, waiting: Waiting, among: int | None = None) -> GangAttempt | None:
-        """The joint attempt that a pod is part of, begun or to be gone on with; None for a pod that is placed by itself."""
+        """Begin or continue the joint attempt for the gang of a pod. Returns None for a pod that is placed on its
+        own.
+        """
         if self._current is not None and self._current.leader is waiting:
             return self._current
         group = self._gangs.joint_group(waiting.pod)
@@ -100,12 +103,12 @@ class GangScheduling:
         return bool(pod.spec.nodeName or self._core.state.table.node_of(pod.metadata.uid))
 
     def _nominated(self, gang: GangAttempt) -> list[Nomination]:
-        """The places that are kept for pods of a gang."""
+        """Return the nominations of the gang's pods."""
         known = (self._core.state.nominations.get(waiting.key) for waiting in gang.members)
         return [one for one in known if one is not None]
 
     def decide(self, gang: GangAttempt) -> GangDecision:
-        """Go on with an attempt: where the pods go, why they wait, or that its turn is over."""
+        """Continue an attempt. Returns a promise, a refusal (perhaps with a preemption plan), or Unfinished."""
         state = self._core.state
         gang.is_stale = gang.stamp != state.stamp
         with state.nominations.lifted(*(waiting.pod for waiting in gang.members)):
@@ -117,13 +120,13 @@ class GangScheduling:
         return decision
 
     def _may_preempt(self, gang: GangAttempt, refused: GangRefused) -> bool:
-        """Whether to look for victims; not where no end of others helps, or another decision is tried out."""
+        """Whether to search for victims: if preemption is enabled and ending other pods could help the gang."""
         profile = self._core.profile_of(gang.leader.pod)
         may = self._core.preempts and profile is not None and profile.preempts
         return may and gang.problem is None and is_helped_by_room(refused.why)
 
     def place(self, gang: GangAttempt, promise: GangPromise) -> None:
-        """Count the pods of a gang on the nodes that they were promised."""
+        """Count the pods of a gang on their promised nodes, refuse its other pods, and end the attempt."""
         for member in promise.placed:
             self._core.place(member.waiting, member.promise)
         for waiting, refused in promise.refused:
@@ -131,7 +134,7 @@ class GangScheduling:
         self._end(gang)
 
     def refuse(self, gang: GangAttempt, refused: GangRefused, pause: float = 0.0) -> None:
-        """Let a gang wait for a change that may help it, and for so many seconds in any case."""
+        """Put the pods of a refused gang back in the queue. The gang waits at least `pause` seconds."""
         self._pauses[gang.key] = self._core.now + pause
         self._refused[gang.key] = gang.leader.key
         for waiting in gang.members:
@@ -147,9 +150,10 @@ class GangScheduling:
                 self._core.wake(ROOM_AND_DEVICES)
 
     def preempt(self, gang: GangAttempt, plan: GroupPreemptionPlan) -> list[Pod]:
-        """Follow the plan of a refusal: keep the places, and do not try the gang again before `preempted`.
+        """Carry out a preemption plan: nominate the gang's pods, and do not try the gang until `preempted` if there
+        are victims.
 
-        Returns the pods of lower priority that lose the places which were kept for them on these nodes.
+        Returns the pods of lower priority that lose their nominations for the same nodes.
         """
         nominations, core = self._core.state.nominations, self._core
         nodes = {member.promise.node for member in plan.placed}
@@ -175,7 +179,9 @@ class GangScheduling:
         return others
 
     def preempted(self, gang: GangAttempt, spared: Iterable[Pod] = ()) -> None:
-        """The victims of a gang were told to go, except for those that are spared since that failed."""
+        """Record that the victims of a gang were evicted, except for the `spared` pods, whose eviction failed. Wakes
+        the gang.
+        """
         self._preempting.discard(gang.key)
         left = frozenset(pod.metadata.uid for pod in spared)
         for waiting in gang.members if left else ():
@@ -188,20 +194,23 @@ class GangScheduling:
             self._core.queue.activate_one(first.key)
 
     def fail(self, gang: GangAttempt) -> None:
-        """An attempt ended with an error: try the gang again after a while."""
+        """Record that an attempt ended with an error, and retry the gang after a backoff."""
         self._placement.give_up(gang)
         for waiting in gang.members:
             self._core.fail(waiting)
         self._end(gang)
 
     def undo(self, members: list[PlacedMember], *, is_bound: bool = False) -> None:
-        """The placements of these pods could not be written: give back what was promised."""
+        """Undo placements that could not be written: withdraw the promised devices and retry the pods."""
         for member in members:
             self._core.undo(member.waiting, member.promise, is_bound=is_bound)
         self._core.wake(GANG)
 
     def abandon(self, pod: Pod | None = None) -> None:
-        """Give an attempt up and begin anew: the cluster changed under it. With a pod, only if it is part of the attempt."""
+        """Abandon the current attempt because the cluster changed, and requeue its pods.
+
+        With `pod`, only if the pod is part of the attempt.
+        """
         gang = self._current
         if gang is None or (pod is not None and not any(w.key == pod.metadata.uid for w in gang.members)):
             return
@@ -214,18 +223,19 @@ class GangScheduling:
         self._end(gang)
 
     def group_gone(self, key: GroupKey) -> None:
-        """Forget what is known of a group."""
+        """Forget the state kept for a deleted PodGroup."""
         self._pauses.pop(key, None)
         self._refused.pop(key, None)
         self._preempting.discard(key)
 
     def wake_for_devices(self) -> None:
-        """Try the gangs again that wait for devices: some became free, and only a joint attempt can tell whether that helps."""
+        """Wake all refused gangs after devices became free, since only a joint attempt can tell whether this helps."""
         refused, self._refused = self._refused, {}
         for uid in refused.values():
             self._core.queue.activate_one(uid)
 
     def _end(self, gang: GangAttempt) -> None:
+        """End the current attempt and requeue the pods of gangs that waited for it."""
         if self._current is gang:
             self._current = None
         later, self._later = self._later, []
@@ -234,6 +244,9 @@ class GangScheduling:
 
 
 def is_helped_by_room(why: Unschedulable) -> bool:
-    """Whether the end of other pods may help; not where pods of a group differ, or what is in the way goes without."""
+    """Whether ending other pods could help.
+
+    False if pods of a group differ, or if the pod waits for the deallocation or deletion of a claim.
+    """
     differs = why.group is not None and why.group.code in WRONG
     return why.wrong is None and not differs and not why.deallocates and not why.deletes

@@ -1,13 +1,13 @@
-"""Where all pods of a gang could go, if there is any placement: an exact search, for gangs that the greedy way fails.
+"""Exact search for a placement of all pods of a gang, used when placing pods one by one fails.
 
-Claims that several pods share are allocated first, one after the other, with every choice of devices that makes a
-difference. Then the nodes are gone through, and each takes some pods of each kind; what fits on a node together is asked
-as one question (`gang_checks`). Where devices belong to one node each, only the largest loads of a node matter; where
-devices span nodes, all loads and choices of devices do.
+Claims shared by several pods are allocated first, one after the other, in every way that makes a difference. Then
+each node in turn takes some pods of each kind; what fits on a node together is asked as one question (`gang_checks`).
+If each device belongs to a single node, only the largest loads of a node matter; if devices span nodes, all loads and
+choices of devices matter.
 
-The search is a generator that yields between checks, so others get their turn. It ends with a placement, with the proof
-that there is none, or without an answer when its steps are used up. Left out: rules about other pods of the gang
-(affinity, spreading), for which nothing is proven.
+The search is a generator that yields between checks, so other work can run. It ends with a placement, with proof that
+none exists, or without an answer when its steps are used up. Left out: rules about other pods of the gang (affinity,
+spreading); with such rules, a failed search proves nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dray.core.gang_kinds import GangPodKind, NodeLoad, kinds_of, minds_others, 
 from dray.core.state import ClusterState
 from dray.verdicts.nodes import NodeInfo
 
-SEARCH_STEPS = 20_000  # pods that may be checked on nodes: seconds of work
+SEARCH_STEPS = 20_000  # limit of pods checked on nodes, some seconds of work
 _NO_DEVICES: frozenset[DeviceId] = frozenset()
 
 
 class Found(NamedTuple):
-    """A placement: pods with their nodes, and what each pending claim gets, by uid."""
+    """Placement: pods with their nodes, and the allocation of each pending claim, by uid."""
 
     places: Sequence[tuple[Pod, NodeInfo]]
     grants: Grants
@@ -45,7 +45,7 @@ GangSearchSteps = Generator[None, None, Found | None]
 
 
 class GangSearch:
-    """Searches a placement of at least `needed` of the pods on some nodes."""
+    """Exact search for a placement of at least `needed` of the pods on the given nodes."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class GangSearch:
         self._local = local_pools(state)
         self.spans_nodes = any(
             pool not in self._local for pool in state.pools
-        )  # whether there are devices that several nodes can reach
+        )  # whether any devices are reachable from several nodes
 
     @property
     def steps(self) -> int:
@@ -74,32 +74,34 @@ class GangSearch:
 
     @property
     def is_proof(self) -> bool:
-        """Whether a search that ended without a placement has proven that there is none."""
+        """Whether a search that ended without a placement has proved that no placement exists."""
         return self.is_exact and not self.checks.undecided
 
     def run(self) -> GangSearchSteps:
-        """Search. Returns a placement or None; raises GangOutOfSteps."""
+        """Return the search as a generator, which returns a placement or None, or raises GangOutOfSteps."""
         return self._share([*self._shared.values()], self._kinds, ())
 
     def spend(self) -> None:
-        """Raise GangOutOfSteps before a check for which there are no steps left."""
+        """Raise GangOutOfSteps if no steps are left for another check."""
         if self.checks.steps >= self._limit:
             raise GangOutOfSteps
 
     def spanning(self, grants: Grants) -> frozenset[DeviceId]:
-        """The devices of a choice that other nodes can reach too."""
+        """Return the devices among these grants that other nodes can also reach."""
         if not self.spans_nodes:
             return _NO_DEVICES
         taken = [grant.taken for grant in grants.values()]
         found = frozenset(d for one in taken for d in one.touched if (d.driver, d.pool) not in self._local)
         if any(share.device in found for one in taken for share in one.shares):
-            self.is_exact = False  # another amount of a shared device might do, and is not tried
+            self.is_exact = False  # another amount of a shared device might work, but is not tried
         return found
 
     def _share(
         self, left: Sequence[ResourceClaim], kinds: Sequence[GangPodKind], given: tuple[ResourceClaim, ...]
     ) -> GangSearchSteps:
-        """Allocate the next shared claim in every way and go on; at last, leave out the pods that need it."""
+        """Allocate the next shared claim in every way and continue; finally, try without the pods that need the
+        claim.
+        """
         if not left:
             return (yield from _Distribution(self, kinds, given).run())
         claim, rest = left[0], left[1:]
@@ -122,7 +124,7 @@ class GangSearch:
         return (yield from self._share(rest, kinds, given))
 
     def _ways_to_share(self, info: NodeInfo, claim: ResourceClaim, given: tuple[ResourceClaim, ...]) -> Iterator[Grant]:
-        """What a claim may get on a node, in every choice of devices."""
+        """Yield every allocation that a claim may get on a node."""
         waiting, known = [_NO_DEVICES], set[frozenset[DeviceId]]()
         while waiting:
             blocked = waiting.pop()
@@ -137,19 +139,20 @@ class GangSearch:
 
 
 class _Distribution:
-    """Distributes pods over nodes, where shared claims have their devices already (`given`)."""
+    """Distribution of pods over nodes, given the shared claims that are already allocated (`given`)."""
 
     def __init__(self, search: GangSearch, kinds: Sequence[GangPodKind], given: tuple[ResourceClaim, ...]) -> None:
         self._search, self._kinds, self._given = search, kinds, given
         self._wanted = tuple(len(kind.pods) for kind in kinds)
         self._spare = sum(self._wanted) - search.needed
         self._caps: list[NodeLoad] = []
-        self._after: list[NodeLoad] = []  # what the nodes from a position on could take of each kind at most
-        self._names: list[Hashable] = []  # equal for nodes that take the same loads
+        self._after: list[NodeLoad] = []  # most pods of each kind that fit on the nodes from a position on
+        self._names: list[Hashable] = []  # key of nodes that fit the same loads
         self._unfit: set[Hashable] = set()
         self._failed: set[Hashable] = set()
 
     def run(self) -> GangSearchSteps:
+        """Search for a distribution. The generator returns a placement or None."""
         if self._spare < 0:
             return None
         yield from self._find_caps()
@@ -162,7 +165,7 @@ class _Distribution:
         return (yield from self._go_on(0, self._wanted, _NO_DEVICES, None))
 
     def _find_caps(self) -> Generator[None, None, None]:
-        """How many pods of each kind alone fit on each node."""
+        """Find how many pods of each kind fit on each node if the node takes only that kind."""
         known: dict[Hashable, NodeLoad] = {}
         is_named = self._search.spans_nodes or any(kind.names_nodes for kind in self._kinds)
         for info in self._search.infos:
@@ -173,6 +176,7 @@ class _Distribution:
             self._caps.append(known[name])
 
     def _cap(self, info: NodeInfo, name: Hashable) -> Generator[None, None, NodeLoad]:
+        """Return how many pods of each kind fit on a node if the node takes only that kind."""
         cap = []
         for at, wanted in enumerate(self._wanted):
             count = 0
@@ -185,7 +189,9 @@ class _Distribution:
         return tuple(cap)
 
     def _sort_kinds(self) -> None:
-        """Put those kinds first for which there is least room. What is known of loads is in the old order."""
+        """Sort the kinds so that those with the least spare room come first. Clears cached results, which use the old
+        order.
+        """
         room = [sum(cap[at] for cap in self._caps) - wanted for at, wanted in enumerate(self._wanted)]
         order = sorted(range(len(room)), key=room.__getitem__)
         self._kinds = [self._kinds[at] for at in order]
@@ -196,7 +202,7 @@ class _Distribution:
     def _go_on(
         self, at: int, left: NodeLoad, blocked: frozenset[DeviceId], last: tuple[Hashable, NodeLoad] | None
     ) -> GangSearchSteps:
-        """Place the pods that are left on the nodes from a position on."""
+        """Place the remaining pods on the nodes from a position on. Returns a placement or None."""
         if sum(left) <= self._spare:
             return Found((), {})
         missing = sum(max(0, one - room) for one, room in zip(left, self._after[at], strict=True))
@@ -210,9 +216,9 @@ class _Distribution:
             if grants is None:
                 continue
             if last is not None and last[0] == name and load > last[1]:
-                continue  # of equal nodes, the first has the larger load
+                continue  # of equal nodes, the first takes the larger load
             if not self._search.spans_nodes and any(_is_within(load, other) for other in tried):
-                continue  # more pods on this node leave fewer to the others
+                continue  # more pods on this node leave fewer pods for the other nodes
             tried.append(load)
             found = yield from self._with_load(at, left, blocked, load, grants)
             if found is not None:
@@ -223,6 +229,7 @@ class _Distribution:
     def _with_load(
         self, at: int, left: NodeLoad, blocked: frozenset[DeviceId], load: NodeLoad, grants: Grants
     ) -> GangSearchSteps:
+        """Place a load on a node and the remaining pods on later nodes. Returns a placement or None."""
         info, pods = self._search.infos[at], pods_of(self._kinds, load, left)
         rest = tuple(one - placed for one, placed in zip(left, load, strict=True))
         last = None if self._search.spans_nodes else (self._names[at], load)
@@ -238,7 +245,10 @@ class _Distribution:
     def _loads(
         self, info: NodeInfo, name: Hashable, left: NodeLoad, blocked: frozenset[DeviceId]
     ) -> Iterator[tuple[NodeLoad, Grants | None]]:
-        """The loads that fit on a node, each with its devices, the largest of the first kinds first; None between them."""
+        """Yield the loads that fit on a node with their grants, largest counts of the first kinds first.
+
+        Yields grants of None before each check, so that the caller can pause.
+        """
         most = tuple(map(min, left, self._caps[self._search.infos.index(info)]))
         stack: list[tuple[tuple[int, ...], Grants]] = [((), {})]
         while stack:
@@ -260,7 +270,7 @@ class _Distribution:
     def _choices(
         self, info: NodeInfo, pods: Sequence[Pod], blocked: frozenset[DeviceId], first: Grants
     ) -> Iterator[Grants]:
-        """The choices of devices for a load that leave different devices to other nodes."""
+        """Yield the allocations for a load that leave different shared devices to other nodes, starting with `first`."""
         yield first
         waiting, known = [frozenset({device}) for device in self._search.spanning(first)], {_NO_DEVICES}
         while waiting:
@@ -277,13 +287,16 @@ class _Distribution:
     def _fit(
         self, info: NodeInfo, name: Hashable, load: NodeLoad, left: NodeLoad, blocked: frozenset[DeviceId]
     ) -> Generator[None, None, Grants | None]:
+        """Yield once, then return the result of `_fit_now`."""
         yield
         return self._fit_now(info, name, load, left, blocked)
 
     def _fit_now(
         self, info: NodeInfo, name: Hashable, load: NodeLoad, left: NodeLoad, blocked: frozenset[DeviceId]
     ) -> Grants | None:
-        """What the claims of a load get on a node, or None where it does not fit there."""
+        """Return the allocations of a load's claims on a node, or None if the load does not fit there. Caches
+        failures.
+        """
         key = name, load, blocked
         if key in self._unfit:
             return None
@@ -295,16 +308,20 @@ class _Distribution:
 
 
 def _allocated(claim: ResourceClaim, grant: Grant) -> ResourceClaim:
+    """Return the claim with the granted allocation in its status."""
     allocation = msgspec.convert(grant.result, AllocationResult)
     return replace(claim, status=replace(claim.status, allocation=allocation))
 
 
 def _is_within(load: NodeLoad, other: NodeLoad) -> bool:
+    """Whether a load has at most as many pods of every kind as another load."""
     return all(one <= more for one, more in zip(load, other, strict=True))
 
 
 def _node_equivalence_key(state: ClusterState, info: NodeInfo) -> Hashable:
-    """Equal for nodes that take the same loads of pods that do not tell nodes apart by labels or names."""
+    """Return a key that is equal for nodes which fit the same loads of pods without rules about labels or names of
+    nodes.
+    """
     node, devices = info.node, state.index.equivalence_key(info.name)
     if devices is None or state.table.refusers or state.index.asks_more_of_nodes or node is None:
         return info.name
@@ -314,5 +331,5 @@ def _node_equivalence_key(state: ClusterState, info: NodeInfo) -> Hashable:
 
 
 def local_pools(state: ClusterState) -> set[tuple[str, str]]:
-    """The pools all of whose devices belong to one node."""
+    """Return the pools whose devices all belong to a single node."""
     return {pool for pool in state.pools if all(piece.spec.nodeName for piece in state.pools.slices_of(pool))}

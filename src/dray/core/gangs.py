@@ -1,8 +1,8 @@
-"""Which pods belong to a gang, whether there are enough of them to be tried, and whether they may be placed together.
+"""Which pods belong to a gang, whether enough of them exist to be tried, and whether they may be placed together.
 
-A gang is a PodGroup whose pods are placed completely or not at all (`schedulingPolicy.gang.minCount`). A group of the
-basic policy with a topology constraint is placed jointly, too, as a gang of one. Left out: where the pods go
-(`gang_attempt`).
+A gang is a PodGroup whose pods are placed completely or not at all (`schedulingPolicy.gang.minCount`). A group with
+the basic policy and a topology constraint is also placed jointly, as a gang with minCount 1. Left out: which nodes
+the pods get (`gang_attempt`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_POLICY = "PreemptLowerPriority"
 
 
 class Gangs:
-    """Counts the pods of each group that exist and could be tried, or have a node."""
+    """Tracks for each PodGroup the pods that are ready to be tried or have a node."""
 
     def __init__(self, objects: ObjectLookup, gates: FeatureGates) -> None:
         self._objects = objects
@@ -31,10 +31,12 @@ class Gangs:
         self._has_topology = gates.served("TopologyAwareWorkloadScheduling")
         self._has_policy = gates.served("PodGroupPreemptionPolicy")
         self._ready: dict[GroupKey, set[str]] = {}
-        self.record: RecordInverse | None = None  # is given the inverse of each change while something is tried
+        self.record: RecordInverse | None = None  # receives the inverse of each change during a trial
 
     def key_of(self, pod: Pod) -> GroupKey | None:
-        """The group that a pod names; None where it names none, or groups mean nothing."""
+        """Return namespace and name of the PodGroup that a pod names; None if the pod names no group or groups are
+        disabled.
+        """
         spec = pod.spec
         if not self._is_enabled or (spec.schedulingGroup is None and spec.workloadRef is None):  # as most
             return None
@@ -42,7 +44,10 @@ class Gangs:
         return (pod.metadata.namespace, name) if name else None
 
     def note(self, pod: Pod, *, is_ready: bool) -> bool:
-        """Note whether a pod counts for its group. Returns whether that lets other pods of the group be tried, or no more."""
+        """Record whether a pod counts towards minCount of its group.
+
+        Returns whether the group has reached minCount by this, or has fallen below minCount.
+        """
         key = self.key_of(pod)
         if key is None:
             return False
@@ -69,7 +74,9 @@ class Gangs:
             del self._ready[key]
 
     def waits(self, pod: Pod) -> GroupProblem | None:
-        """Why a pod may not be tried yet: its group does not exist, or has too few pods."""
+        """Return why a pod may not be tried yet, or None: its PodGroup does not exist, or has fewer pods than
+        minCount.
+        """
         key = self.key_of(pod)
         if key is None:
             return None
@@ -83,37 +90,48 @@ class Gangs:
 
     @staticmethod
     def is_gang(group: PodGroup) -> bool:
+        """Whether the group has the gang scheduling policy."""
         return group.spec.schedulingPolicy.gang is not None
 
     def joint_group(self, pod: Pod) -> PodGroup | None:
-        """The group that a pod is placed together with; None for a pod that is placed by itself."""
+        """Return the PodGroup whose pods must be placed together with this pod, or None if the pod is placed on its
+        own.
+        """
         group = self._objects.group_of(pod) if self.key_of(pod) is not None else None
         return group if group is not None and (self.is_gang(group) or self.topology_keys(group)) else None
 
     def topology_keys(self, group: PodGroup) -> tuple[str, ...]:
-        """The labels that the nodes of all pods of a group must agree in."""
+        """Return the node labels whose values must be equal for the nodes of all pods of a group."""
         constraints = group.spec.schedulingConstraints
         if constraints is None or not self._has_topology:
             return ()
         return tuple(one.key for one in constraints.topology)
 
     def members(self, group: PodGroup) -> list[Pod]:
-        """The pods of a group that may run or still run."""
+        """Return the pods of a group that have not finished."""
         found = self._objects.members(group.metadata.namespace, group.metadata.name)
         return [pod for pod in found if not is_finished(pod)]
 
     def mismatch_of(self, pod: Pod) -> GroupProblem | None:
-        """What keeps the pods of a pod's group from being one group, also those that other schedulers place."""
+        """Return the first difference between the pods of a pod's group that prevents joint scheduling, or None.
+
+        Pods of other schedulers are included.
+        """
         group = self._objects.group_of(pod)
         return self.mismatch(group, self.members(group)) if group is not None else None
 
     def differs(self, pod: Pod) -> GroupProblem | None:
-        """Which value of a pod is not that of its group, where the pods of the group are placed one by one."""
+        """Return the first value of a pod that conflicts with its PodGroup, or None. For groups whose pods are placed
+        one by one.
+        """
         group = self._objects.group_of(pod) if self.key_of(pod) is not None else None
         return self.mismatch(group, (pod,)) if group is not None else None
 
     def mismatch(self, group: PodGroup, pods: Sequence[Pod]) -> GroupProblem | None:
-        """What keeps pods from being one group: their schedulers, priorities or preemption policies differ."""
+        """Return the first difference between the pods and their group, or None.
+
+        Compares scheduler names, priorities and preemption policies.
+        """
         name, wanted = group.metadata.name, group.spec
         schedulers = _distinct(f'"{pod.spec.schedulerName}"' for pod in pods)
         if len(schedulers) > 1:
@@ -136,10 +154,11 @@ class Gangs:
 
 
 def min_count(group: PodGroup | None) -> int:
-    """How many pods of a group must find a place for any of them to get one."""
+    """Return the number of pods of a group that must be placed together: minCount of a gang, or else 1."""
     gang = group.spec.schedulingPolicy.gang if group is not None else None
     return gang.minCount if gang is not None else 1
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
+    """Return the distinct values in order of first appearance."""
     return [*dict.fromkeys(values)]

@@ -1,13 +1,13 @@
-"""Preemption by a gang: whose end would make room for all of its pods at once.
+"""Preemption by a gang: find victims whose end makes room for all of its pods at once.
 
-The rule is that for pods, with a domain in the place of a node: the nodes of one topology domain, or the whole cluster. All
-less important pods and groups in it are supposed to be gone; if the gang fits then, they are given back one by one, and
-those with whom it does not fit any more are the victims. The gang's placement is kept from check to check: whoever comes
-back displaces only the pods of the gang that are in the way. Of several domains, that one is taken where least is disturbed.
+Works like preemption by pods, with a topology domain, or the whole cluster, in place of a node. All less important
+pods and groups in the domain are assumed to be gone; if the gang then fits, they are restored one by one, and those
+with whom the gang no longer fits are the victims. The gang's placement is kept from check to check: a restored victim
+displaces only the pods of the gang that are in its way. Among the domains, the plan that disturbs least is chosen.
 
-A search is made in parts, each of which is a trial that supposes again what the last one had come to. If the cluster
-changes between them, the search begins anew; after some such changes it only places the gang anew. Left out: whether the
-gang fits (`joint_check`), keeping its places (`nominations`).
+A search is made in parts, each a trial that repeats the assumptions reached so far. If the cluster changes between
+parts, the search restarts; after several restarts, only the gang's placement is repeated. Left out: whether the gang
+fits (`joint_check`), nominations (`nominations`).
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ from dray.core.trial import StateTrial
 from dray.core.victims import Victim, priority_of, violations
 from dray.verdicts.nodes import NodeInfo, required_anti_affinity
 
-UNITS_AT_ONCE = 16 * DECISION  # of work in one part; more where supposing what the last part came to takes longer
-RESTARTS = 5  # of a search, because the cluster changed meanwhile
+# minimum work units in one part; more if repeating the last part's assumptions takes longer
+UNITS_AT_ONCE = 16 * DECISION
+RESTARTS = 5  # limit for restarts of a search after changes of the cluster
 
 
 @dataclass(eq=False, slots=True)
 class GroupVictimSearch:
-    """A search for the victims of a gang, as far as it came."""
+    """Progress of a search for the victims of a gang."""
 
     checks: JointChecks
     restarts: int = 0
-    at: int = 0  # the domain
-    found: list[Victim] | None = None  # the victims of the domain, in the order in which they are given back
+    at: int = 0  # index of the current domain
+    found: list[Victim] | None = None  # possible victims in the domain, in the order in which they are restored
     violating: Mapping[str, int] = field(default_factory=dict)
-    given: set[str] = field(default_factory=set)  # keys of those with whom the gang fits
+    given: set[str] = field(default_factory=set)  # keys of restored victims with whom the gang still fits
     looked_at: int = 0
     placed: dict[str, PlacedMember] = field(default_factory=dict)  # by uid
     check: JointCheck | None = None
@@ -64,7 +65,10 @@ class GroupPreemption:
         self._attempt_for = attempt_for
 
     def after(self, gang: GangAttempt, refused: GangRefused) -> GangRefused | Unfinished:
-        """A refusal with what preemption can do about it. To be called while lesser nominations are lifted."""
+        """Return the refusal with a preemption plan, or with the reason why preemption does not help.
+
+        Returns Unfinished if the search needs another part. Call this while nominations of lower priority are lifted.
+        """
         code = self._ineligible(gang)
         if code is not None:
             return _without(refused, NoPreemption(code))
@@ -82,6 +86,7 @@ class GroupPreemption:
         return replace(kept, plan=plan, to_release=to_release)
 
     def _ineligible(self, gang: GangAttempt) -> PreemptionCode | None:
+        """Return why the gang must not preempt, or None if it may."""
         if gang.leader.pod.spec.preemptionPolicy == "Never":
             return PreemptionCode.NEVER
         claims = (claim for waiting in gang.members for claim in self._attempt_for(waiting.pod).claims.pending)
@@ -90,12 +95,12 @@ class GroupPreemption:
     # -- the domains
 
     def _find(self, gang: GangAttempt) -> GroupPreemptionPlan | None:
-        """The best plan of all domains; None when there is none."""
+        """Search all domains. Returns the plan that disturbs least, or None. Raises PartIsOver when the part ends."""
         search = gang.victims
         if search is None or (gang.is_stale and search.restarts < RESTARTS):
             restarts = search.restarts + 1 if search is not None else 0
             search = gang.victims = GroupVictimSearch(self._checks(gang), restarts)
-        elif gang.is_stale:  # the cluster is never quiet: those who were given back stay
+        elif gang.is_stale:  # the cluster keeps changing: restored victims stay restored
             search.found, search.check, search.looked_at = None, None, 0
             search.restarts += 1
         if not self._is_any_less(gang):
@@ -112,13 +117,14 @@ class GroupPreemption:
         return JointChecks(self._state, self._attempt_for, gang)
 
     def _is_any_less(self, gang: GangAttempt) -> bool:
-        """Whether anything may become free at all."""
+        """Whether there are ending claims or pods of lower priority, so that preemption could free anything."""
         priority = priority_of(gang.leader.pod)
         return bool(self._state.ending) or any(other < priority for other in self._table.priorities)
 
     # -- one domain
 
     def _plan_for(self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain) -> GroupPreemptionPlan | None:
+        """Return a preemption plan for a domain, or None if victims there do not help."""
         infos = [*self._table.named(domain.nodes)]
         leaving = self._victims.leaving(infos)
         if search.found is None:
@@ -135,31 +141,34 @@ class GroupPreemption:
             if victims is not None:
                 break
         if not victims and not leaving and not self._state.ending:
-            return None  # nothing would change
+            return None  # no change is possible
         return self._plan(search, domain, victims, leaving) if search.placed else None
 
     def _plan(
         self, search: GroupVictimSearch, domain: Domain, victims: list[Victim], leaving: list[Pod]
     ) -> GroupPreemptionPlan:
+        """Return the plan for a domain with these victims and the placement found by the search."""
         violated = sum(search.violating.get(victim.key, 0) for victim in victims)
         ordered = tuple(sorted(victims, key=lambda victim: victim.importance))
         placed, is_proven = tuple(search.placed.values()), search.checks.is_proven
         return GroupPreemptionPlan(ordered, placed, tuple(leaving), violated, domain.name, is_proven)
 
     def _begin(self, gang: GangAttempt, search: GroupVictimSearch, infos: list[NodeInfo]) -> None:
+        """Find the possible victims in a domain, those whose eviction violates a disruption budget first."""
         found = self._victims.on(infos, priority_of(gang.leader.pod))
         search.violating = violations(found, self._preemption.budgets)
-        found.sort(key=lambda victim: victim.key not in search.violating)  # stable: by importance in both parts
+        # stable sort: each part stays sorted by importance
+        found.sort(key=lambda victim: victim.key not in search.violating)
         search.found, search.placed, search.check = found, {}, None
 
     def _first_check(self, gang: GangAttempt, *, is_hasty: bool = False) -> JointCheck:
-        """Place all pods anew, those with nominations on their nodes if possible."""
+        """Return a check that places all pods of the gang, trying nominated nodes first."""
         known = [self._state.nominations.get(waiting.key) for waiting in gang.members]
         at = {one.pod.metadata.uid: one.node for one in known if one is not None}
         return JointCheck([*reversed(gang.members)], {}, at=at, is_hasty=is_hasty)
 
     def _suffices(self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain, leaving: list[Pod]) -> bool:
-        """Whether the gang fits as soon as those are gone who are leaving already."""
+        """Whether the gang fits as soon as the terminating pods are gone."""
         check = search.check
         assert check is not None
         with self._state.trial() as trial:
@@ -173,9 +182,10 @@ class GroupPreemption:
     def _give_back(
         self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain, leaving: list[Pod], trial: StateTrial
     ) -> list[Victim] | None:
-        """Give back those with whom the gang fits all the same. Returns the others; None to go on in another trial.
+        """Restore the victims with whom the gang still fits. Returns the others, or None to continue in another
+        trial.
 
-        `placed` of the search is empty where the gang does not fit whoever leaves.
+        If the gang does not fit even without any victims, `search.placed` stays empty.
         """
         assert search.found is not None
         self._preemption.suppose_end(trial, leaving)
@@ -201,14 +211,14 @@ class GroupPreemption:
     def _settle(
         self, search: GroupVictimSearch, check: JointCheck, domain: Domain, trial: StateTrial, part: WorkPart
     ) -> bool:
-        """End a check and note what it came to."""
+        """Finish a check and record the result. Returns whether the gang fits."""
         fits = search.checks.fits(check, domain.nodes, trial, part)
         search.check = None
         if check.victim is not None:
             search.looked_at += 1
             if fits:
                 search.given.add(check.victim)
-        elif not fits and search.given:  # the cluster has changed, and those who were given back are in the way
+        elif not fits and search.given:  # the cluster has changed, and restored victims are in the way
             search.given, search.looked_at = set(), 0
             return False
         if fits:
@@ -218,7 +228,7 @@ class GroupPreemption:
     def _reconsider(
         self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain, trial: StateTrial, part: WorkPart
     ) -> None:
-        """Give the next victim back if the gang fits all the same."""
+        """Restore the next victim if the gang still fits with it."""
         assert search.found is not None
         victim = search.found[search.looked_at]
         if victim.key in search.given:
@@ -238,7 +248,7 @@ class GroupPreemption:
             trial.rewind(mark)
 
     def _affected(self, gang: GangAttempt, search: GroupVictimSearch, victim: Victim) -> list[PlacedMember]:
-        """The placed pods of the gang that may not fit any more when a victim is back."""
+        """Return the placed pods of the gang that may no longer fit when a victim is restored."""
         placed = [*search.placed.values()]
         is_far = any(minds_others(member.waiting.pod) for member in placed) or any(
             map(required_anti_affinity, victim.pods)
@@ -249,7 +259,7 @@ class GroupPreemption:
         return [member for member in placed if member.promise.node in nodes]
 
     def _shares(self, gang: GangAttempt, victim: Victim) -> bool:
-        """Whether a victim uses a claim that a pod of the gang uses, too."""
+        """Whether a victim uses a claim that a pod of the gang also uses."""
         objects = self._state.objects
         theirs = {(pod.metadata.namespace, use.claim) for pod in victim.pods for use in objects.uses(pod)}
         if not theirs:
@@ -258,6 +268,7 @@ class GroupPreemption:
         return any((pod.metadata.namespace, use.claim) in theirs for pod in pods for use in objects.uses(pod))
 
     def _spans_nodes(self) -> bool:
+        """Whether any pool has devices that are not limited to a single node."""
         local = local_pools(self._state)
         return any(pool not in local for pool in self._state.pools)
 
@@ -268,7 +279,7 @@ class GroupPreemption:
             trial.place(member.attempt, member.promise)
 
     def _part(self, search: GroupVictimSearch, supposed: int) -> WorkPart:
-        """The work until others get their turn: twice as much each time that the cluster has changed once more."""
+        """Return the work budget of the next part. The budget doubles with each restart beyond RESTARTS."""
         units = max(UNITS_AT_ONCE, supposed) << max(0, search.restarts - RESTARTS)
         return WorkPart(units if self._state.index.defers else None)
 

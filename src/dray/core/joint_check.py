@@ -1,8 +1,8 @@
-"""Whether a gang fits while some other pods are supposed to be gone.
+"""Checks whether a gang fits if certain other pods were gone.
 
-A check is made within a trial. It begins with pods of the gang that have places already and tries only the others, pod after
-pod; if that fails, an exact search follows (`gang_search`). A check may be interrupted, and goes on in another trial in
-which the same is supposed. Left out: which pods are supposed to be gone (`group_preemption`).
+A check runs within a trial. It starts from the pods of the gang that already have places and tries to place only the
+other pods, one by one; if that fails, an exact search follows (`gang_search`). An interrupted check continues in
+another trial with the same assumptions. Left out: which pods are assumed to be gone (`group_preemption`).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from dray.core.queue import Waiting
 from dray.core.state import ClusterState
 from dray.core.trial import StateTrial
 
-DECISION = 8  # units of work; one is to suppose that a pod has left, or has come back
-SEARCH_STEPS = 20_000  # of all exact searches for the victims of one gang
+DECISION = 8  # units of work per decision; removing or restoring one pod in a trial costs one unit
+SEARCH_STEPS = 20_000  # limit of steps for all exact searches for the victims of one gang
 
 
 class WorkPart:
-    """The units of work of one part of a search; without a number, there is only one part."""
+    """Budget of work units for one part of a search. With None, the budget is unlimited."""
 
     def __init__(self, units: int | None) -> None:
         self._left = units
 
     def spend(self, units: int) -> None:
-        """Raise PartIsOver where so much is not left."""
+        """Spend units of work. Raises PartIsOver if the budget is exceeded."""
         if self._left is None:
             return
         self._left -= units
@@ -42,20 +42,23 @@ class WorkPart:
 
 @dataclass(eq=False, slots=True)
 class JointCheck:
-    """One check, as far as it came. `victim` is the key of the victim that is given back, None for the first check."""
+    """State of one check. `victim` is the key of the victim being spared, or None for the first check."""
 
-    todo: list[Waiting]  # the next one last
+    todo: list[Waiting]  # pods still to place; the next pod is last
     placed: dict[str, PlacedMember]  # by uid of the pod
     victim: str | None = None
-    at: Mapping[str, str] = field(default_factory=dict)  # by uid, the node to try first
-    is_hasty: bool = False  # no exact search
-    attempt: Attempt | None = None  # of the next pod, if it was interrupted
+    at: Mapping[str, str] = field(default_factory=dict)  # node to try first, by uid of the pod
+    is_hasty: bool = False  # whether to skip the exact search
+    attempt: Attempt | None = None  # interrupted attempt of the next pod
     search: GangSearch | None = None
     steps: GangSearchSteps | None = None
 
 
 class JointChecks:
-    """Makes the checks of one search for victims. `is_proven`: no gang was taken not to fit without proof."""
+    """Runs the checks of one search for victims.
+
+    `is_proven` is False once a check has failed without proof that the gang cannot fit.
+    """
 
     def __init__(self, state: ClusterState, attempt_for: Callable[[Pod], Attempt], gang: GangAttempt) -> None:
         self._state, self._attempt_for, self._gang = state, attempt_for, gang
@@ -63,9 +66,10 @@ class JointChecks:
         self.is_proven = True
 
     def fits(self, check: JointCheck, nodes: int, trial: StateTrial, part: WorkPart) -> bool:
-        """Go on with a check: whether enough pods of the gang fit. Raises PartIsOver in the middle of it.
+        """Continue a check. Returns whether enough pods of the gang fit; if they do, the pods are placed in the
+        trial.
 
-        If they fit, they are placed in the trial.
+        Raises PartIsOver if the budget of this part is used up before the check ends.
         """
         if check.steps is None and self._place_rest(check, nodes, trial, part):
             return True
@@ -74,9 +78,12 @@ class JointChecks:
         found = self._search(check, nodes, part)
         return found is not None and self._place_found(check, found, trial)
 
-    # -- pod after pod
+    # -- place pods one by one
 
     def _place_rest(self, check: JointCheck, nodes: int, trial: StateTrial, part: WorkPart) -> bool:
+        """Place the remaining pods one by one. Returns whether enough pods of the gang are placed; if not, undoes all
+        placements.
+        """
         while check.todo and len(check.placed) + len(check.todo) >= self._gang.needed:
             part.spend(DECISION)
             waiting = check.todo[-1]
@@ -95,7 +102,11 @@ class JointChecks:
         return False
 
     def _decide(self, check: JointCheck, waiting: Waiting, nodes: int) -> tuple[Attempt, Promise | None]:
-        """A place for a pod, on the node to try first if that is possible."""
+        """Find a place for a pod, preferring the node in `check.at`.
+
+        Returns the attempt, and the promise or None if the pod does not fit. Raises PartIsOver if the decision takes
+        too long.
+        """
         attempt = self._attempt_for(waiting.pod).continuing(check.attempt)
         check.attempt = attempt
         attempt.failed_on = waiting.failed_on
@@ -112,9 +123,10 @@ class JointChecks:
                     return attempt, answer
         return attempt, None
 
-    # -- every way
+    # -- exact search
 
     def _search(self, check: JointCheck, nodes: int, part: WorkPart) -> Found | None:
+        """Continue the exact search. Returns the placement found, or None if there is none or the steps are used up."""
         gang = self._gang
         if check.steps is None:
             if self._left <= 0:
@@ -138,7 +150,7 @@ class JointChecks:
         return found
 
     def _place_found(self, check: JointCheck, found: Found, trial: StateTrial) -> bool:
-        """Place what the exact search has found, and then the pods beyond the minimum where they fit."""
+        """Place the pods as found by the exact search. Returns whether this succeeded."""
         waiting_of = {waiting.key: waiting for waiting in self._gang.members}
         mark = trial.mark()
         promised = place_all(self._state, self._attempt_for, found.places, found.grants, trial)
@@ -153,6 +165,6 @@ class JointChecks:
 def placed_members(
     promised: Iterable[tuple[Attempt, Promise]], waiting_of: Mapping[str, Waiting]
 ) -> dict[str, PlacedMember]:
-    """Pods of a gang with what they were promised, by uid."""
+    """Return the promised pods of a gang as `PlacedMember` objects, by uid of the pod."""
     found = ((attempt.pod.metadata.uid, attempt, promise) for attempt, promise in promised)
     return {uid: PlacedMember(waiting_of[uid], attempt, promise) for uid, attempt, promise in found}

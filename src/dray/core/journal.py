@@ -1,7 +1,7 @@
-"""Inverses of changes, recorded while something is tried, so that it can be taken back without copying the cluster.
+"""Inverses of changes, recorded during a trial, so that the trial can be undone without copying the cluster.
 
-Each inverse sets one thing to what it was before, so a thing that was changed several times is restored exactly. Left
-out: what is tried (`trial`, `model`).
+Each inverse restores one entry to its previous value, so an entry that changed several times is restored exactly.
+Left out: what is tried (`trial`, `model`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ RecordInverse = Callable[[Inverse], None]
 
 
 class RecordsChanges(Protocol):
-    """A part of the state that passes the inverse of each of its changes to `record`, unless that is None."""
+    """Part of the state that passes the inverse of each change to `record`, unless `record` is None."""
 
     record: RecordInverse | None
 
 
 class StateJournal:
-    """The inverses of the changes of some parts of the state. It records only while `open`."""
+    """Inverses of changes to some parts of the state. Records only while `open`."""
 
     def __init__(self, *parts: RecordsChanges) -> None:
         self._parts = parts
@@ -38,7 +38,7 @@ class StateJournal:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Record changes, and take them back at the end. May be nested."""
+        """Context manager: record changes within the block and undo them when the block ends. May be nested."""
         mark = self.mark()
         self._depth += 1
         self._listen(self.record)
@@ -53,24 +53,24 @@ class StateJournal:
         self._inverses.append(inverse)
 
     def mark(self) -> int:
-        """The state as it is now, to which `rewind` returns."""
+        """Return a mark of the current state, for `rewind`."""
         return len(self._inverses)
 
     def rewind(self, mark: int) -> None:
-        """Take back every change since a mark."""
+        """Undo every change since a mark."""
         self._listen(None)
         while len(self._inverses) > mark:
             self._inverses.pop()()
         self._listen(self.record)
 
     def set(self, kept: MutableMapping[K, V], key: K, value: V) -> None:
-        """Set an entry of a mapping that belongs to what is tried."""
+        """Set an entry of a mapping and record the inverse."""
         before = (kept[key],) if key in kept else ()
         self.record(partial(_restore, kept, key, *before))
         kept[key] = value
 
     def discard(self, kept: MutableMapping[K, V], key: K) -> None:
-        """Remove an entry of such a mapping."""
+        """Remove an entry of a mapping, if present, and record the inverse."""
         if key in kept:
             self.record(partial(_restore, kept, key, kept.pop(key)))
 
@@ -80,7 +80,7 @@ class StateJournal:
 
 
 def _restore(kept: MutableMapping[K, V], key: K, *value: V) -> None:
-    """Set an entry, or remove it where it had no value."""
+    """Set an entry to the given value, or remove the entry if no value is given."""
     if value:
         kept[key] = value[0]
     else:

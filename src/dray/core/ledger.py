@@ -1,7 +1,7 @@
-"""Which claim holds which devices and shares: what the claims say, and what was promised but is not written yet.
+"""Which claim holds which devices and shares of devices: as recorded in claims, or promised and not yet written.
 
-The allocator's index knows devices as free or taken; the ledger knows by whom, so that a device is free when the last
-holder lets go. A share is held like a device. Left out: which devices to promise (`devices`).
+The allocator's index only knows whether a device is free. The ledger knows the holders, so a device becomes free when
+its last holder releases it. A share is held like a device. Left out: which devices to promise (`devices`).
 """
 
 from __future__ import annotations
@@ -18,29 +18,33 @@ V = TypeVar("V")
 
 
 class DeviceLedger:
-    """Which claim holds which devices: what the claims say, and what was promised but is not written yet.
+    """Holders of devices: the devices recorded in each claim, and the devices promised to claims but not yet written.
 
-    Two claims may hold a device here for a while: another scheduler wrote what this one has promised too. It is free
-    when the last of them lets go. A promise ends with the news of the claim that has the devices; as that may be skipped
-    where a watch starts over, it also ends with news of a claim without devices that is younger than what was written.
+    Two claims may hold the same device for a while, for example when another scheduler has written a device that this
+    scheduler has promised. The device becomes free when the last holder releases it. A promise ends when the claim is
+    seen with an allocation. That event may be missing after a watch restarts, so a promise also ends when the claim
+    is seen without an allocation in a version at least as new as the written version.
     """
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._written: dict[str, Taken] = {}
         self._promised: dict[str, Taken] = {}
-        self._kept: dict[str, int] = {}  # promises that were written: the version of the claim
-        self._shared: Counter[DeviceId | Share] = Counter()  # further holders of a device, beyond the first
+        self._kept: dict[str, int] = {}  # resource versions of claims whose promises were written
+        self._shared: Counter[DeviceId | Share] = Counter()  # number of holders of a device beyond the first
         self._taken: set[DeviceId | Share] = set()
-        self.changes = 0  # of what is held
-        self.record: RecordInverse | None = None  # is given the inverse of each change while something is tried
+        self.changes = 0  # number of changes of held devices so far
+        self.record: RecordInverse | None = None  # receives the inverse of each change during a trial
 
     def written(self, uid: str, taken: Taken | None, version: int = 0) -> bool:
-        """What the API server says a claim holds, None while it is not allocated; True when devices became free."""
+        """Record the devices that a claim holds according to the API server; None if the claim is not allocated.
+
+        Returns whether devices became free.
+        """
         before = self._held(uid)
         if taken is None:
             if uid not in self._written and uid not in self._promised:
-                return False  # most news of a claim come before it has devices
+                return False  # most events of a claim arrive before its allocation
             self._note(uid)
             self._written.pop(uid, None)
             if uid in self._kept and version >= self._kept[uid]:
@@ -52,25 +56,28 @@ class DeviceLedger:
         return self._settle(before, self._held(uid))
 
     def kept(self, uid: str, version: int) -> None:
-        """An open promise was written; the news of it may still be on its way, or never come."""
+        """Record that a promised claim was written with this resource version, while the event for the write is
+        outstanding.
+        """
         self._note(uid)
         self._kept[uid] = version
 
     def promise(self, uid: str, taken: Taken) -> None:
+        """Hold devices for a claim whose allocation is not written yet."""
         self._note(uid)
         before = self._held(uid)
         self._promised[uid] = taken
         self._settle(before, self._held(uid))
 
     def forget(self, uid: str) -> bool:
-        """Take a promise back that was not written; True when devices became free."""
+        """Withdraw the promise to a claim. Returns whether devices became free."""
         self._note(uid)
         before = self._held(uid)
         self._end_promise(uid)
         return self._settle(before, self._held(uid))
 
     def _note(self, uid: str) -> None:
-        """Record what is known of a claim, so that it can be restored."""
+        """Record the inverse of a change to a claim's entries, if a trial is running."""
         if self.record is not None:
             known = self._written.get(uid), self._promised.get(uid), self._kept.get(uid)
             self.record(partial(self._restore, uid, *known))
@@ -90,9 +97,11 @@ class DeviceLedger:
         return uid in self._promised
 
     def _held(self, uid: str) -> Taken:
+        """Return the devices promised to a claim, or else the devices recorded in the claim."""
         return self._promised.get(uid) or self._written.get(uid, NOTHING)
 
     def _settle(self, before: Taken, after: Taken) -> bool:
+        """Update holders and the index after a claim's devices changed. Returns whether devices became free."""
         if before == after:
             return False
         self.changes += 1
@@ -104,14 +113,14 @@ class DeviceLedger:
         return is_freed
 
     def _let_go_of(self, taken: Taken) -> bool:
-        """Note one holder less of each; whether one became free."""
+        """Remove one holder of each device and share. Returns whether any of them became free."""
         devices = [device for device in taken.devices if self._let_go(device)]
         shares = [share for share in taken.shares if self._let_go(share)]
         self._index.release(devices, shares)
         return bool(devices or shares)
 
     def _take(self, device: DeviceId | Share) -> bool:
-        """Note one more holder; whether it is the first."""
+        """Add a holder of a device or share. Returns whether this is the first holder."""
         if device in self._taken:
             self._shared[device] += 1
             return False
@@ -119,7 +128,7 @@ class DeviceLedger:
         return True
 
     def _let_go(self, device: DeviceId | Share) -> bool:
-        """Note one holder less; whether it was the last."""
+        """Remove a holder of a device or share. Returns whether this was the last holder."""
         if self._shared[device] > 0:
             self._shared[device] -= 1
             return False

@@ -1,7 +1,7 @@
-"""`ClusterModel`: a scheduler core that keeps the cluster's objects itself, and can try something and take it back.
+"""`ClusterModel`: a scheduler core that stores the cluster's objects itself and can undo changes.
 
-Used where there is no API server: simulations, questions about a snapshot, tests. Left out: time and what happens in it
-(`dray.sim`).
+Used where there is no API server: simulations, questions about a snapshot, tests. Left out: time and the events of a
+simulation (`dray.sim`).
 """
 
 from __future__ import annotations
@@ -23,30 +23,34 @@ W = TypeVar("W", bound=Wire)
 
 
 class ClusterModel(SchedulerCore):
-    """A core with its objects. Every change has an inverse, so a fork costs what it changes, however large the cluster is."""
+    """Scheduler core that also stores the cluster's objects and can undo changes with `fork`.
+
+    Every change records its inverse, so the cost of a fork depends on the number of changes, not on the cluster's
+    size.
+    """
 
     objects: StoredObjects
 
     def __init__(self, gates: FeatureGates, profiles: Mapping[str, SchedulerProfile]) -> None:
-        # No change is ever missed here, so no pod is tried again by time alone.
+        # The model sees every change, so no pod needs to be retried merely because time has passed.
         super().__init__(_ModelObjects(), gates, profiles, lambda: self.now, fallback=True, flush_after=math.inf)
 
     def put(self, new: Wire) -> None:
-        """Add an object, or replace the one of the same name."""
+        """Add an object, or replace the object of the same type, namespace and name, and update the scheduler state."""
         old = self.objects.put(new)
         self.apply(old, new)
         if self.state.journal.is_open:
             self.state.journal.record(partial(self._restore, old, new))
 
     def drop(self, obj: Wire) -> None:
-        """Remove the object of this type and name; KeyError when there is none."""
+        """Delete the object of this type, namespace and name. Raises KeyError if no such object exists."""
         old = self.objects.drop(obj)
         self.apply(old, None)
         if self.state.journal.is_open:
             self.state.journal.record(partial(self._restore, old, None))
 
     def _restore(self, old: Wire | None, new: Wire | None) -> None:
-        """Undo a change of an object. The queue is restored as a whole, so that nothing is woken here."""
+        """Undo the change of an object from `old` to `new`. Wakes no pods, because `fork` restores the whole queue."""
         if old is not None:
             self.objects.put(old)
         elif new is not None:
@@ -55,7 +59,7 @@ class ClusterModel(SchedulerCore):
 
     @contextmanager
     def fork(self) -> Iterator[None]:
-        """Try something: at the end of the block the model is as it was before it."""
+        """Context manager: undo all changes made to the model within the block when the block ends."""
         progress, start = self._progress, self.state.placement.start
         self._progress = progress.copy()
         try:
@@ -66,7 +70,9 @@ class ClusterModel(SchedulerCore):
 
 
 class _ModelObjects(StoredObjects):
-    """Objects of a model in which allocations are never given up for another pod."""
+    """Stored objects of a model, which reports every claim as in use, so the model never deallocates a claim for
+    another pod.
+    """
 
     def is_in_use(self, claim: ResourceClaim) -> bool:
         return True

@@ -1,9 +1,10 @@
-"""Places that are kept for pods until the pods that were preempted for them are gone.
+"""Nominations: places kept for pods until the victims preempted for them are gone.
 
-A nomination counts the pod on its node, and holds devices and shares in the ledger, beside those who still have them.
-So nobody of the same or of lower priority gets them. Whoever is decided about does not see nominations of lower
-priority, nor its own (`lifted`). Nothing of this is written into claims. A nomination has a deadline: victims that are still
-there then are not waited for any more. Left out: who is nominated (`preemption`, `group_preemption`).
+A nomination counts the pod on its node and holds devices and shares in the ledger, in addition to their current
+holders, so pods of the same or lower priority cannot take them. A decision about a pod ignores nominations of lower
+priority and the pod's own nomination (`lifted`). Nominations are not written into claims. After the deadline of a
+nomination, its victims are no longer waited for. Left out: which pods are nominated (`preemption`,
+`group_preemption`).
 """
 
 from __future__ import annotations
@@ -27,45 +28,45 @@ from dray.verdicts.demand import PodDemand, demand_of
 from dray.verdicts.node_resources import with_claims
 from dray.verdicts.nodes import NodeTable
 
-PATIENCE = 300.0  # seconds that a place is kept beyond the grace period of the victims
-DEFAULT_GRACE = 30  # seconds, of pods that say nothing
+PATIENCE = 300.0  # seconds that a nomination outlasts the grace period of its victims
+DEFAULT_GRACE = 30  # seconds, for pods without terminationGracePeriodSeconds
 
 
 class Nomination(msgspec.Struct, frozen=True):
-    """A node for a pod, what it will take there, and who is preempted for it.
+    """Node kept for a pod, what the pod will take there, and the victims preempted for it.
 
-    `taken` is empty where the devices are not known yet, as after a restart of the scheduler.
+    `taken` is empty if the devices are unknown, as after a restart of the scheduler.
     """
 
     pod: Pod
     node: str
     demand: PodDemand
     taken: Taken = NOTHING
-    victims: frozenset[str] = frozenset()  # uids of pods that are preempted and not gone yet
-    until: float = 0.0  # when its victims are not waited for any more
+    victims: frozenset[str] = frozenset()  # uids of preempted pods that still exist
+    until: float = 0.0  # deadline after which the victims are no longer waited for
 
     @property
     def is_open(self) -> bool:
-        """Whether the devices may be unknown, as those of a nomination that was read from a pod after a restart."""
+        """Whether no devices and no victims are known, as for a nomination read from a pod's status after a restart."""
         return not self.taken and not self.victims
 
     @property
     def holder(self) -> str:
-        """The name under which the ledger keeps the devices; no claim has it as its uid."""
+        """Key under which the ledger holds the devices. No claim has this key as its uid."""
         return f"nominated {self.pod.metadata.uid}"
 
 
 class Nominations:
-    """The nominations of one state of the cluster, by the uid of the pod."""
+    """The nominations of the cluster, by uid of the nominated pod."""
 
     def __init__(self, table: NodeTable, ledger: DeviceLedger, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._table = table
         self._ledger = ledger
         self._known: dict[str, Nomination] = {}
-        self._leaving: Counter[str] = Counter()  # victims, by the nominations that wait for them
-        self._overdue: set[str] = set()  # victims that nobody waits for any more
-        self.record: RecordInverse | None = None  # is given the inverse of each change while something is tried
+        self._leaving: Counter[str] = Counter()  # number of nominations that wait for each victim, by uid
+        self._overdue: set[str] = set()  # victims that no nomination waits for any longer
+        self.record: RecordInverse | None = None  # receives the inverse of each change during a trial
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -77,40 +78,41 @@ class Nominations:
         return self._known.get(uid)
 
     def on(self, node: str) -> list[Nomination]:
-        """The nominations for a node."""
+        """Return the nominations for a node."""
         return [one for one in self._known.values() if one.node == node]
 
     def holding(self, devices: set[DeviceId]) -> list[Nomination]:
-        """The nominations that wait, or may wait, for one of these devices."""
+        """Return the nominations that hold, or may hold, one of these devices."""
         return [one for one in self._known.values() if one.is_open or not devices.isdisjoint(one.taken.touched)]
 
     def is_leaving(self, pod: Pod) -> bool:
-        """Whether a pod was preempted: by this scheduler, perhaps a moment ago, or as its condition says."""
+        """Whether a pod was preempted, according to a nomination or its DisruptionTarget condition."""
         return pod.metadata.uid in self._leaving or is_preempted(pod)
 
     def is_overdue(self, pod: Pod) -> bool:
-        """Whether a pod was preempted and should have been gone by now."""
+        """Whether a pod was preempted but still exists after the deadline."""
         return pod.metadata.uid in self._overdue
 
     def nominate(self, pod: Pod, promise: Promise, victims: Iterable[Pod]) -> None:
-        """Keep what a pod was promised for the time when its victims are gone."""
+        """Nominate a pod for its promised node and devices until its victims are gone."""
         gone = [*victims]
         grace = max(map(_grace, gone), default=0)
         uids = frozenset(victim.metadata.uid for victim in gone)
         self._nominate(pod, promise, uids, self._clock() + grace + PATIENCE)
 
     def keep(self, pod: Pod, promise: Promise) -> None:
-        """Keep what a nominated pod will get, as far as is known now. The deadline stays."""
+        """Replace the node and devices of a pod's nomination. Victims and deadline stay the same."""
         known = self._known[pod.metadata.uid]
         self._nominate(pod, promise, known.victims, known.until)
 
     def _nominate(self, pod: Pod, promise: Promise, victims: frozenset[str], until: float) -> None:
+        """Store a nomination with the resources and devices of the promise."""
         taken = together(promise.outcome.taken) if promise.outcome is not None else NOTHING
         demand = with_claims(pod, demand_of(pod), promise.node_claims)
         self._set(pod.metadata.uid, Nomination(pod, promise.node, demand, taken, victims, until))
 
     def expire(self) -> list[Nomination]:
-        """End the nominations whose deadline has passed. Returns them; nobody waits for their victims any more."""
+        """End and return the nominations whose deadline has passed. Their victims become overdue."""
         now = self._clock()
         late = [one for one in self._known.values() if one.until <= now]
         for one in late:
@@ -119,7 +121,9 @@ class Nominations:
         return late
 
     def told(self, old: Pod | None, new: Pod) -> bool:
-        """Note what the status of a pod without a node says. Returns whether a place is not kept any more."""
+        """Update nominations from the status of a pod without a node. Returns whether an existing nomination was
+        replaced or ended.
+        """
         uid, name = new.metadata.uid, new.status.nominatedNodeName
         known = self._known.get(uid)
         before = old.status.nominatedNodeName if old is not None else ""
@@ -132,23 +136,23 @@ class Nominations:
         return False
 
     def restore(self, nomination: Nomination) -> None:
-        """Keep a place again which a pod could not be bound to."""
+        """Restore the nomination of a pod whose binding failed."""
         self._set(nomination.pod.metadata.uid, nomination)
 
     def clear(self, uid: str) -> bool:
-        """End a nomination. Returns whether there was one."""
+        """End a nomination. Returns whether the pod had one."""
         is_known = uid in self._known
         if is_known:
             self._set(uid, None)
         return is_known
 
     def spare(self, uid: str, victims: frozenset[str]) -> None:
-        """Note that these pods could not be preempted for a pod."""
+        """Remove victims from a pod's nomination because their eviction failed."""
         if (known := self._known.get(uid)) is not None:
             self._set(uid, replace(known, victims=known.victims - victims))
 
     def gone(self, victim: str) -> list[Nomination]:
-        """Note that a pod is gone. Returns the nominations that it was preempted for."""
+        """Remove an ended pod from the victims of all nominations. Returns the nominations that waited for the pod."""
         self._overdue.discard(victim)
         waiting = [one for one in self._known.values() if victim in one.victims]
         for one in waiting:
@@ -157,7 +161,10 @@ class Nominations:
 
     @contextmanager
     def lifted(self, *pods: Pod) -> Iterator[None]:
-        """Decide about pods of one priority: their own nominations and those of lower priority do not count meanwhile."""
+        """Context manager: ignore the nominations of these pods, and those of lower priority, within the block.
+
+        All pods must have the same priority.
+        """
         if not self._known:
             yield
             return
@@ -173,6 +180,7 @@ class Nominations:
                     self._count(one)
 
     def _set(self, uid: str, new: Nomination | None) -> None:
+        """Set or end (None) a pod's nomination and update table and ledger."""
         before = self._replace(uid, new)
         if self.record is not None:
             self.record(partial(self._replace, uid, before))
@@ -182,7 +190,7 @@ class Nominations:
             self._count(new)
 
     def _replace(self, uid: str, new: Nomination | None) -> Nomination | None:
-        """Put a nomination in the place of another, which is returned. Table and ledger are left alone."""
+        """Replace a nomination without updating table and ledger. Returns the previous nomination, or None."""
         before = self._known.pop(uid, None)
         self._leaving.subtract(before.victims if before is not None else ())
         if new is not None:
@@ -192,11 +200,13 @@ class Nominations:
         return before
 
     def _count(self, one: Nomination) -> None:
+        """Count a nomination in table and ledger."""
         self._table.nominate(one.pod, one.node, one.demand)
         if one.taken:
             self._ledger.promise(one.holder, one.taken)
 
     def _uncount(self, one: Nomination) -> None:
+        """Remove a nomination from table and ledger."""
         placed = self._table.placed_pod(one.pod.metadata.uid)
         if placed is not None and placed.is_nominated:
             self._table.unplace(one.pod.metadata.uid)

@@ -1,7 +1,7 @@
-"""What the core looks up about the cluster, and the objects themselves where nobody else keeps them.
+"""Lookups of cluster objects that the core needs, and a store for these objects where there are no informers.
 
-The scheduler answers these questions from its informers, so objects are not kept twice in one process. A simulation and
-an explanation keep them here. Left out: what follows from objects for scheduling (`state`).
+The scheduler implements the lookups with its informers, so objects are not stored twice. Simulations and explain use
+the store of this module. Left out: how objects affect scheduling (`state`).
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ W = TypeVar("W", bound=Wire)
 
 
 class ObjectLookup(Protocol):
-    """The objects of a cluster, as the core asks for them. Every answer is as of the last change that was applied."""
+    """Lookups of cluster objects by the core. Every result reflects the last change that was applied."""
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None: ...
 
     def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
-        """The claim that was generated for the extended resources of a pod, if there is one."""
+        """Return the claim generated for the extended resources of a pod, or None."""
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """The PodGroup that a pod belongs to, if it exists."""
+        """Return the PodGroup that a pod names, or None if the pod names none or the PodGroup does not exist."""
 
     def uses(self, pod: Pod) -> list[Use]:
-        """The claims of a pod, as its entries resolve right now."""
+        """Return the claims that a pod uses, as its resourceClaims entries resolve now."""
 
     def consumers(self, namespace: str, claim: str) -> Iterable[Pod]:
-        """All pods that use a claim, each once."""
+        """Return all pods that use a claim, each once."""
 
     def members(self, namespace: str, group: str) -> Iterable[Pod]:
-        """The pods that name a PodGroup, whether the group exists or not."""
+        """Return the pods that name a PodGroup, whether or not the PodGroup exists."""
 
     def is_in_use(self, claim: ResourceClaim) -> bool:
-        """Whether a pod that has a node and is not finished uses a claim."""
+        """Whether any pod that has a node and is not finished uses the claim."""
 
     def namespace_labels(self, name: str) -> Mapping[str, str]: ...
 
@@ -55,7 +55,7 @@ class ObjectLookup(Protocol):
 
 
 class StoredObjects(ClaimUsers):
-    """Objects by type, namespace and name. Implements `ObjectLookup`."""
+    """Store of objects by type, namespace and name, with indexes. Implements `ObjectLookup`."""
 
     def __init__(self) -> None:
         self._objects: dict[type[Wire], dict[tuple[str, str], Any]] = {}
@@ -70,7 +70,9 @@ class StoredObjects(ClaimUsers):
         }
 
     def put(self, new: Wire) -> Any:
-        """Add an object or replace the one of the same name. Returns the replaced object, or None."""
+        """Add an object, or replace the object of the same type, namespace and name. Returns the replaced object, or
+        None.
+        """
         meta = cast(Any, new).metadata
         kept = self._objects.setdefault(type(new), {})
         key = meta.namespace, meta.name
@@ -81,7 +83,9 @@ class StoredObjects(ClaimUsers):
         return old
 
     def drop(self, obj: Wire) -> Any:
-        """Remove the object of this type and name. Returns it; raises KeyError when there is none."""
+        """Delete the object of this type, namespace and name. Returns the deleted object. Raises KeyError if there is
+        none.
+        """
         meta = cast(Any, obj).metadata
         old = self._objects[type(obj)].pop((meta.namespace, meta.name))
         for index in self._indexes.get(type(obj), ()):
@@ -105,7 +109,7 @@ class StoredObjects(ClaimUsers):
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[Use, ResourceClaim]]:
-        """The claims of a pod that exist, each with how the pod uses it."""
+        """Yield the existing claims of a pod, each with the pod's use of the claim."""
         for use in self.uses(pod):
             claim = self.claim(pod.metadata.namespace, use.claim) if use.claim else None
             if claim is not None:
@@ -129,24 +133,26 @@ class StoredObjects(ClaimUsers):
 
 
 class _ObjectIndex(dict[str, dict[tuple[str, str], W]]):
-    """Objects by the keys that a function gives for them."""
+    """Index of objects by the keys that a function computes for each object."""
 
     def __init__(self, keys: Callable[[W], Iterable[str]]) -> None:
         super().__init__()
         self._keys = keys
 
     def get(self, key: str) -> list[W]:  # type: ignore[override]  # a list in place of a default
+        """Return all objects with this key as a list; empty if there are none."""
         found = super().get(key)
         return [*found.values()] if found else []
 
     def change(self, old: W | None, new: W | None) -> None:
+        """Update the index for an object that was created, changed or deleted."""
         for key in {*self._keys(old)} if old is not None else ():
             found = self[key]
             del found[_name_of(old)]
             if not found:
                 del self[key]
         for key in self._keys(new) if new is not None else ():
-            self.setdefault(key, {})[_name_of(new)] = new  # type: ignore[assignment]  # it is not None here
+            self.setdefault(key, {})[_name_of(new)] = new  # type: ignore[assignment]  # not None here
 
 
 def _name_of(obj: Any) -> tuple[str, str]:

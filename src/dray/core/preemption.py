@@ -1,10 +1,10 @@
-"""Preemption: whose end would make room for a pod that fits nowhere.
+"""Preemption: find victims whose end would make room for a pod that fits on no node.
 
-On a node, all victims are supposed to be gone; if the pod fits then, they are given back one by one, and those with whom it
-does not fit any more are the victims. Every check asks all rules and the allocator about the node as it would be. Of the
-nodes, that one is taken where least is disturbed. A search is made in parts; as the cluster may change between them, the
-node that is taken is looked at once more in the last part. Left out: who may be a victim (`victims`), keeping the place
-(`nominations`), groups as preemptors (`group_preemption`).
+On each node, all possible victims are first assumed to be gone. If the pod then fits, victims are restored one by
+one, and those with whom the pod no longer fits are the final victims. Every check runs all rules and the allocator on
+the assumed state. Among the nodes, the plan that disturbs least is chosen. A search is made in parts; as the cluster
+may change between them, the chosen node is checked again in the last part. Left out: which pods may be victims
+(`victims`), nominations (`nominations`), preemption by groups (`group_preemption`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from dray.core.trial import StateTrial
 from dray.core.victims import Victim, VictimFinder, priority_of, violations
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
-CHECK_STEPS = 5  # of a turn, for a check whether the pod fits
-COUNTING = TURN // 2  # of a turn, for counting the pods that rules of the pod are about
-COUNTED = 2000  # comparisons of rules with pods, from which on they are counted once and for all checks
+CHECK_STEPS = 5  # steps of a turn for one check whether the pod fits
+COUNTING = TURN // 2  # steps of a turn for counting the pods that the pod's rules refer to
+COUNTED = 2000  # number of comparisons with other pods from which these are counted once for all checks
 
-# What no end of another pod changes.
+# Reasons that the end of other pods cannot change.
 UNCHANGEABLE = frozenset(
     {
         NodeCode.UNSCHEDULABLE,
@@ -60,7 +60,7 @@ UNCHANGEABLE = frozenset(
 
 
 class PartIsOver(Exception):
-    """A part of the search is over before the search is."""
+    """The budget of this part is used up before the search has ended."""
 
     def __init__(self, left_over: LeftOver) -> None:
         super().__init__()
@@ -69,34 +69,35 @@ class PartIsOver(Exception):
 
 @dataclass(slots=True)
 class NodeProgress:
-    """How far the search came on one node."""
+    """Progress of the search on one node."""
 
     position: int
-    victims: tuple[str, ...]  # keys, in the order in which they are given back
-    given: set[str] = field(default_factory=set)  # those with whom the pod fits
-    looked_at: int = 0  # how many of them were tried
+    victims: tuple[str, ...]  # keys of the victims in the order in which they are restored
+    given: set[str] = field(default_factory=set)  # keys of restored victims with whom the pod still fits
+    looked_at: int = 0  # number of victims tried so far
 
 
 @dataclass(slots=True)
 class VictimSearch:
-    """A search for victims, as far as it came."""
+    """Progress of a search for victims."""
 
-    waiting: list[int]  # positions of the nodes to look at, the next one last
-    wanted: int  # nodes with victims that are enough
+    waiting: list[int]  # positions of the nodes to examine; the next node is last
+    wanted: int  # number of plans after which the search may stop
     counts: Counter[PreemptionCode] = field(default_factory=Counter)
     reasons: Counter[NodeReason] = field(default_factory=Counter)
     plans: dict[int, PreemptionPlan] = field(default_factory=dict)  # by position
     at: NodeProgress | None = None
-    works: dict[Work, None] = field(default_factory=dict)  # that it needed to be done
+    works: dict[Work, None] = field(default_factory=dict)  # work that the search had to wait for
     parts: int = 0
 
     @property
     def is_enough(self) -> bool:
+        """Whether enough plans were found and at least one of them violates no disruption budget."""
         return len(self.plans) >= self.wanted and any(not plan.violations for plan in self.plans.values())
 
 
 class Preemption:
-    """Finds victims."""
+    """Finds victims for pods."""
 
     def __init__(self, objects: ObjectLookup, state: ClusterState) -> None:
         self._objects = objects
@@ -106,7 +107,10 @@ class Preemption:
         self.budgets = objects.disruption_budgets
 
     def after(self, attempt: Attempt, refused: Refused) -> Refused | Unfinished:
-        """A refusal with what preemption can do about it. To be called while lesser nominations are lifted."""
+        """Return the refusal with a preemption plan, or with the reason why preemption does not help.
+
+        Returns Unfinished if the search needs another part. Call this while nominations of lower priority are lifted.
+        """
         if not len(self._table):
             return refused
         helpful = changeable(refused.why.reasons, self._table)
@@ -127,12 +131,17 @@ class Preemption:
         return self._without(refused, NoPreemption(PreemptionCode.UNAVAILABLE, nodes, counts, search.reasons))
 
     def _without(self, refused: Refused, why: NoPreemption, code: PreemptionCode | None = None) -> Refused:
+        """Return the refusal with the reason why the pod cannot preempt."""
         to_release = tuple(self.to_release()) if code is PreemptionCode.RELEASING else ()
         return replace(refused, why=replace(refused.why, preemption=why), to_release=to_release)
 
-    # -- may the pod preempt?
+    # -- whether the pod may preempt
 
     def _ineligible(self, attempt: Attempt, helpful: int) -> PreemptionCode | None:
+        """Return why the pod must not preempt, or None if it may.
+
+        A pod whose nominated node still has terminating victims, or devices to be released, must wait for these.
+        """
         pod = attempt.pod
         if pod.spec.preemptionPolicy == "Never":
             return PreemptionCode.NEVER
@@ -161,7 +170,7 @@ class Preemption:
         return PreemptionCode.RELEASING if isinstance(answer, Promise) else None
 
     def to_release(self) -> Iterator[ResourceClaim]:
-        """The claims that are reserved for groups alone, of which no pod has a node any more."""
+        """Yield allocated claims that are reserved only for PodGroups without any pod on a node."""
         for key in self._state.ending:
             claim = self._objects.claim(*key)
             if claim is None or not claim.status.reservedFor or claim.metadata.deletionTimestamp is not None:
@@ -175,7 +184,7 @@ class Preemption:
     # -- the nodes
 
     def _begin(self, attempt: Attempt, helpful: int) -> VictimSearch:
-        """The nodes to look at, from one on that is another for each pod."""
+        """Start a search over the helpful nodes, at a position that depends on the pod's uid."""
         profile, found = attempt.profile, [*positions(helpful)]
         wanted = max(len(found) * profile.candidate_percentage // 100, profile.candidates)
         start = crc32(attempt.pod.metadata.uid.encode()) % len(found) if found else 0
@@ -185,7 +194,9 @@ class Preemption:
         return VictimSearch([*reversed(order)], wanted)
 
     def _find(self, attempt: Attempt, search: VictimSearch) -> PreemptionPlan | None:
-        """The best plan of all nodes that are looked at; None when there is none."""
+        """Examine nodes until enough plans are found. Returns the best plan, or None. Raises PartIsOver when the turn
+        ends.
+        """
         turn = self._turn()
         search.parts += 1
         if search.waiting:
@@ -199,7 +210,7 @@ class Preemption:
         return self._best(attempt, search, turn)
 
     def _look_at(self, position: int, attempt: Attempt, search: VictimSearch, turn: Turn | None) -> None:
-        """Note what a node would take: a plan, or why it is of no use."""
+        """Record for a node either a preemption plan or the reason why preemption does not help there."""
         info = self._table.infos[position]
         if info is None:
             return
@@ -216,11 +227,14 @@ class Preemption:
                 search.reasons[answer] += 1
 
     def _is_out_of_steps(self, attempt: Attempt, search: VictimSearch) -> bool:
+        """Whether the search has used up the pod's budget for device searches."""
         total = self._state.devices.budget(attempt).total
         return total is not None and sum(work.steps for work in search.works) > total
 
     def _best(self, attempt: Attempt, search: VictimSearch, turn: Turn | None) -> PreemptionPlan | None:
-        """The plan that disturbs least, as things are now."""
+        """Return the plan that disturbs least, or None. If the search took several parts, checks the chosen node
+        again.
+        """
         looked_again: set[int] = set()
         while search.plans:
             position = min(search.plans, key=lambda at: disturbance(search.plans[at]))
@@ -240,12 +254,12 @@ class Preemption:
     def _plan_for(
         self, info: NodeInfo, attempt: Attempt, search: VictimSearch, turn: Turn | None
     ) -> PreemptionPlan | PreemptionCode | NodeReason:
-        """Whose end lets the pod fit on a node, or why nobody's does."""
+        """Return a preemption plan for a node, or the reason why no victims there would help."""
         found = self._victims_for(info, attempt)
         if not found and not self.victims.leaving([info]) and not self._state.ending:
             return PreemptionCode.NO_VICTIMS
         violating = violations(found, self.budgets)
-        found.sort(key=lambda victim: victim.key not in violating)  # stable: by importance in both parts
+        found.sort(key=lambda victim: victim.key not in violating)  # stable sort: each part stays sorted by importance
         progress = search.at
         keys = tuple(victim.key for victim in found)
         if progress is None or progress.position != info.position or progress.victims != keys:
@@ -267,7 +281,10 @@ class Preemption:
         attempt: Attempt,
         turn: Turn | None,
     ) -> PreemptionPlan | PreemptionCode | NodeReason:
-        """Suppose that all victims are gone, and give back one by one those with whom the pod fits all the same."""
+        """Remove all possible victims, then restore them one by one while the pod still fits.
+
+        Returns a plan with the remaining victims, or the reason why the pod does not fit even without any of them.
+        """
         self.suppose_end(trial, self.victims.leaving([info]))
         for pod in (pod for victim in found if victim.key not in progress.given for pod in victim.pods):
             trial.take_off(pod)
@@ -296,14 +313,14 @@ class Preemption:
         return self.victims.on([info], priority_of(attempt.pod))
 
     def suppose_end(self, trial: StateTrial, leaving: Iterable[Pod]) -> None:
-        """Suppose that what is ending has ended: pods that leave, and claims of pods that are gone."""
+        """Assume that terminating pods are gone and that the claims of ended pods are deallocated."""
         for pod in leaving:
             trial.take_off(pod)
         for key in [*self._state.ending]:
             trial.let_go(key)
 
     def _try_in(self, trial: StateTrial, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason:
-        """Whether the pod fits in a trial; its devices are not kept."""
+        """Check whether the pod fits on a node in the trial, and undo the check. Returns a promise or the reason."""
         mark = trial.mark()
         try:
             return self._try_on(attempt, info, turn)
@@ -311,7 +328,10 @@ class Preemption:
             trial.rewind(mark)
 
     def _try_on(self, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason:
-        """Whether the pod fits on a node as things are supposed to be."""
+        """Check whether the pod fits on a node in the current state. Returns a promise or the reason.
+
+        Raises PartIsOver if the check needs work that takes longer.
+        """
         if turn is not None:
             turn.spend(CHECK_STEPS)
         claims = self._state.devices.claims_of(attempt.pod)
@@ -324,7 +344,9 @@ class Preemption:
         return answer
 
     def _count_neighbours(self, attempt: Attempt) -> None:
-        """Count the pods that many rules of the pod are about, so that checks need not compare them all."""
+        """Count the pods that the pod's rules refer to, so that checks need not compare them all. Raises PartIsOver
+        if unfinished.
+        """
         census = self._state.placement.census_for(attempt, COUNTED)
         attempt.census = census
         if census is not None and self._turn() is not None and not census.go_on(COUNTING):
@@ -335,7 +357,7 @@ class Preemption:
 
 
 def changeable(reasons: Mapping[NodeReason, int], table: NodeTable) -> int:
-    """The nodes that refuse a pod for no reason but those which the end of other pods may change."""
+    """Return the nodes that refuse a pod only for reasons which the end of other pods may change."""
     refusing = hopeless = 0
     for reason, nodes in reasons.items():
         refusing |= nodes
@@ -349,7 +371,7 @@ def changeable(reasons: Mapping[NodeReason, int], table: NodeTable) -> int:
 
 
 class Disturbing(Protocol):
-    """A plan of a pod or of a gang."""
+    """Preemption plan of a pod or of a gang."""
 
     @property
     def victims(self) -> tuple[Victim, ...]: ...
@@ -358,7 +380,10 @@ class Disturbing(Protocol):
 
 
 def disturbance(plan: Disturbing) -> tuple[float, ...]:
-    """Sorts the plan first that disturbs least."""
+    """Return a sort key that puts the least disruptive plan first.
+
+    Compares budget violations, highest priority, sum of priorities, number of pods, and start time, in this order.
+    """
     victims = plan.victims
     if not victims:
         return (-1.0,)

@@ -1,11 +1,11 @@
-"""The pods that wait for a node, in the order in which they are tried.
+"""Queue of the pods that wait for a node, in the order in which they are tried.
 
-A pod is in exactly one place: *active* (tried next, by priority and age), *backoff* (failed for a reason that passes by
-itself, tried again after a while), *unschedulable* (tried again when something happens that may help it) or *gated*
-(not tried before a plugin lets it in). A scheduling cycle never awaits, so nothing can happen between the look at the
-cluster and the verdict; the queue therefore needs no record of events that were missed meanwhile.
+A pod is in exactly one place: *active* (tried next, by priority and age), *backoff* (failed for a temporary reason,
+retried after a delay), *unschedulable* (retried after a change that may help) or *gated* (not tried until a
+precondition holds). A scheduling cycle never awaits, so the cluster cannot change between reading the state and the
+verdict; the queue therefore needs no record of missed events.
 
-Time is passed in. Left out: what helps which pod, which the plugins decide.
+The current time is passed in. Left out: which change helps which pod; the caller decides that.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 INITIAL_BACKOFF = 1.0  # seconds, doubled with each failed attempt, as Kubernetes does
 MAX_BACKOFF = 10.0
-HELPED_AT_ONCE = 200  # pods that an event lets go in one step: more would keep the event loop
-FLUSH_AFTER = 300.0  # an unschedulable pod is tried again after this even if no event seemed to help it
+HELPED_AT_ONCE = 200  # pods activated in one step after an event; more would block the event loop
+FLUSH_AFTER = 300.0  # seconds after which an unschedulable pod is retried without any event
 
 
 class QueuePlace(Enum):
@@ -36,41 +36,43 @@ class QueuePlace(Enum):
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
-    TRYING = "trying"  # popped; its verdict is not in yet
+    TRYING = "trying"  # popped, and the verdict is still open
 
 
 @dataclass(slots=True)
 class Waiting:
-    """One pod in the queue and what is known of its attempts."""
+    """A pod in the queue, with the state of its attempts."""
 
     pod: Pod
     place: QueuePlace = QueuePlace.ACTIVE
     attempts: int = 0
-    refused_by: frozenset[str] = frozenset()  # plugins whose verdict must change for the pod to fit
-    alike: Hashable = None  # equal for pods that the same devices help; None where devices alone do not help
-    attempt: Attempt | None = None  # its last attempt, or the one that is not over
-    since: float = 0.0  # when it entered its place
-    tried: float | None = None  # when it was tried first
-    ready: float = 0.0  # when its backoff ends
-    pause: float = 0.0  # how long it is to wait at least
-    ticket: int = 0  # tells a current heap entry from an outdated one
-    line: QueueLine | None = None  # those who come after it
-    failed_on: frozenset[str] = frozenset()  # nodes where its devices did not become ready
-    is_reported: bool = False  # whether a gated pod was told what it lacks
-    nomination: Nomination | None = None  # the place that was kept for it before it was placed
+    # plugins that refused the pod; one of them must accept before the pod can fit
+    refused_by: frozenset[str] = frozenset()
+    alike: Hashable = None  # key of pods that the same device change would unblock; None if devices alone cannot help
+    attempt: Attempt | None = None  # the last or current attempt
+    since: float = 0.0  # when the pod entered its current place
+    tried: float | None = None  # time of the first attempt
+    ready: float = 0.0  # when the backoff ends
+    pause: float = 0.0  # minimum wait in seconds
+    ticket: int = 0  # identifies the current heap entry; entries with another ticket are outdated
+    line: QueueLine | None = None  # pods to try after this pod
+    failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready
+    is_reported: bool = False  # whether the reason for gating the pod was reported
+    nomination: Nomination | None = None  # nomination of the pod before it was placed
 
     @property
     def key(self) -> str:
         return self.pod.metadata.uid
 
     def backoff(self) -> float:
+        """Return the backoff in seconds, which doubles with each attempt up to MAX_BACKOFF."""
         return float(min(MAX_BACKOFF, INITIAL_BACKOFF * 2 ** max(0, self.attempts - 1)))
 
 
 class AlikePods:
-    """Unschedulable pods that the same devices help: by priority, and of equals who was refused first.
+    """Unschedulable pods that the same device change would unblock, ordered by priority and then by time of refusal.
 
-    Thousands may wait, so that none of them is looked at before it is the first.
+    There may be thousands of such pods, so a pod is not examined before it is first.
     """
 
     def __init__(self) -> None:
@@ -83,14 +85,15 @@ class AlikePods:
         self._by_priority.setdefault(waiting.pod.spec.priority or 0, OrderedDict())[waiting.key] = waiting
 
     def remove(self, uid: str) -> None:
-        for priority, pods in self._by_priority.items():  # few, and that of a pod may have changed
+        # there are few priorities, and a pod's priority may have changed
+        for priority, pods in self._by_priority.items():
             if pods.pop(uid, None) is not None:
                 if not pods:
                     del self._by_priority[priority]
                 return
 
     def first(self, before: float = math.inf) -> Waiting | None:
-        """The first of those that were refused before a ticket was drawn."""
+        """Return the first pod of the highest priority whose oldest pod has a ticket below `before`, or None."""
         for priority in sorted(self._by_priority, reverse=True):
             oldest = next(iter(self._by_priority[priority].values()))
             if oldest.ticket < before:
@@ -99,10 +102,11 @@ class AlikePods:
 
 
 class QueueLine:
-    """Unschedulable pods that the same event helps, each tried only if those before it left some of the help over.
+    """Unschedulable pods that one event may unblock, tried one after the other while the freed devices last.
 
-    The next one goes when the one before has its verdict, or is gone. Of a thousand pods that wait for one device, one is
-    tried when it becomes free. Who is refused after the event, with a later ticket, is not in the line.
+    The next pod is activated when the previous pod has a verdict or was removed. If a thousand pods wait for one
+    device, only one pod is tried when the device becomes free. Pods refused after the event, with a later ticket, are
+    not in the line.
     """
 
     def __init__(self, pods: AlikePods, ticket: int, is_left: Callable[[], bool]) -> None:
@@ -111,7 +115,7 @@ class QueueLine:
         self._is_left = is_left
 
     def next(self) -> Waiting | None:
-        """The next one that still waits, if it has something to hope for."""
+        """Return the next waiting pod of the line, or None if no pod waits or nothing is left for the pod."""
         following = self._pods.first(self._ticket)
         return following if following is not None and self._is_left() else None
 
@@ -121,15 +125,15 @@ class SchedulingQueue:
     """All pods without a node, by uid."""
 
     now: Callable[[], float]
-    on_change: Callable[[], None] = lambda: None  # a pod can be tried, or will be sooner than was known
+    on_change: Callable[[], None] = lambda: None  # called when a pod becomes active or enters backoff
     flush_after: float = FLUSH_AFTER
     _pods: dict[str, Waiting] = field(default_factory=dict)
     _active: list[tuple[int, float, int, Waiting]] = field(default_factory=list)
     _backoff: list[tuple[float, int, Waiting]] = field(default_factory=list)
-    # The unschedulable ones by the plugins that refused them, each group in the order of its refusals.
+    # Unschedulable pods by the set of plugins that refused them, each group in order of refusal.
     _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)
-    _alike: dict[Hashable, AlikePods] = field(default_factory=dict)  # those of them that devices help
-    # Plugins (None: all) whose verdict an event may have changed, and the ticket before which pods were refused then.
+    _alike: dict[Hashable, AlikePods] = field(default_factory=dict)  # unschedulable pods that devices may help
+    # By plugins whose verdict an event may have changed (None: all plugins), the ticket that separates earlier refusals.
     _helped: dict[frozenset[str] | None, int] = field(default_factory=dict)
     _gated: dict[str, Waiting] = field(default_factory=dict)
     _tickets: Iterator[int] = field(default_factory=itertools.count)
@@ -141,19 +145,19 @@ class SchedulingQueue:
         return self._pods.get(uid)
 
     def refused(self) -> Iterable[Waiting]:
-        """The pods that wait for something to happen: unschedulable or gated."""
+        """Return the unschedulable and gated pods, and the pods in backoff that were refused for lack of time."""
         unschedulable = (group.values() for group in self._refused.values())
         return itertools.chain(*unschedulable, self._gated.values(), filter(_is_late, self._backing_off()))
 
     def gated(self) -> list[Waiting]:
-        """The pods that may not be tried yet, those first that wait for longest."""
+        """Return the gated pods, longest waiting first."""
         return [*self._gated.values()]
 
     def _backing_off(self) -> Iterator[Waiting]:
         return (waiting for _, ticket, waiting in self._backoff if waiting.ticket == ticket)
 
     def counts(self) -> dict[str, int]:
-        """How many pods are in each place, by the names of `scheduler_pending_pods`."""
+        """Return the number of pods in each place, by the label values of `scheduler_pending_pods`."""
         backing_off = [*self._backing_off()]
         late, gated = sum(map(_is_late, backing_off)), len(self._gated)
         backoff, refused = len(backing_off) - late, late + sum(map(len, self._refused.values()))
@@ -164,7 +168,7 @@ class SchedulingQueue:
         return iter(self._pods.values())
 
     def copy(self) -> SchedulingQueue:
-        """A queue of its own with the same pods in the same places, for whoever only wants to try something."""
+        """Return an independent queue with the same pods in the same places."""
         twin = SchedulingQueue(self.now, flush_after=self.flush_after)
         order = sorted(self._pods.values(), key=lambda waiting: waiting.ticket)
         for waiting in order:
@@ -176,7 +180,7 @@ class SchedulingQueue:
         return twin
 
     def add(self, pod: Pod, *, gated: bool = False) -> Waiting:
-        """Take in a new pod, or the new form of one that is known. A `gated` pod may not be tried yet."""
+        """Add a new pod, or update a known pod. A `gated` pod is not tried. Returns the queue entry."""
         waiting = self._pods.get(pod.metadata.uid)
         if waiting is None:
             waiting = self._pods[pod.metadata.uid] = Waiting(pod)
@@ -196,7 +200,7 @@ class SchedulingQueue:
                 self._pods.clear()  # frees the memory of a table that was large
 
     def pop(self) -> Waiting | None:
-        """The next pod to try; it stays known until it is removed or put back."""
+        """Take the next pod to try, or None. The pod stays known to the queue until it is removed."""
         self._wake()
         if self._helped:
             self._activate_some()
@@ -209,29 +213,32 @@ class SchedulingQueue:
         return None
 
     def refuse(self, waiting: Waiting, plugins: Iterable[str], alike: Hashable = None) -> None:
-        """No node fits for now: wait for an event that changes the verdict of these plugins."""
+        """Mark a popped pod as unschedulable until the verdict of these plugins may change."""
         waiting.refused_by, waiting.alike = frozenset(plugins), alike
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, QueuePlace.UNSCHEDULABLE)
 
     def retry(self, waiting: Waiting, pause: float = 0.0, refused_by: Iterable[str] = ()) -> None:
-        """Something failed that may work next time: try again after a backoff, or a longer pause.
+        """Retry a pod after its backoff, or after a longer `pause`.
 
-        Where plugins refused the pod since they had no more time, it counts as unschedulable; but no event cuts the
-        pause short, or the same long search would start again and again.
+        With `refused_by`, plugins refused the pod because their time was used up. The pod then counts as
+        unschedulable, but no general event shortens the pause; otherwise the same long search would start again and
+        again.
         """
         waiting.pause, waiting.refused_by = pause, frozenset(refused_by)
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, QueuePlace.BACKOFF)
 
     def postpone(self, waiting: Waiting) -> None:
-        """An attempt is not over, but others have waited long enough: it goes on after them."""
+        """Requeue a pod behind other active pods because its attempt is unfinished."""
         waiting.attempts -= 1
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, QueuePlace.ACTIVE)
 
     def take(self, waiting: Waiting) -> bool:
-        """Take a pod along with another one of its gang. False for a pod that may not be tried, or is being tried."""
+        """Take a pod out of the queue along with another pod of its gang. Returns False if the pod is gated or being
+        tried.
+        """
         if waiting.place in (QueuePlace.GATED, QueuePlace.TRYING):
             return False
         self._leave(waiting)
@@ -239,39 +246,39 @@ class SchedulingQueue:
         return True
 
     def _begin(self, waiting: Waiting) -> None:
-        """Note that an attempt begins, or goes on."""
+        """Mark a pod as being tried and count the attempt."""
         waiting.place = QueuePlace.TRYING
         waiting.attempts += 1
         if waiting.tried is None:
             waiting.tried = self.now()
 
     def put_back(self, waiting: Waiting) -> None:
-        """Let a pod be tried again whose attempt came to nothing: not even a refusal."""
+        """Requeue a pod whose attempt was abandoned without a verdict."""
         if waiting.place is QueuePlace.TRYING:
             self.postpone(waiting)
 
     def refused_by(self, plugins: Set[str] | None = None) -> list[Waiting]:
-        """The unschedulable pods that one of the plugins refused."""
+        """Return the unschedulable pods that at least one of these plugins refused; all of them for None."""
         if not self._refused:
             return []
         groups = [group.values() for by, group in self._refused.items() if plugins is None or by & plugins]
         return [*itertools.chain(*groups)]
 
     def alike(self) -> list[AlikePods]:
-        """The unschedulable pods that devices help, those together that the same devices help."""
+        """Return the unschedulable pods that devices may help, grouped by the device change that would unblock them."""
         return [*self._alike.values()]
 
     def activate_refused(self, plugins: Set[str] | None = None) -> None:
-        """Something happened that may change the verdict of these plugins, or of any: try whom they refused again.
+        """Retry the pods refused by any of these plugins (None: by any plugin), since their verdict may have changed.
 
-        Thousands may wait, so that only the first go at once; the others follow, some before each attempt.
+        There may be thousands of such pods, so the first pods are activated now and the others before later attempts.
         """
         if self._refused:
             self._helped[None if plugins is None else frozenset(plugins)] = next(self._tickets)
             self._activate_some()
 
     def _activate_some(self) -> None:
-        """Let the next of those go whom an event has helped, in the order of their refusals."""
+        """Activate the next pods that an earlier event may help, in order of refusal, at most HELPED_AT_ONCE."""
         left = HELPED_AT_ONCE
         for plugins, ticket in [*self._helped.items()]:
             groups = [group for by, group in self._refused.items() if plugins is None or by & plugins]
@@ -285,35 +292,36 @@ class SchedulingQueue:
             del self._helped[plugins]
 
     def activate(self, helped: Iterable[Waiting]) -> None:
-        """Something happened that may help these unschedulable pods: try them again, at once."""
+        """Activate these unschedulable pods at once, in order of refusal."""
         for waiting in sorted(helped, key=lambda w: w.ticket):
             self._enter(waiting, QueuePlace.ACTIVE)
 
     def activate_in_turn(self, helped: AlikePods, is_left: Callable[[], bool]) -> None:
-        """As `activate`, where what helps one may be gone for the others: `is_left` is asked before each."""
+        """Activate these pods one after the other, while `is_left` returns True before each pod."""
         if is_left():
             self._call_next(QueueLine(helped, next(self._tickets), is_left))
 
     def judged(self, waiting: Waiting) -> None:
-        """A popped pod has its verdict, whichever: those who come after it may go."""
+        """Note that a popped pod has a verdict. Activates the next pod of its line, if the pod has one."""
         line, waiting.line = waiting.line, None
         if line is not None:
             self._call_next(line)
 
     def activate_one(self, uid: str) -> None:
-        """Something happened that concerns this pod alone."""
+        """Activate a single pod that is unschedulable or in backoff."""
         waiting = self._pods.get(uid)
         if waiting is not None and waiting.place in (QueuePlace.UNSCHEDULABLE, QueuePlace.BACKOFF):
             self._enter(waiting, QueuePlace.ACTIVE)
 
     def next_wake(self) -> float | None:
-        """When a pod becomes active by time alone."""
+        """Return the time when the next pod becomes active without an event, or None."""
         times = [self._backoff[0][0]] if self._backoff else []
         if (refused := self._longest_refused()) is not None:
             times.append(refused.since + self.flush_after)
         return min(times, default=None)
 
     def _wake(self) -> None:
+        """Activate the pods whose backoff has ended, and unschedulable pods refused longer than `flush_after` ago."""
         now = self.now()
         while self._backoff and self._backoff[0][0] <= now:
             _, ticket, waiting = heapq.heappop(self._backoff)
@@ -323,7 +331,9 @@ class SchedulingQueue:
             self._enter(refused, QueuePlace.ACTIVE)
 
     def _longest_refused(self) -> Waiting | None:
-        """Found among the first of each group; pods are refused by few combinations of plugins."""
+        """Return the unschedulable pod with the earliest refusal, or None. Compares only the first pod of each plugin
+        group.
+        """
         longest = None
         for group in self._refused.values():
             first = next(iter(group.values()))
@@ -332,11 +342,13 @@ class SchedulingQueue:
         return longest
 
     def _call_next(self, line: QueueLine) -> None:
+        """Activate the next pod of a line, if any."""
         if (following := line.next()) is not None:
             self._enter(following, QueuePlace.ACTIVE)
             following.line = line
 
     def _leave(self, waiting: Waiting) -> None:
+        """Remove a pod from its current place."""
         if waiting.place is QueuePlace.UNSCHEDULABLE:
             group = self._refused[waiting.refused_by]
             del group[waiting.key]
@@ -348,7 +360,7 @@ class SchedulingQueue:
             del self._gated[waiting.key]
         waiting.ticket = -1
         if waiting.place is QueuePlace.ACTIVE:
-            self.judged(waiting)  # it will not be tried
+            self.judged(waiting)  # the pod will not be tried
 
     def _leave_alike(self, waiting: Waiting) -> None:
         group = self._alike[waiting.alike]
@@ -357,6 +369,7 @@ class SchedulingQueue:
             del self._alike[waiting.alike]
 
     def _enter(self, waiting: Waiting, place: QueuePlace) -> None:
+        """Move a pod from its current place to another."""
         self._leave(waiting)
         waiting.place, waiting.since = place, self.now()
         waiting.ticket = next(self._tickets)
@@ -367,7 +380,7 @@ class SchedulingQueue:
         elif place is QueuePlace.BACKOFF:
             waiting.ready = waiting.since + max(waiting.backoff(), waiting.pause)
             heapq.heappush(self._backoff, (waiting.ready, waiting.ticket, waiting))
-            self.on_change()  # whoever sleeps until the next pod is due sleeps too long now
+            self.on_change()  # the time of the next wake-up may have changed
         elif place is QueuePlace.UNSCHEDULABLE:
             self._refused.setdefault(waiting.refused_by, {})[waiting.key] = waiting
             if waiting.alike is not None:
@@ -377,10 +390,10 @@ class SchedulingQueue:
 
 
 def _before(refused: Iterable[Waiting], ticket: int) -> Iterator[Waiting]:
-    """Those of a group that were refused before a ticket was drawn; a group is in the order of its tickets."""
+    """Yield the pods with a ticket below `ticket`. The pods must be in ticket order."""
     return itertools.takewhile(lambda waiting: waiting.ticket < ticket, refused)
 
 
 def _is_late(waiting: Waiting) -> bool:
-    """Whether a pod that backs off was refused for lack of time."""
+    """Whether a pod in backoff was refused for lack of time."""
     return bool(waiting.refused_by)

@@ -1,4 +1,4 @@
-"""What a placement writes into a claim: its allocation, and who it is reserved for. Left out: writing (`dray.scheduler`)."""
+"""The status that a placement writes into a claim: allocation and reservation. Left out: writing (`dray.scheduler`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from dray.core.attempt import Promise
 def reservation(
     promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing
 ) -> tuple[ResourceClaimStatus, bool]:
-    """The status to write, and whether the pod's own reservation is in it."""
+    """Compute the claim status to write for a promise. Returns the status and whether a reservation for the pod was
+    added.
+    """
     pod, group = promise.claims.pod, promise.claims.through(use)
     allocation = _allocation(promise, claim, sharing) if claim.status.allocation is None else None
     if allocation is not None:
@@ -27,7 +29,10 @@ def reservation(
 
 
 def _allocation(promise: Promise, claim: ResourceClaim, sharing: Sharing) -> AllocationResult | None:
-    """What the claim was promised, open to any pod where it is meant for a workload."""
+    """Return the allocation promised to the claim, or None without one.
+
+    Claims of workloads get an allocation that is reserved for any pod.
+    """
     promised = promise.allocation_of(claim)
     if promised is None:
         return None

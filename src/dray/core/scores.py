@@ -1,7 +1,8 @@
-"""Which of the nodes that fit is best: each rule gives 0 to 100, weighted and added.
+"""Scores that choose the best of the fitting nodes: each rule gives 0 to 100 per node, and the weighted values are
+added.
 
-A rule that has nothing to say about a pod returns None and costs nothing. The rules and weights are those of
-Kubernetes' default profile, with spreading of a workload's pods by their common owner.
+A rule that does not concern a pod returns None. Rules and weights are those of Kubernetes' default profile, with
+default spreading by the common owner of pods.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ Scores = list[float]
 
 
 class Score(Protocol):
-    """A rule that compares nodes."""
+    """Rule that compares nodes."""
 
     name: str
 
     def scores(self, candidate: Candidate, nodes: Sample) -> Scores | None:
-        """0 to 100 for each node, or None when the pod does not care."""
+        """Return 0 to 100 for each node, or None if the rule does not concern the pod."""
 
 
 class LeastAllocated:
-    """Prefer nodes with much cpu and memory left."""
+    """Prefer nodes with the most free CPU and memory."""
 
     name = "NodeResourcesFit"
 
@@ -40,7 +41,7 @@ class LeastAllocated:
 
 
 class PreferredNodes:
-    """Preferred node affinity."""
+    """Prefer nodes that match the pod's preferred node affinity."""
 
     name = "NodeAffinity"
 
@@ -80,7 +81,9 @@ class FewTaints:
 
 
 class Spreading:
-    """Keep pods of one workload apart: few of the same owner on a node, and the soft spread constraints."""
+    """Spread the pods of one workload: prefer nodes with few pods of the same owner, or follow soft spread
+    constraints.
+    """
 
     name = "PodTopologySpread"
 
@@ -105,7 +108,7 @@ class Spreading:
 
 
 class PreferredNeighbours:
-    """Preferred affinity and anti-affinity between pods."""
+    """Prefer nodes that match preferred affinity and anti-affinity to other pods."""
 
     name = "InterPodAffinity"
 
@@ -118,7 +121,7 @@ class PreferredNeighbours:
 
 
 class BetterAlternatives:
-    """KEP-4816: prefer the node that satisfies the better alternatives of the pod's requests."""
+    """Prefer nodes that satisfy better-ranked alternatives of the pod's requests (KEP-4816)."""
 
     name = "DynamicResources"
 
@@ -132,12 +135,16 @@ class BetterAlternatives:
 
 
 class DevicePacking:
-    """Prefer nodes, PCIe roots and physical devices that are partly used, so that large ones stay whole."""
+    """Prefer nodes, PCIe roots and physical devices that are already partly used, so that others stay completely
+    free.
+    """
 
     name = "DevicePacking"
 
     def __init__(self, cost: Callable[[NodeInfo], float | None]) -> None:
-        """`cost` is what the pod's devices would begin to use of a node; None where it needs none, or nobody knows."""
+        """`cost` returns the cost of what the pod's devices would start to use on a node; None if unknown or no
+        devices are needed.
+        """
         self._cost = cost
 
     def scores(self, candidate: Candidate, nodes: Sample) -> Scores | None:
@@ -148,21 +155,23 @@ class DevicePacking:
 
 
 def owner_of(pod: Pod) -> str:
-    """The uid of the workload that made a pod; empty for a lone one."""
+    """Return the uid of the controller that owns a pod; empty if the pod has no controller."""
     return next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), "")
 
 
 def weighted(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]]) -> dict[str, Scores]:
-    """What each score that has something to say gives to the nodes, times its weight, by name."""
+    """Return by name the weighted values of each score that applies to the pod, one value per node."""
     said = ((rule.name, weight, rule.scores(candidate, nodes)) for rule, weight in rules if weight)
     return {name: [weight * score for score in scores] for name, weight, scores in said if scores is not None}
 
 
 def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]], preferred: str = "") -> NodeInfo:
-    """The node with the highest weighted sum; of equals the one that is preferred by name, or the first."""
+    """Return the node with the highest weighted sum. Among equal nodes, the `preferred` node by name wins, or else
+    the first.
+    """
     said = [(scores, weight) for rule, weight in rules if weight and (scores := rule.scores(candidate, nodes))]
     totals: Scores = said[0][0] if said else []
-    if len(said) > 1:  # the weight of a single one decides nothing
+    if len(said) > 1:  # the weight of a single score has no effect
         totals = [0.0] * len(nodes)
         for scores, weight in said:
             totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
@@ -175,6 +184,6 @@ def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float
 
 
 def _scaled(raw: Scores) -> Scores:
-    """Stretch to 0..100; all equal counts as all best."""
+    """Scale values to 0..100. If all values are equal, returns 100 for each."""
     low, high = min(raw, default=0.0), max(raw, default=0.0)
     return [MAX * (value - low) / (high - low) for value in raw] if high > low else [float(MAX)] * len(raw)

@@ -1,8 +1,7 @@
-"""The picture of the cluster that rules are asked about: nodes and their pods, devices and who holds them.
+"""State of the cluster that scheduling rules read: nodes and their pods, devices and their holders.
 
-The only place that turns a change of an object into a change of this picture. The scheduler, the simulation and explain
-all apply their changes here. A change answers which verdicts it may turn (`Effect`). Left out: the pods that wait
-(`core`), and the objects themselves (`objects`).
+Scheduler, simulation and explain all update this state through `ClusterState.change`, which returns the rules whose
+verdicts the change may affect (`Effect`). Left out: waiting pods (`core`) and the objects themselves (`objects`).
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ ROOM_RULES = NEIGHBOUR_RULES | {SchedulingRule.NODE_PORTS, SchedulingRule.NODE_R
 
 
 class Effect(NamedTuple):
-    """What a change may do for pods that were refused: the rules that may now accept, and whether devices came."""
+    """Consequences of a change for refused pods: the rules that may now accept a pod, and whether devices changed."""
 
     rules: frozenset[SchedulingRule] = frozenset()
-    devices: bool = False  # the allocator's index can tell which pods that helps
-    nominated: tuple[str, ...] = ()  # uids of pods for which a place is kept that may be free now
+    devices: bool = False  # the allocator's index tells which pods this helps
+    nominated: tuple[str, ...] = ()  # uids of nominated pods whose place may be free now
 
 
 NOTHING = Effect()
 ANYTHING = Effect(frozenset(SchedulingRule))
-ROOM = Effect(ROOM_RULES)  # a pod left its node, or needs less there
-ROOM_AND_DEVICES = Effect(ROOM_RULES, devices=True)  # a place is not kept for a pod any more
+ROOM = Effect(ROOM_RULES)  # a pod left its node, or needs fewer resources there
+ROOM_AND_DEVICES = Effect(ROOM_RULES, devices=True)  # a nomination ended
 NEIGHBOURS = Effect(NEIGHBOUR_RULES)
 DEVICES = Effect(devices=True)
 CLASSES = Effect(DEVICE_RULES)
@@ -85,8 +84,8 @@ class ClusterState:
         self.gangs = Gangs(objects, gates)
         self.nominations = Nominations(self.table, self.devices.ledger, clock)
         self.journal = StateJournal(self.table, self.devices.ledger, self.gangs, self.nominations)
-        self.ending: dict[NamespacedName, None] = {}  # claims that a pod left, and that have devices
-        self._changed = 0  # changes that may turn a verdict
+        self.ending: dict[NamespacedName, None] = {}  # allocated claims of pods that have ended
+        self._changed = 0  # number of changes that may affect a verdict
         self.pools = ClusterPools()
         self._changes: dict[type[Any], Callable[[Any, Any], Effect]] = {
             Pod: self._change_pod,
@@ -99,7 +98,10 @@ class ClusterState:
 
     @contextmanager
     def trial(self) -> Iterator[StateTrial]:
-        """Try something with pods and claims; at the end of the block it is undone, or kept if the trial says so."""
+        """Context manager: try placements, evictions and other claims, all undone when the block ends.
+
+        If `StateTrial.keep` was called, the trial's placements remain as promises.
+        """
         start, kept = self.placement.start, []
         trial = StateTrial(self.objects, self.table, self.devices, self.journal)
         try:
@@ -116,12 +118,17 @@ class ClusterState:
 
     @property
     def stamp(self) -> Hashable:
-        """Differs whenever something changed that a decision looks at, trials that were taken back included."""
+        """Value that differs after every change that may affect a decision, including changes of trials that were
+        undone.
+        """
         table = self.table
         return table.object_changes.end, table.usage_changes.end, self.devices.ledger.changes, self._changed
 
     def change(self, old: Any, new: Any) -> Effect:
-        """Take note that an object came (no `old`), changed, or went (no `new`). Both are of one type and name."""
+        """Update the state for an object that was created (`old` is None), changed, or deleted (`new` is None).
+
+        Both objects have the same type, namespace and name. Returns the effect on refused pods.
+        """
         change = self._changes.get(type(new if new is not None else old))
         effect = change(old, new) if change is not None else NOTHING
         self._changed += effect is not NOTHING
@@ -129,7 +136,7 @@ class ClusterState:
 
     def _change_pod(self, old: Pod | None, new: Pod | None) -> Effect:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
-            self._unplace(old)  # another pod of the same name
+            self._unplace(old)  # a new pod with the same name
         if new is None or is_finished(new):
             return self._end(new or old)
         if new.spec.nodeName:
@@ -139,13 +146,13 @@ class ClusterState:
                 return ROOM_AND_DEVICES
             if old is None or not old.spec.nodeName or old.metadata.labels != new.metadata.labels:
                 return NEIGHBOURS
-            return ROOM if spec_changed(old, new) else NOTHING  # it may need less now
-        if old is not None and old.spec.nodeName:  # a trial that placed it is taken back
+            return ROOM if spec_changed(old, new) else NOTHING  # the pod may need fewer resources now
+        if old is not None and old.spec.nodeName:  # a fork that placed the pod is undone
             return self._unplace(old)
         return ROOM_AND_DEVICES if self.nominations.told(old, new) else NOTHING
 
     def _end(self, pod: Pod | None) -> Effect:
-        """A pod is gone, or will never run again."""
+        """Remove a pod that was deleted or has finished. Returns the effect on refused pods."""
         if pod is None:
             return NOTHING
         is_cleared = self.nominations.clear(pod.metadata.uid)
@@ -157,7 +164,7 @@ class ClusterState:
         return effect._replace(nominated=_uids(waiting)) if waiting else effect
 
     def _claims_end(self, pod: Pod) -> None:
-        """Note the claims of a pod that has ended: they lose it, and perhaps their devices."""
+        """Add the allocated claims of an ended pod to `ending`, since they may soon be deallocated."""
         for use in self.objects.uses(pod):
             key = pod.metadata.namespace, use.claim or ""
             claim = self.objects.claim(*key)
@@ -165,7 +172,9 @@ class ClusterState:
                 self.ending[key] = None
 
     def expire_nominations(self) -> list[Nomination]:
-        """End the nominations that have waited too long. Claims that still hold their devices are not waited for either."""
+        """End and return the nominations whose deadline has passed, and drop claims from `ending` that hold their
+        devices.
+        """
         late = self.nominations.expire()
         devices = {device for one in late for device in one.taken.touched}
         for key in [*self.ending] if devices else ():
@@ -175,6 +184,7 @@ class ClusterState:
         return late
 
     def _unplace(self, pod: Pod | None) -> Effect:
+        """Remove a pod from its node. Returns the effect on refused pods, NOTHING if the pod had no node."""
         if pod is None or not self.table.node_of(pod.metadata.uid):
             return NOTHING
         self.table.unplace(pod.metadata.uid)
@@ -185,7 +195,7 @@ class ClusterState:
             assert old is not None
             self.table.remove(old.metadata.name)
             self.index.remove_node(old.metadata.name)
-            return NEIGHBOURS  # its topology domain may be gone
+            return NEIGHBOURS  # the node's topology domain may no longer exist
         if old is not None and not _node_matters(old, new):
             return NOTHING
         self.index.upsert_node(new)
@@ -222,7 +232,7 @@ class ClusterState:
         return DEVICES
 
     def _change_taint_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Effect:
-        """Taint the devices that a rule selects now, and clear those that it selected before."""
+        """Update the taints of devices that the rule selects or has selected before."""
         if old is not None and new is not None and old.spec == new.spec:
             return NOTHING
         for pool in self.pools.change_rule(old, new):
@@ -232,6 +242,7 @@ class ClusterState:
 
 
 def _uids(nominations: Iterable[Nomination]) -> tuple[str, ...]:
+    """Return the distinct uids of the nominated pods."""
     return tuple(dict.fromkeys(one.pod.metadata.uid for one in nominations))
 
 
@@ -240,7 +251,7 @@ def spec_changed(old: Pod, new: Pod) -> bool:
 
 
 def _node_matters(old: Node, new: Node) -> bool:
-    """Whether a node changed in a way that a rule can see; heartbeats do not."""
+    """Whether a node changed in a way that scheduling rules see. Heartbeats, for example, do not count."""
     return (
         old.spec != new.spec
         or old.metadata.labels != new.metadata.labels

@@ -1,8 +1,8 @@
-"""Try on the state of the cluster what would be if pods left their nodes and others came.
+"""Try changes of placements and evictions on the state of the cluster, and undo them afterwards.
 
-A trial works on the state itself, so rules, allocator and scores see what is tried, and it needs no copy. The journal
-takes everything back at the end. Objects are not changed: claims are supposed to be different (`Devices.supposed`). A
-trial does not wait, so nothing else happens to the state meanwhile. Left out: what to try (`gangs`, `preemption`).
+A trial changes the state itself, so rules, allocator and scores see the changes without a copy; the journal undoes
+all of them at the end. Objects are not modified: changed claims are kept in `Devices.supposed`. A trial never awaits,
+so no other change happens meanwhile. Left out: what to try (`gangs`, `preemption`).
 """
 
 from __future__ import annotations
@@ -26,40 +26,43 @@ NamespacedName = tuple[str, str]  # namespace and name
 
 
 class StateTrial:
-    """Changes of placements that are undone at the end. Obtained from `ClusterState.trial`."""
+    """Temporary changes of placements. Obtained from `ClusterState.trial`."""
 
     def __init__(self, objects: ObjectLookup, table: NodeTable, devices: Devices, journal: StateJournal) -> None:
         self._objects = objects
         self._table = table
         self._devices = devices
         self._journal = journal
-        self._off: dict[str, tuple[PlacedPod, str]] = {}  # pods that were taken off, by uid, and their nodes
-        self._before: dict[NamespacedName, ResourceClaim] = {}  # claims as they were before pods left them
+        self._off: dict[str, tuple[PlacedPod, str]] = {}  # pods taken off their nodes, and these nodes, by uid
+        self._before: dict[NamespacedName, ResourceClaim] = {}  # claims before any of their pods was taken off
         self._given: dict[
             NamespacedName, tuple[ResourceClaim, int]
-        ] = {}  # claims before placements used them, and by how many
+        ] = {}  # claims before placements of this trial used them, and the number of these placements
         self._placed: dict[str, tuple[Pod, Promise, PodDemand]] = {}  # by uid
         self.is_kept = False
 
     def mark(self) -> int:
-        """What has been tried so far, for `rewind`."""
+        """Return a mark of the current state of the trial, for `rewind`."""
         return self._journal.mark()
 
     def rewind(self, mark: int) -> None:
-        """Take back everything that was tried since a mark."""
+        """Undo everything tried since a mark."""
         self._journal.rewind(mark)
 
     def keep(self) -> None:
-        """At the end, leave the placements as promises. Pods that were taken off are on their nodes again all the same.
+        """Keep the placements as promises when the trial ends. Pods that were taken off return to their nodes
+        nevertheless.
 
-        Only a deletion ends a pod. Until then its devices have two holders, and are free when both have let go.
+        Only a deletion ends a pod. Until then, its devices have two holders and become free when both have released
+        them.
         """
         self.is_kept = True
 
     def take_off(self, pod: Pod) -> None:
-        """Suppose that a pod has ended. Its claims lose its reservation, and with the last one their devices.
+        """Assume that a pod has ended. Its claims lose the pod's reservation, and their devices if no reservation
+        remains.
 
-        A reservation for a group goes when none of the group's pods is left on a node. Raises ValueError for a pod that
+        A reservation for a PodGroup is removed when none of the group's pods has a node. Raises ValueError if the pod
         has no node.
         """
         uid = pod.metadata.uid
@@ -72,9 +75,9 @@ class StateTrial:
             self._reconsider(key)
 
     def put_back(self, pod: Pod) -> None:
-        """Suppose that a pod which was taken off stays after all, with its claims.
+        """Undo `take_off` of a pod: the pod returns to its node and claims.
 
-        Raises ValueError for a pod that was not taken off, or one of whose claims a placement has used since.
+        Raises ValueError if the pod was not taken off, or if a placement of this trial uses one of its claims.
         """
         uid = pod.metadata.uid
         if uid not in self._off:
@@ -89,7 +92,7 @@ class StateTrial:
             self._reconsider(key)
 
     def let_go(self, key: NamespacedName) -> None:
-        """Suppose that a claim has lost its users that are gone, which the claim controller is about to find out."""
+        """Assume that a claim is deallocated if all its users are gone, as the claim controller will soon do."""
         claim = self._devices.claim(*key)
         if claim is None or claim.status.allocation is None or podclaims.is_open(claim, self._devices.sharing):
             return
@@ -103,9 +106,10 @@ class StateTrial:
             self.suppose(replace(claim, status=ResourceClaimStatus()))
 
     def place(self, attempt: Attempt, promise: Promise) -> None:
-        """Suppose that a pod gets what it was promised: the node, and claims that are allocated and reserved.
+        """Assume that a pod is bound as promised: counted on the node, with its claims allocated and reserved.
 
-        The promise must have been made in this trial, or before it and still be valid.
+        The promise must have been made in this trial, or earlier and still be valid. Raises ValueError if a claim no
+        longer exists.
         """
         pod = promise.claims.pod
         demand = with_claims(pod, attempt.candidate.demand, promise.node_claims)
@@ -122,10 +126,10 @@ class StateTrial:
         self._journal.set(self._placed, pod.metadata.uid, (pod, promise, demand))
 
     def displace(self, pod: Pod) -> None:
-        """Suppose that a pod which the trial has placed is not placed after all.
+        """Undo `place` of a pod.
 
-        A claim becomes what it was once no placement of the trial uses it; until then it goes on to list the pod. KeyError
-        for a pod that the trial has not placed.
+        Each claim is restored when no placement of the trial uses the claim any more; until then it still lists the
+        pod. Raises KeyError if this trial has not placed the pod.
         """
         _, promise, _ = self._placed[pod.metadata.uid]
         self._journal.discard(self._placed, pod.metadata.uid)
@@ -142,11 +146,13 @@ class StateTrial:
             self._devices.ledger.forget(promise.extended_resource_claim.metadata.uid)
 
     def kept(self) -> list[tuple[Pod, Promise, PodDemand]]:
-        """The placements to be left as promises, each with what the pod takes from its node."""
+        """Return the placements to keep after the trial, each with the pod's demand on its node; empty unless `keep`
+        was called.
+        """
         return [*self._placed.values()] if self.is_kept else []
 
     def _claims_of(self, pod: Pod) -> list[NamespacedName]:
-        """The claims that a pod uses, and those of its group, which it may be the last one to hold; each once."""
+        """Return the claims of a pod and of its PodGroup, each once."""
         names = dict.fromkeys(use.claim for use in self._objects.uses(pod) if use.claim)
         group = self._objects.group_of(pod) if podclaims.group_name(pod) else None
         if group is not None:
@@ -154,7 +160,7 @@ class StateTrial:
         return [(pod.metadata.namespace, name) for name in names]
 
     def _reconsider(self, key: NamespacedName) -> None:
-        """Work out who still uses a claim, after a pod was taken off or put back."""
+        """Recompute the reservations and allocation of a claim after one of its pods was taken off or put back."""
         known = self._devices.claim(*key)
         if known is None:
             return
@@ -163,7 +169,7 @@ class StateTrial:
         before = self._before[key]
         users, sharing = before.status.reservedFor, self._devices.sharing
         left = tuple(one for one in users if self._is_there(before.metadata.namespace, one))
-        if left == users or podclaims.is_open(before, sharing):  # the latter may be used by pods that are not listed
+        if left == users or podclaims.is_open(before, sharing):  # an open claim may be used by pods that are not listed
             status = before.status
         elif left or self._is_used(key):
             status = replace(before.status, reservedFor=left)
@@ -172,19 +178,21 @@ class StateTrial:
         self.suppose(before if status is before.status else replace(before, status=status))
 
     def _is_there(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        """Whether a consumer of a claim was not taken off, or not completely."""
+        """Whether a consumer of a claim was not taken off; for a PodGroup, whether any of its pods still has a node."""
         if podclaims.is_group(user):
             members = self._objects.members(namespace, user.name)
             return any(self._table.node_of(pod.metadata.uid) for pod in members)
         return user.uid not in self._off
 
     def _is_used(self, key: NamespacedName) -> bool:
-        """Whether a pod uses a claim that does not list it yet, because its binding is under way."""
+        """Whether a pod counted on a node uses the claim without being listed yet, because its binding is in
+        progress.
+        """
         placed = (self._table.placed_pod(pod.metadata.uid) for pod in self._objects.consumers(*key))
         return any(one is not None and not one.is_nominated for one in placed)
 
     def suppose(self, claim: ResourceClaim) -> None:
-        """Suppose that a claim has become this one, with what it holds."""
+        """Assume that a claim has changed to this state, and update the ledger accordingly."""
         key = claim.metadata.namespace, claim.metadata.name
         self._journal.set(self._devices.supposed, key, claim)
         allocation, ledger = claim.status.allocation, self._devices.ledger

@@ -1,7 +1,8 @@
-"""Who may be preempted for a pod, in the order of importance, and whose end would violate a disruption budget.
+"""Pods that may be preempted for a pod, in order of importance, and the evictions that would violate a disruption
+budget.
 
-A victim is one pod, or all placed pods of a PodGroup with `disruptionMode.all`. Pure. Left out: whose end would help
-(`preemption`).
+A victim is one pod, or all placed pods of a PodGroup with `disruptionMode.all`. No I/O. Left out: which victims would
+help (`preemption`).
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ class Victim:
 
     @property
     def key(self) -> str:
-        """The uid of the first pod, which no other victim has."""
+        """The uid of the first pod, which is unique among victims."""
         return self.pods[0].metadata.uid
 
     @cached_property
     def started(self) -> float:
-        """When the first of the pods started; infinity if none has."""
+        """Earliest start time of the pods; infinity if none has started."""
         return min(map(_started, self.pods))
 
     @property
     def importance(self) -> tuple[object, ...]:
-        """Sorts the most important victim first."""
+        """Sort key that puts the most important victim first."""
         return -self.priority, not self.is_group, -len(self.pods), self.started, self.key
 
 
@@ -59,7 +60,7 @@ def _started(pod: Pod) -> float:
 
 
 class VictimFinder:
-    """Finds the victims that there are for a pod or a group of a priority."""
+    """Finds the possible victims for a pod or group of a given priority."""
 
     def __init__(self, objects: ObjectLookup, table: NodeTable, nominations: Nominations) -> None:
         self._objects = objects
@@ -67,9 +68,9 @@ class VictimFinder:
         self._nominations = nominations
 
     def on(self, infos: Iterable[NodeInfo], priority: int) -> list[Victim]:
-        """The victims with a pod on one of these nodes, the most important first.
+        """Return the victims with lower priority and a pod on one of these nodes, most important first.
 
-        Pods that were promised a node and are not bound yet are none, nor are pods that are leaving already.
+        Pods that are promised a node but not bound yet are excluded, as are terminating pods.
         """
         found: dict[str, Victim] = {}
         seen: set[str] = set()
@@ -82,12 +83,13 @@ class VictimFinder:
         return sorted(found.values(), key=lambda victim: victim.importance)
 
     def leaving(self, infos: Iterable[NodeInfo]) -> list[Pod]:
-        """The pods on these nodes that were preempted and will be gone soon."""
+        """Return the preempted pods on these nodes that are expected to end soon. Overdue pods are excluded."""
         pods = (placed.pod for info in infos for placed in info.pods.values())
         known = self._nominations
         return [pod for pod in pods if known.is_leaving(pod) and not known.is_overdue(pod)]
 
     def _victim(self, placed: PlacedPod) -> Victim | None:
+        """Return the victim that a placed pod belongs to, or None if the pod cannot be preempted."""
         pod = placed.pod
         if not self._may_go(placed):
             return None
@@ -103,18 +105,21 @@ class VictimFinder:
         return Victim(tuple(sorted(whole, key=lambda pod: pod.metadata.uid)), priority, is_group=True)
 
     def _may_go(self, placed: PlacedPod) -> bool:
+        """Whether a pod is bound and not already being preempted."""
         return bool(placed.pod.spec.nodeName) and not self._nominations.is_leaving(placed.pod)
 
 
 def _goes_as_a_whole(group: PodGroup) -> bool:
+    """Whether the pods of a PodGroup must be preempted together."""
     mode = group.spec.disruptionMode
     return mode is not None and mode.all is not None
 
 
 def violations(victims: Sequence[Victim], find: FindBudgets) -> dict[str, int]:
-    """By the key of a victim, how many of its pods would violate a budget if all victims went in this order.
+    """Count the pods whose eviction would violate a disruption budget if all victims were evicted in this order.
 
-    A pod whose eviction was granted already counts for nothing.
+    Returns the count by key of the victim, without victims that violate none. Pods whose eviction was already granted
+    do not count.
     """
     allowed: dict[tuple[str, str], int] = {}
     found: dict[str, int] = {}
