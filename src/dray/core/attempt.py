@@ -172,7 +172,7 @@ class Unfinished(msgspec.Struct, frozen=True):
 
 PlacementDecision = Promise | Refused | Unfinished
 RuleObserver = Callable[[Pod, SchedulingRule, NodeReason | None, int], None]
-"""Told that a rule refuses a set of nodes for a reason, or accepts them, where there is none."""
+"""Called with each verdict: the rule, the reason for refusing the nodes (None if accepted), and a bit set of nodes."""
 
 
 class Placement:

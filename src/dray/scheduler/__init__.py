@@ -1,6 +1,6 @@
-"""Finds a node, and devices, for every pod: queue, rules, binding.
+"""Scheduler: finds a node and devices for every pod, and writes the decisions.
 
-`Scheduler(client, gates).run()` works for any API server; see docs/scheduler.md.
+`Scheduler(client, gates).run()` works with any API server; see docs/scheduler.md.
 """
 
 from dray.core.configuration import Configuration, SchedulerProfile

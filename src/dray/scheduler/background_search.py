@@ -1,9 +1,9 @@
-"""Searches that take long, done in the worker process: which pod waits for which search.
+"""Long device searches, run in the worker process on behalf of waiting pods.
 
-A pod whose attempt needs such work waits here, in no place of the queue, until some of it is done; then the attempt goes
-on. All work that it needs is done, in the order in which it is needed; a few works at a time are with the worker process.
-Pods that ask for the same wait for the same work. Work for which nobody waits any more is given up. Left out: what work
-there is (`dray.allocator`), the process (`dray.background`).
+A pod whose attempt needs a long search waits here, outside all places of the queue, until part of the work is done;
+then the attempt continues. All work that a pod needs is done in the given order, a few works at a time. Pods with
+equal requests wait for the same work. Work that no pod needs any longer is cancelled. Left out: what work there is
+(`dray.allocator`) and the worker process (`dray.background`).
 """
 
 from __future__ import annotations
@@ -21,26 +21,29 @@ from dray.background.turns import take
 from dray.core.queue import SchedulingQueue, Waiting
 from dray.scheduler.tasks import Tasks
 
-AHEAD = 2  # works of a pod that are with the worker process at a time, so that pods with many have no more turns
-DEVICE = 2  # units of work on the event loop to write a device down for the worker process
-GATHERED = 0.05  # seconds in which more work may be done before the attempt goes on, which looks at all nodes again
-LOOK_AGAIN = 1.0  # seconds between two looks whether the pod still waits
-SLOW_ATTEMPT_BACKOFF = 9  # an attempt that took too long waits nine times as long: others want nine tenths
+# works of one pod sent to the worker process at a time, so that a pod with many works gets no more turns than others
+AHEAD = 2
+DEVICE = 2  # work units on the event loop for encoding one device for the worker process
+# seconds to gather further results before the attempt continues, since it then examines all nodes again
+GATHERED = 0.05
+LOOK_AGAIN = 1.0  # seconds between two checks whether the pod still waits
+# a slow attempt backs off for nine times its duration, which leaves nine tenths of the time to other pods
+SLOW_ATTEMPT_BACKOFF = 9
 
 
 class BackgroundSearch:
-    """Runs the searches that pods need in the worker process."""
+    """Runs the device searches of waiting pods in the worker process."""
 
     def __init__(self, queue: SchedulingQueue, background: Background) -> None:
         self._queue = queue
         self._background = background
         self._under_way: dict[Work, asyncio.Task[None]] = {}
-        self._needed: dict[str, dict[Work, Waiting]] = {}  # pod uid → the work that it needs, in order
-        self._news: dict[str, asyncio.Event] = {}  # pod uid → some of its work is done
+        self._needed: dict[str, dict[Work, Waiting]] = {}  # pod uid → the work that the pod needs, in order
+        self._news: dict[str, asyncio.Event] = {}  # pod uid → event that some of the pod's work is done
         self._tasks = Tasks()
 
     def need(self, waiting: Waiting, works: Sequence[Work]) -> None:
-        """Set the works that a pod needs, in this order. Works that only it needed before are given up."""
+        """Set the works that a pod needs, in this order. Cancels earlier works that no pod needs any longer."""
         before = self._needed.pop(waiting.key, {})
         if works:
             self._needed[waiting.key] = dict.fromkeys(works, waiting)
@@ -49,24 +52,24 @@ class BackgroundSearch:
         self._begin()
 
     def wait(self, waiting: Waiting, go_on: Callable[[float], None]) -> None:
-        """Call `go_on` with the seconds waited when some of the work that a pod needs is done."""
+        """Call `go_on` with the seconds waited as soon as some of the work that a pod needs is done."""
         self._tasks.start(self._wait(waiting, go_on))
 
     def forget(self, uid: str) -> None:
-        """Drop the needs of a pod whose attempt is over."""
+        """Drop the needs of a pod whose attempt has ended."""
         if (event := self._news.pop(uid, None)) is not None:
             event.set()
         if (works := self._needed.pop(uid, None)) is not None:
             self._give_up(works)
 
     async def close(self) -> None:
-        self._needed.clear()  # or what ends would make room for more work
+        self._needed.clear()  # otherwise ended works would start further ones
         self._give_up([*self._under_way])
         await asyncio.gather(*self._under_way.values(), return_exceptions=True)
         await self._tasks.cancel()
 
     def _begin(self) -> None:
-        """Start the next works of each pod, `AHEAD` of them at a time."""
+        """Start the next works of each pod, at most `AHEAD` at a time per pod."""
         for works in self._needed.values():
             for work, waiting in islice(works.items(), AHEAD):
                 if work not in self._under_way:
@@ -75,6 +78,9 @@ class BackgroundSearch:
                     task.add_done_callback(partial(self._end, work))
 
     async def _compute(self, work: Work, waiting: Waiting) -> None:
+        """Compute a work in the worker process and pass it the result. Marks the work as given up if the computation
+        fails.
+        """
         namespace, compute = waiting.pod.metadata.namespace, self._background.compute
         try:
             await take(DEVICE * work.size)
@@ -83,6 +89,7 @@ class BackgroundSearch:
             work.is_given_up = True
 
     def _end(self, work: Work, _: asyncio.Task[None]) -> None:
+        """Remove an ended work, notify the pods that need it, and start further works."""
         work.is_in_worker_process = False
         del self._under_way[work]
         if work.is_over or work.is_given_up:
@@ -92,12 +99,15 @@ class BackgroundSearch:
         self._begin()
 
     def _give_up(self, works: Iterable[Work]) -> None:
-        """Cancel works that no pod needs any more."""
+        """Cancel those of the works that no pod needs any longer."""
         for work in works:
             if work in self._under_way and not any(work in needed for needed in self._needed.values()):
                 self._under_way[work].cancel()
 
     async def _wait(self, waiting: Waiting, go_on: Callable[[float], None]) -> None:
+        """Wait until some of a pod's work is done, then call `go_on`, or forget the pod if it no longer waits in the
+        queue.
+        """
         began = time.monotonic()
         news = self._news.get(waiting.key)
         while news is not None and not news.is_set() and self._queue.get(waiting.key) is waiting:

@@ -1,9 +1,9 @@
-"""What a decision writes: claims get finalizer, allocation and reservation, then the pod gets its node.
+"""Writing of decisions: claims get finalizer, allocation and reservation; then the pod is bound to its node.
 
-Runs beside the next scheduling cycles. Every claim is written on the condition that it has not changed since it was
-read; a conflict reads it again and goes on only if the decision still stands. What fails is undone as far as it was
-ours to do: the pod's own reservations are given back, unless it has a node nevertheless; allocations stay for others to
-use or to deallocate.
+Runs concurrently with the next scheduling cycles. Each claim is written on condition that it has not changed since it
+was read; after a conflict the claim is read again, and binding continues only if the decision is still valid. On
+failure, the pod's own reservations are removed unless the pod has a node nevertheless; allocations remain for other
+pods to use or deallocate.
 """
 
 from __future__ import annotations
@@ -35,25 +35,28 @@ from dray.verdicts.node_resources import NodeClaims
 
 log = logging.getLogger(__name__)
 
-CONFLICTS_ENDURED = 8  # a claim shared by many pods is written by many bindings at once
+CONFLICTS_ENDURED = 8  # limit of conflicts per claim; many concurrent bindings may write a shared claim
 
 
 RivalOf = Callable[[ResourceClaim], Awaitable[str]]
-"""Names a claim that has a device of an allocation which was just written; empty if there is none."""
+"""Describes another claim that has a device of a newly written allocation; empty if there is none."""
 ClaimsReady = Callable[[Promise, Sequence[ResourceClaim]], Awaitable[None]]
-"""Waits until the devices of claims that were written are ready for the pod."""
+"""Waits until the devices of the written claims are ready for the pod."""
 
 
 class Overtaken(Exception):
-    """Somebody else changed a claim so that the decision does not stand any more."""
+    """Another client changed a claim or pod so that the decision is no longer valid."""
 
 
-PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that somebody else was faster
+PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that another client was faster
 
 
 @contextmanager
 def maybe_written(written: dict[str, ResourceClaim], claim: ResourceClaim) -> Iterator[None]:
-    """Note a claim that is written within the block, also if the answer is lost; not if somebody else was faster."""
+    """Context manager: record a claim that the block writes, even if the response is lost.
+
+    The record is removed if another client was faster.
+    """
     is_known = claim.metadata.uid in written
     written[claim.metadata.uid] = claim
     try:
@@ -66,17 +69,18 @@ def maybe_written(written: dict[str, ResourceClaim], claim: ResourceClaim) -> It
 
 @dataclass
 class BindingPreparation:
-    """What was written for a pod before it gets its node."""
+    """What was written for a pod before it is bound to its node."""
 
     promise: Promise
-    settled: list[ResourceClaim] = field(default_factory=list)  # its claims as they were written, or needed nothing
-    reserved: list[ResourceClaim] = field(default_factory=list)  # those to which its own reservation was added
-    written: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid, those that were or may have been written
-    made: ResourceClaim | None = None  # the claim for its extended resources
+    # the pod's claims as written, or unchanged if no write was needed
+    settled: list[ResourceClaim] = field(default_factory=list)
+    reserved: list[ResourceClaim] = field(default_factory=list)  # claims to which the pod's own reservation was added
+    written: dict[str, ResourceClaim] = field(default_factory=dict)  # claims that were or may have been written, by uid
+    made: ResourceClaim | None = None  # the created claim for the pod's extended resources
 
 
 class Binder:
-    """Writes decisions."""
+    """Writes placement decisions to the API server."""
 
     def __init__(
         self,
@@ -87,9 +91,9 @@ class Binder:
         latest: Callable[[str, str], ResourceClaim | None] = lambda namespace, name: None,
         rival_of: RivalOf | None = None,
     ) -> None:
-        """`latest` returns the newest known copy of a claim, by namespace and name, without asking the server.
+        """`latest` returns the newest known copy of a claim by namespace and name, without a request to the server.
 
-        `rival_of` is asked after an allocation was written, where the server does not hold devices.
+        `rival_of` is called after each written allocation, for servers that do not prevent double allocation.
         """
         self._rival_of = rival_of
         self._client = client
@@ -99,10 +103,10 @@ class Binder:
         self._latest = latest
 
     async def bind(self, promise: Promise) -> list[ResourceClaim]:
-        """Claims first, then the pod; on failure the reservations are taken back and the error goes on.
+        """Write the pod's claims, wait until its devices are ready, and bind the pod. Returns the claims as written
+        or unchanged.
 
-        In between, devices are made ready, where somebody waits for that. Returns the claims as they were written, or
-        found to need nothing.
+        On failure, removes the pod's reservations and raises the error again.
         """
         prepared = BindingPreparation(promise)
         try:
@@ -117,7 +121,7 @@ class Binder:
     async def prepare(
         self, prepared: BindingPreparation, known: Mapping[str, ResourceClaim] = MappingProxyType({})
     ) -> None:
-        """Write the claims of a pod. `known` are newer copies of some, by uid."""
+        """Write the claims of a pod. `known` holds newer copies of some claims, by uid."""
         promise = prepared.promise
         for use in promise.claims.uses:
             claim, own = await self._settle(promise, use, prepared.written, known.get(use.claim.metadata.uid))
@@ -129,20 +133,22 @@ class Binder:
             prepared.settled.append(await self._record(promise, prepared.made))
 
     async def make_ready(self, prepared: BindingPreparation) -> None:
-        """Wait until the devices of a pod are ready, where somebody waits for that."""
+        """Wait until the devices of a pod are ready, and write into the pod what its claims take from the node."""
         if self._ready is not None:
             await self._ready(prepared.promise, prepared.settled)
         if prepared.promise.node_claims:
             await self._tell_node_claims(prepared.promise, prepared.made)
 
     async def assign(self, prepared: BindingPreparation) -> None:
-        """Give a pod its node."""
+        """Bind a pod to its node. Raises Overtaken if one of its claims is no longer usable."""
         pod = prepared.promise.claims.pod
         self._check_claims(pod, prepared.settled)
         await self._assign(pod, prepared.promise.node)
 
     async def take_back(self, prepared: BindingPreparation) -> None:
-        """Give back what was written for a pod, unless it has a node nevertheless."""
+        """Undo what was written for a pod: reservations (unless the pod has a node), the extended resource claim, and
+        status.
+        """
         pod = prepared.promise.claims.pod
         if prepared.reserved and not await self.has_node(pod):
             for claim in prepared.reserved:
@@ -153,10 +159,10 @@ class Binder:
             await self._forget_node_claims(pod)
 
     def _check_claims(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
-        """Raise `Overtaken` if a claim was taken away since it was written or found to need nothing.
+        """Raise `Overtaken` if a claim is no longer usable for the pod.
 
-        That it is being deleted counts where it lists the pod's group or workload but not the pod: such a claim is not
-        written for the pod, so that no write conflict tells of the deletion.
+        A claim that is being deleted counts as unusable if it lists the pod's group or workload but not the pod: no
+        write for the pod would fail with a conflict and so reveal the deletion.
         """
         for claim in claims:
             now = self._latest(claim.metadata.namespace, claim.metadata.name) or claim
@@ -168,7 +174,7 @@ class Binder:
                 raise Overtaken(f'resourceclaim "{claim.metadata.name}" was taken away')
 
     async def _tell_node_claims(self, promise: Promise, made: ResourceClaim | None) -> None:
-        """Tell in the pod what its claims take from the node besides devices."""
+        """Write into the pod's status what its claims take from the node besides devices."""
         name = made.metadata.name if made is not None else ""
         told = tuple(
             replace(claim, resourceClaimName=name) if claim.resourceClaimName == IN_MEMORY else claim
@@ -177,14 +183,16 @@ class Binder:
         await change_status(self._client, promise.claims.pod, lambda pod: _with_node_claims(pod, told))
 
     async def _forget_node_claims(self, pod: Pod) -> None:
-        """Take that back, unless the pod has got a node with it. What cannot be done is left to the next attempt."""
+        """Remove from the pod's status what its claims take from the node, unless the pod has a node. Only logs
+        errors.
+        """
         try:
             await change_status(self._client, pod, _without_node_claims)
         except ApiError as error:
             log.info("could not take back what pod %s takes from its node: %s", pod.metadata.name, error)
 
     async def _make(self, extended: ResourceClaim) -> ResourceClaim:
-        """Create the claim for extended resources."""
+        """Create the claim for extended resources. Returns the created claim."""
         meta = extended.metadata
         metadata = replace(meta, name="", uid="", namespace=meta.namespace)
         try:
@@ -197,7 +205,11 @@ class Binder:
         return made
 
     async def _record(self, promise: Promise, made: ResourceClaim) -> ResourceClaim:
-        """Give a claim that was made its devices, and tell the pod which of them are for which container."""
+        """Write allocation and reservation of a created extended resource claim, and name the claim in the pod's
+        status.
+
+        Returns the written claim.
+        """
         pod = promise.claims.pod
         claim, _ = await self._settle(promise.with_extended_resource_claim(made), ClaimUse(made, by_group=False), {})
         status = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=made.metadata.name)
@@ -205,10 +217,7 @@ class Binder:
         return claim
 
     async def discard(self, claim: ResourceClaim, pod: Pod) -> None:
-        """Delete a claim for extended resources with all that it holds, unless the pod has got a node with it.
-
-        What cannot be done is left to the next attempt.
-        """
+        """Deallocate and delete a claim for extended resources, unless the pod runs with the claim. Only logs errors."""
         name, namespace = claim.metadata.name, claim.metadata.namespace
         try:
             if await self._runs_with(pod, name):
@@ -225,7 +234,7 @@ class Binder:
             log.info("could not delete %s: %s", name, error)
 
     async def _runs_with(self, pod: Pod, claim: str) -> bool:
-        """Whether a pod has a node, and gets its extended resources there from this claim."""
+        """Whether the pod has a node and uses this claim for its extended resources."""
         try:
             current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
         except NotFound:
@@ -235,9 +244,9 @@ class Binder:
         return is_same and known is not None and known.resourceClaimName == claim
 
     async def has_node(self, pod: Pod) -> bool:
-        """Whether a pod that we could not bind is bound: the answer was lost, or somebody else was faster.
+        """Whether a pod is bound after a failed binding: the response was lost, or another client was faster.
 
-        Where that cannot be found out, it may be: a reservation too many keeps nobody from running.
+        Returns True if the server cannot be asked, because a superfluous reservation does no harm.
         """
         try:
             current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
@@ -256,16 +265,17 @@ class Binder:
     async def _settle(
         self, promise: Promise, use: ClaimUse, written: dict[str, ResourceClaim], known: ResourceClaim | None = None
     ) -> tuple[ResourceClaim, bool]:
-        """Make one claim allocated and reserved, and note it among those `written` unless the server refuses that.
+        """Allocate and reserve one claim, unless that is already done, and record the claim in `written`.
 
-        Returns the claim, and whether the pod's own reservation was added.
+        Returns the claim, and whether the pod's own reservation was added. Raises Overtaken if the claim keeps
+        changing.
         """
         claim, own = known or use.claim, False
         for _ in range(CONFLICTS_ENDURED):
             try:
                 if self._is_settled(promise, use, claim):
                     return claim, own
-                # What was written is looked at again: a server without a gate drops what it does not know.
+                # Written claims are checked again, because a server without a feature gate drops unknown fields.
                 with maybe_written(written, claim):
                     claim, own = await self._write(promise, use, claim)
             except Conflict:
@@ -273,22 +283,28 @@ class Binder:
         raise Overtaken(f'resourceclaim "{claim.metadata.name}" keeps changing')
 
     def _is_settled(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> bool:
+        """Whether the claim is allocated and needs no further reservation for the pod."""
         if claim.status.allocation is None:
             return False
         claims = promise.claims
         return podclaims.consumer_to_add(claim, claims.pod, claims.through(use), self._sharing) is None
 
     async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> tuple[ResourceClaim, bool]:
-        """Add what is missing; whether the pod's own reservation was in it."""
+        """Write the allocation and reservation of a claim. Returns the claim, and whether the pod's own reservation
+        was added.
+        """
         status, own = reservation(promise, use, claim, self._sharing)
         return await self.write(claim, status), own
 
     async def write(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
-        """Write the allocation and the reservations of a claim, after its finalizer."""
+        """Write the status of a claim, after adding the finalizer. Returns the written claim.
+
+        Raises Overtaken if the claim has too many consumers or another scheduler has allocated one of its devices.
+        """
         if podclaims.CLAIM_FINALIZER not in claim.metadata.finalizers:
             claim = await self._protect(claim)
         if len(status.reservedFor) > podclaims.RESERVATIONS_LIMIT:
-            # The last places went while this was decided. The next attempt sees that, and tells the pod.
+            # Other pods took the last reservations meanwhile. The next attempt sees this and reports it.
             raise Overtaken(f'resourceclaim "{claim.metadata.name}" takes no more consumers')
         if self._ready is not None and claim.status.allocation is None and status.allocation is not None:
             stamped = replace(status.allocation, allocationTimestamp=timestamp(time.time()))
@@ -299,7 +315,7 @@ class Binder:
         return written
 
     async def _give_way(self, written: ResourceClaim, rival_of: RivalOf) -> None:
-        """Release an allocation that was just written, unless its devices are its own."""
+        """Release an allocation just written and raise Overtaken if another claim has one of its devices."""
         try:
             rival = await rival_of(written)
         except ApiError:
@@ -310,19 +326,20 @@ class Binder:
             raise Overtaken(f'resourceclaim "{written.metadata.name}": another scheduler was first, {rival}')
 
     async def _release(self, written: ResourceClaim) -> None:
+        """Clear allocation and reservations of a written claim. Only logs errors."""
         try:
             await self._client.patch_status(written, replace(written.status, allocation=None, reservedFor=()))
         except ApiError as error:
             log.warning("could not release %s: %s", written.metadata.name, error)
 
     async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
-        """Add the finalizer."""
+        """Add the claim finalizer. Returns the patched claim."""
         meta, finalizers = claim.metadata, [*claim.metadata.finalizers, podclaims.CLAIM_FINALIZER]
         said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "finalizers": finalizers}
         return await self._client.patch(ResourceClaim, meta.name, {"metadata": said}, meta.namespace)
 
     async def _read_again(self, promise: Promise, claim: ResourceClaim) -> ResourceClaim:
-        """The claim as it is now, if the decision still stands for it."""
+        """Read a claim again after a conflict. Raises Overtaken if the decision is no longer valid for the claim."""
         name = claim.metadata.name
         try:
             current = await self._client.get(ResourceClaim, name, claim.metadata.namespace)
@@ -339,7 +356,7 @@ class Binder:
         return current
 
     async def unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
-        """Give the pod's reservation back, and nothing else. Gives up quietly: the claim controller does it too."""
+        """Remove the pod's reservation from a claim. Only logs errors, because the claim controller also removes it."""
         for _ in range(CONFLICTS_ENDURED):
             remaining = tuple(r for r in claim.status.reservedFor if r.uid != pod.metadata.uid)
             try:
@@ -355,9 +372,9 @@ class Binder:
             return
 
     async def deallocate(self, claim: ResourceClaim) -> None:
-        """Clear an allocation that is in the way and that nobody uses.
+        """Clear an unused allocation that prevents a pod from being placed.
 
-        Where no pod is listed, the server is asked for pods that use it nevertheless, since the copies may lag behind.
+        If no pod is listed, first asks the server for pods that use the claim, since local copies may be outdated.
         """
         if not any(map(podclaims.is_pod, claim.status.reservedFor)):
             pods = (await self._client.list(Pod, claim.metadata.namespace)).items
@@ -366,12 +383,15 @@ class Binder:
         await self._client.patch_status(claim, ResourceClaimStatus())
 
     def _is_user(self, pod: Pod, claim: ResourceClaim) -> bool:
+        """Whether a pod has a node, is not finished, and uses the claim."""
         uses = self._uses(pod) if podclaims.holds_devices(pod) else ()
         return any(use.claim == claim.metadata.name for use in uses)
 
 
 def _with_claim(pod: Pod, seen: Pod, status: PodExtendedResourceClaimStatus) -> PodStatus:
-    """The status that names the claim for extended resources. A pod has one, so whoever comes second gives way."""
+    """Return the pod status that names the extended resource claim. Raises Overtaken if another scheduler placed the
+    pod.
+    """
     known = pod.status.extendedResourceClaimStatus
     if pod.spec.nodeName or (known is not None and known != seen.status.extendedResourceClaimStatus):
         raise Overtaken(f"pod {pod.metadata.name} was placed by another scheduler")
@@ -379,6 +399,7 @@ def _with_claim(pod: Pod, seen: Pod, status: PodExtendedResourceClaimStatus) -> 
 
 
 def _with_node_claims(pod: Pod, told: NodeClaims) -> PodStatus:
+    """Return the pod status with what claims take from the node. Raises Overtaken if the pod already has a node."""
     if pod.spec.nodeName:
         raise Overtaken(f"pod {pod.metadata.name} was placed by another scheduler")
     return replace(pod.status, nodeAllocatableResourceClaimStatuses=told)
@@ -389,14 +410,14 @@ def _without_node_claims(pod: Pod) -> PodStatus:
 
 
 def _without_claim(pod: Pod, name: str) -> PodStatus:
-    """The status of a pod that does not name a claim for extended resources any more."""
+    """Return the pod status without the name of this extended resource claim."""
     known = pod.status.extendedResourceClaimStatus
     is_named = known is not None and known.resourceClaimName == name
     return replace(pod.status, extendedResourceClaimStatus=None) if is_named else pod.status
 
 
 def _same_devices(current: ResourceClaim, seen: ResourceClaim) -> bool:
-    """Whether an allocation is the one that was decided on; that it is open to any pod now does not matter."""
+    """Whether a claim still has the allocation that was decided on. Reservation for any pod is ignored."""
     now, then = current.status.allocation, seen.status.allocation
     return (
         now is not None and then is not None and now.devices == then.devices and now.nodeSelector == then.nodeSelector

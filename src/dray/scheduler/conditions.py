@@ -1,9 +1,9 @@
-"""Waits for the conditions of devices before a pod is bound: PreBind of DynamicResources.
+"""Waits for binding conditions of devices before a pod is bound: PreBind of DynamicResources.
 
-A driver may need minutes to attach a device, and says in the claim when it has. News of claims end the wait, no polling.
-The time is counted from the allocation, so a scheduler that starts in the middle neither begins again nor waits for
-ever. While a pod waits, other pods go on. Left out: what the conditions mean (`dray.api.binding_conditions`), and what
-happens to a claim whose devices do not become ready, which is the next attempt's part.
+A driver may need minutes to attach a device and reports the result in the claim. Events of claims end the wait;
+nothing is polled. The timeout starts at the allocation, so a restarted scheduler neither starts over nor waits
+forever. Other pods continue meanwhile. Left out: what the conditions mean (`dray.api.binding_conditions`), and
+deallocating claims whose devices do not become ready, which the next attempt does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dray.scheduler.tasks import Tasks
 
 
 class NotReady(Exception):
-    """The devices of a claim did not become ready: the driver says that it failed, or it took too long."""
+    """The devices of a claim did not become ready: the driver reported a failure, or the timeout passed."""
 
     def __init__(self, found: DeviceBinding) -> None:
         super().__init__(f"claim {found.claim}: device {found.device} is {found.state}, condition {found.condition}")
@@ -34,11 +34,12 @@ class NotReady(Exception):
 
     @property
     def status(self) -> str:
+        """Metric label: "failure" if the driver reported a failure, "timeout" otherwise."""
         return "failure" if self.found.state is BindingState.FAILED else "timeout"
 
 
 class _Wait:
-    """Claims as they were written or, since then, seen."""
+    """Latest known versions of the claims that a pod waits for; None for a deleted claim."""
 
     def __init__(self, claims: Iterable[ResourceClaim]) -> None:
         self.claims: dict[str, ResourceClaim | None] = {claim.metadata.uid: claim for claim in claims}
@@ -46,7 +47,7 @@ class _Wait:
 
 
 class BindingConditions:
-    """The pods of one scheduler that wait for their devices."""
+    """Waits of one scheduler's pods for their devices."""
 
     def __init__(
         self,
@@ -57,16 +58,16 @@ class BindingConditions:
         find_claim: FindClaim,
         now: Callable[[], float],
     ) -> None:
-        self._timeouts = timeouts  # by name of the profile
+        self._timeouts = timeouts  # by profile name
         self._sharing = sharing
         self._tasks = tasks
         self._pod_status = pod_status
         self._find_claim = find_claim
         self._now = now
-        self._waits: dict[str, list[_Wait]] = {}  # by uid of a claim
+        self._waits: dict[str, list[_Wait]] = {}  # by claim uid
 
     def claim_changed(self, claim: ResourceClaim, *, gone: bool) -> None:
-        """Note the news of a claim."""
+        """Pass a changed or deleted claim to the waits for this claim."""
         for wait in self._waits.get(claim.metadata.uid, ()):
             known = wait.claims[claim.metadata.uid]
             if gone or (known is not None and version_of(claim) >= version_of(known)):
@@ -74,7 +75,11 @@ class BindingConditions:
                 wait.news.set()
 
     async def ready(self, promise: Promise, written: Sequence[ResourceClaim]) -> None:
-        """Wait until the devices of a pod's claims are ready. Raises NotReady, and Overtaken where a claim was taken away."""
+        """Wait until the devices of a pod's claims are ready.
+
+        Raises NotReady if a driver reports failure or the timeout passes, and Overtaken if a claim is no longer
+        usable.
+        """
         claims = [claim for claim in written if next(waiting_results(claim), None) is not None]
         if not claims:
             return
@@ -90,6 +95,7 @@ class BindingConditions:
             binding_ended(pod.spec.schedulerName, drivers, status, self._now() - started)
 
     async def _ready(self, pod: Pod, node: str, claims: Sequence[ResourceClaim]) -> None:
+        """Wait for the devices of these claims until the earliest deadline."""
         timeout = self._timeouts[pod.spec.schedulerName]
         latest = self._now() + timeout
         deadline = min(binding_deadline(claim, timeout) or latest for claim in claims)
@@ -103,6 +109,7 @@ class BindingConditions:
                     found = self._look(pod, wait)
 
     async def _news(self, wait: _Wait, deadline: float, found: DeviceBinding) -> None:
+        """Wait for the next event of a claim. Raises NotReady when the deadline passes."""
         wait.news.clear()
         try:
             async with asyncio.timeout(max(0.0, deadline - self._now())):
@@ -111,7 +118,7 @@ class BindingConditions:
             raise NotReady(found) from None
 
     def _look(self, pod: Pod, wait: _Wait) -> DeviceBinding | None:
-        """What is still missing; None when all is ready."""
+        """Return a binding that is still pending, or None if all devices are ready. Raises NotReady or Overtaken."""
         pending = None
         for claim in wait.claims.values():
             if claim is None or not podclaims.may_use(claim, pod, self._sharing):
@@ -125,6 +132,7 @@ class BindingConditions:
 
     @contextmanager
     def _following(self, claims: Sequence[ResourceClaim]) -> Iterator[_Wait]:
+        """Context manager: receive the events of these claims within the block."""
         wait = _Wait(map(self._newest, claims))
         for uid in wait.claims:
             self._waits.setdefault(uid, []).append(wait)
@@ -137,7 +145,7 @@ class BindingConditions:
                     del self._waits[uid]
 
     def _newest(self, claim: ResourceClaim) -> ResourceClaim:
-        """A claim as it was written, or as it was seen since then."""
+        """Return the newer of the written claim and the informer's copy."""
         meta = claim.metadata
         seen = self._find_claim(meta.namespace, meta.name)
         is_newer = seen is not None and seen.metadata.uid == meta.uid and version_of(seen) > version_of(claim)

@@ -1,6 +1,6 @@
-"""Keeps the core up to date with the informers, and looks from time to time at what only time brings about.
+"""Applies informer events to the core, and regularly handles what depends only on time.
 
-Left out: what a change means (`dray.core`), and who is tried (`loop`).
+Left out: what a change means (`dray.core`), and which pod is tried (`loop`).
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from dray.scheduler.preempting import Preempting
 from dray.scheduler.rivals import assigned
 
 LOOKS_APART = (
-    0.02  # seconds between two looks at which waiting pods other devices help: devices may change all the time
+    # minimum seconds between two checks which waiting pods changed devices help, since devices may change constantly
+    0.02
 )
-LOOK_SECONDS = 0.01  # of one look, before others get a turn
-KINDS_AT_ONCE = 4  # of pods that are looked at before the clock is
-REPORTS_APART = 0.5  # seconds between two looks for pods whose claims are missing
+LOOK_SECONDS = 0.01  # maximum duration of one check before other tasks run
+KINDS_AT_ONCE = 4  # groups of equal pods examined between two checks of the clock
+REPORTS_APART = 0.5  # seconds between two checks for pods with missing claims
 
 
 class InformerFeed:
-    """Applies what informers tell to the core of one scheduler."""
+    """Applies informer events to the core of one scheduler."""
 
     def __init__(
         self,
@@ -43,18 +44,18 @@ class InformerFeed:
         preempting: Preempting,
         allocates_from: Container[str] = (),
     ) -> None:
-        """`allocates_from`: the drivers and pools of this scheduler, DRIVER or DRIVER/POOL; empty for all."""
+        """`allocates_from`: drivers and pools assigned to this scheduler, as DRIVER or DRIVER/POOL; empty for all."""
         self._core = core
         self._allocates_from = allocates_from
         self._preempting = preempting
         self._groups = groups
         self._pod_status = pod_status
         self._conditions = conditions
-        self._looked = 0.0  # when waiting pods were last compared with what nodes can give
-        self._look: asyncio.TimerHandle | None = None  # the next such look
+        self._looked = 0.0  # when waiting pods were last checked for helpful device changes
+        self._look: asyncio.TimerHandle | None = None  # the next check
 
     def listen(self, informers: SharedInformers, gates: FeatureGates, sharing: Sharing) -> None:
-        """Follow the kinds that matter with these gates."""
+        """Add handlers for all kinds that matter with these feature gates."""
         if gates.enabled("DynamicResourceAllocation"):
             informers.informer(ResourceClaim).add_handler(self._on_claims)
             informers.informer(DeviceClass).add_handler(self._on_changes)
@@ -67,7 +68,7 @@ class InformerFeed:
         informers.informer(Node).add_handler(self._on_changes)
 
     def _on_slices(self, deltas: Deltas[ResourceSlice]) -> None:
-        """Leave out the slices of pools that are assigned to other allocators."""
+        """Apply changed slices, except those of pools assigned to other allocators."""
         if not self._allocates_from:
             self._on_changes(deltas)
             return
@@ -83,7 +84,7 @@ class InformerFeed:
             self._look.cancel()
 
     async def report_missing(self) -> None:
-        """Tell pods which of their claims are missing, and end nominations that are too old, until cancelled."""
+        """Regularly report missing claims and groups of pods, and end expired nominations, until cancelled."""
         while True:
             await asyncio.sleep(REPORTS_APART)
             self._core.now = time.monotonic()
@@ -93,6 +94,7 @@ class InformerFeed:
             self._preempting.expire()
 
     def _on_changes(self, deltas: Sequence[tuple[Any, Any]]) -> None:
+        """Apply changed objects to the core."""
         core = self._core
         core.now = time.monotonic()
         for old, new in deltas:
@@ -100,26 +102,31 @@ class InformerFeed:
         self.look_soon()
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        """Apply changed pods, and forget the reported status of pods that have ended."""
         self._on_changes(deltas)
         for old, new in deltas:
             if (gone := old if new is None else new) is not None and (new is None or is_finished(new)):
                 self._pod_status.forget(gone.metadata.uid)
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
+        """Pass changed claims to the waits for binding conditions, and apply them."""
         for old, new in deltas:
             if (claim := new or old) is not None:
                 self._conditions.claim_changed(claim, gone=new is None)
         self._on_changes(deltas)
 
     def look_soon(self) -> None:
-        """See soon which pods changed devices help, at once if nobody looked lately."""
+        """Schedule a check which pods the changed devices help; at once if the last check is long enough ago."""
         if self._look is None and self._core.has_device_news:
             loop = asyncio.get_running_loop()
             self._look = loop.call_at(max(loop.time(), self._looked + LOOKS_APART), self._wake_helped)
 
     def _wake_helped(self) -> None:
+        """Wake pods that changed devices help, for at most LOOK_SECONDS, then schedule the next check if some are
+        left.
+        """
         self._look, self._looked = None, asyncio.get_running_loop().time()
         self._core.now = now = time.monotonic()
         while self._core.has_device_news and time.monotonic() < now + LOOK_SECONDS:
             self._core.wake_for_devices(KINDS_AT_ONCE)
-        self.look_soon()  # the next look goes on with the others
+        self.look_soon()  # the next check continues with the remaining pods

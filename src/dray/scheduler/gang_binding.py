@@ -1,9 +1,9 @@
-"""Writes the placement of a gang: all claims first, then the wait for devices, and the pods last.
+"""Writing of a gang's placement: all claims first, then the wait for devices, then the pods.
 
-The API has no transactions. Until the first pod is bound, the claims are a plan: each has its allocation and lists the
-gang's pods, or the group. If anything fails by then, the plan is taken back as a whole. Once a pod is bound, the others
-follow, now or in a later attempt. Left out: deciding (`dray.core.gang_attempt`), plans that could not be taken back
-(`gang_recovery`).
+The API has no transactions. Until the first pod is bound, the claims form a plan: each has its allocation and lists
+the gang's pods, or the PodGroup. If anything fails before, the plan is withdrawn as a whole. Once a pod is bound, the
+other pods follow, now or in a later attempt. Left out: deciding (`dray.core.gang_attempt`) and plans that could not
+be withdrawn (`gang_recovery`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class GangPlan:
-    """The pods of a gang that were promised places, and what became of them."""
+    """Promised pods of a gang, and the results of writing their placement."""
 
     group: PodGroup
     members: list[PlacedMember]
-    written: list[tuple[PlacedMember, list[ResourceClaim]]] = field(default_factory=list)  # pods with nodes
+    # bound pods with their claims
+    written: list[tuple[PlacedMember, list[ResourceClaim]]] = field(default_factory=list)
     failed: list[tuple[PlacedMember, Exception]] = field(default_factory=list)
-    shared: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid, those of several pods that were written
-    changed: asyncio.Event = field(default_factory=asyncio.Event)  # too few members remain
-    is_released: bool = True  # whether all was taken back that a failed plan had written
+    shared: dict[str, ResourceClaim] = field(default_factory=dict)  # written claims that several pods use, by uid
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set when too few members remain
+    is_released: bool = True  # whether everything written by a failed plan was withdrawn
 
     @property
     def key(self) -> GroupKey:
@@ -48,11 +49,11 @@ class GangPlan:
 
 
 UnboundMembers = Callable[[GangPlan], list[PlacedMember]]
-"""The members that are still there and have not failed, if they are enough; else none."""
+"""Returns the members that still exist and have not failed; empty if they are too few for the gang."""
 
 
 class GangBinder:
-    """Writes plans and takes them back."""
+    """Writes plans of gangs and withdraws them."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class GangBinder:
         remaining: UnboundMembers,
         is_bound: Callable[[GroupKey], bool],
     ) -> None:
-        """`is_bound` tells whether a pod of a group has a node."""
+        """`is_bound` tells whether any pod of a PodGroup has a node."""
         self._client = client
         self._binder = binder
         self._sharing = sharing
@@ -70,7 +71,9 @@ class GangBinder:
         self._is_bound = is_bound
 
     async def bind(self, plan: GangPlan) -> None:
-        """Write a plan. Raises what went wrong before a pod was bound; later failures are noted in the plan."""
+        """Write a plan. Raises any error that occurs before the first pod is bound; later failures are recorded in
+        `plan.failed`.
+        """
         prepared = {member.waiting.key: BindingPreparation(member.promise) for member in plan.members}
         try:
             known = await self._write_shared(plan)
@@ -83,7 +86,7 @@ class GangBinder:
             raise
 
     async def _make_ready(self, plan: GangPlan, prepared: Collection[BindingPreparation]) -> None:
-        """Wait for the devices of all pods. The wait ends when those of one pod fail, or too few pods remain."""
+        """Wait for the devices of all pods. Raises an error as soon as one pod's devices fail or too few pods remain."""
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(_changes(plan))
@@ -93,13 +96,13 @@ class GangBinder:
             raise failed.exceptions[0] from None
 
     async def _assign(self, plan: GangPlan, prepared: Mapping[str, BindingPreparation]) -> None:
-        """Bind the pods; the first one alone, since as long as none is bound the plan can be taken back."""
+        """Bind the pods, the first pod alone, because the plan can only be withdrawn while no pod is bound."""
 
         async def assign(member: PlacedMember) -> None:
             one = prepared[member.waiting.key]
             try:
                 await self._binder.assign(one)
-            except Exception as error:  # the others are to be bound nevertheless
+            except Exception as error:  # the other pods are bound nevertheless
                 if not await self._binder.has_node(member.waiting.pod):
                     plan.failed.append((member, error))
                     await self._binder.take_back(one)
@@ -119,7 +122,7 @@ class GangBinder:
         raise error
 
     async def _write_shared(self, plan: GangPlan) -> dict[str, ResourceClaim]:
-        """Write the claims that several members use, each at once for all of them. Returns them by uid."""
+        """Write each claim that several members use, once for all of them. Returns the written claims by uid."""
         uses = [(member.promise, use) for member in plan.members for use in member.promise.claims.uses]
         users = Counter(use.claim.metadata.uid for _, use in uses)
         claims: dict[str, ResourceClaim] = {}
@@ -145,7 +148,7 @@ class GangBinder:
         return written
 
     async def _any_bound(self, members: Iterable[PlacedMember]) -> bool:
-        """Whether a pod of a plan has a node nevertheless, from somebody else; the server is asked."""
+        """Whether the server reports a node for any of these pods, for example from another scheduler."""
         for member in members:
             if await self._binder.has_node(member.waiting.pod):
                 return True
@@ -159,7 +162,7 @@ class GangBinder:
         claims = dict(plan.shared)
         for one in prepared:
             claims |= one.written
-            one.reserved.clear()  # all is released at once
+            one.reserved.clear()  # reservations are released together below
         await each(prepared, self._binder.take_back)
 
         async def release(claim: ResourceClaim) -> None:
@@ -169,7 +172,9 @@ class GangBinder:
         await each(claims.values(), release)
 
     async def release(self, claim: ResourceClaim, users: Collection[str]) -> bool:
-        """Take these users off a claim, and its devices if nobody else is listed. Returns whether that succeeded."""
+        """Remove these users from a claim, and deallocate the claim if no other user remains. Returns whether this
+        succeeded.
+        """
         name, namespace = claim.metadata.name, claim.metadata.namespace
         for _ in range(CONFLICTS_ENDURED):
             try:

@@ -1,6 +1,6 @@
-"""What follows from decisions about gangs: plans that are written, groups that are told why they wait.
+"""Follow-up of decisions about gangs: plans are written, and PodGroups are told why they wait.
 
-Left out: the order of attempts (`loop`, `dray.core.gang_scheduling`), the writes (`gang_binding`).
+Left out: the order of attempts (`loop`, `dray.core.gang_scheduling`) and the writes (`gang_binding`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from dray.scheduler.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-NO_PAUSE = 0.02  # seconds of an attempt that may be repeated at once
-LOOKS_APART = 0.5  # seconds between two looks for what plans have left
+NO_PAUSE = 0.02  # attempts that take fewer seconds may be repeated at once
+LOOKS_APART = 0.5  # seconds between two looks for leftovers of plans
 
 
 class GangLoop:
-    """The gangs of one scheduler."""
+    """Carries out the decisions about gangs of one scheduler."""
 
     def __init__(
         self,
@@ -60,22 +60,26 @@ class GangLoop:
         self._pods, self._nodes = informers.informer(Pod), informers.informer(Node)
         self._objects = objects
         self._binder = binder
-        self._plans: dict[GroupKey, list[GangPlan]] = {}  # those that are being written
+        self._plans: dict[GroupKey, list[GangPlan]] = {}  # plans that are being written
         self._gangs = GangBinder(client, binder, sharing, self._remaining, self._is_bound)
         self._recovery = GangRecovery(self._gangs, informers, objects)
 
     def listen(self) -> None:
-        """Follow what may end a plan, or leave claims allocated for a gang without a bound pod."""
+        """Add handlers for changes that may invalidate a plan or leave claims allocated for a gang without a bound
+        pod.
+        """
         self._pods.add_handler(self._on_pods)
         self._nodes.add_handler(self._on_nodes)
         self._informers.informer(PodGroup).add_handler(self._on_groups)
 
     def begin(self, waiting: Waiting) -> GangAttempt | None:
-        """The joint attempt that a pod is part of; None for a pod that is placed by itself."""
+        """Return the joint attempt that a pod is part of, or None if the pod is placed on its own."""
         return self._core.gangs.begin(waiting)
 
     def go_on(self, gang: GangAttempt) -> Unfinished | None:
-        """Make a part of an attempt. Returns what it waits for, or None when it is over."""
+        """Continue a joint attempt and carry out its decision. Returns Unfinished if the attempt must continue later,
+        or None.
+        """
         started, profile, result = time.perf_counter(), gang.leader.pod.spec.schedulerName, "error"
         try:
             decision = self._core.gangs.decide(gang)
@@ -88,13 +92,14 @@ class GangLoop:
             else:
                 self._place(gang, decision)
                 result = "scheduled"
-        except Exception:  # one gang that cannot be judged must not keep the others waiting
+        except Exception:  # an error in one gang must not block other gangs
             log.exception("attempt to place podgroup %s/%s failed", *gang.key)
             self._core.gangs.fail(gang)
         GROUP_ATTEMPTS.of(result, profile).add()
         return None
 
     def _place(self, gang: GangAttempt, promise: GangPromise) -> None:
+        """Count the gang's pods on their nodes, report refused pods, and start writing the plan."""
         self._core.gangs.place(gang, promise)
         for waiting, refused in promise.refused:
             self._pod_status.report_unschedulable(waiting.pod, refused.why)
@@ -103,6 +108,7 @@ class GangLoop:
             self._tasks.start(self._bind(GangPlan(gang.group, [*promise.placed])))
 
     def _refuse(self, gang: GangAttempt, refused: GangRefused) -> None:
+        """Requeue a refused gang, report the reason, and start preemption and deallocation if these may help."""
         log.debug("podgroup %s/%s waits, refused by %s", *gang.key, sorted(refused.rules))
         is_long = gang.seconds > NO_PAUSE and refused.plan is None
         pause = gang.seconds * SLOW_ATTEMPT_BACKOFF if is_long else 0.0
@@ -130,12 +136,13 @@ class GangLoop:
     # -- plans
 
     async def _bind(self, plan: GangPlan) -> None:
+        """Write a plan, then record bound pods and undo failed ones."""
         self._plans.setdefault(plan.key, []).append(plan)
         for member in plan.members:
             await self._pod_status.finished(member.waiting.key)
         try:
             await self._gangs.bind(plan)
-        except Exception as error:  # whatever it is, the pods must not be lost
+        except Exception as error:  # after any error, the pods must be retried
             unexpected = not isinstance(error, (ApiError, Overtaken, NotReady))
             level, name = logging.ERROR if unexpected else logging.INFO, plan.group.metadata.name
             log.log(level, "placing podgroup %s failed: %s", name, error, exc_info=unexpected)
@@ -153,6 +160,7 @@ class GangLoop:
             self._not_bound(member, why)
 
     def _not_bound(self, member: PlacedMember, error: Exception) -> None:
+        """Undo the placement of a pod that could not be bound, and report the error."""
         meta = member.promise.claims.pod.metadata
         current = self._pods.get(meta.namespace, meta.name)
         is_bound = current is not None and current.metadata.uid == meta.uid and bool(current.spec.nodeName)
@@ -173,7 +181,9 @@ class GangLoop:
             self._plans[plan.key] = others
 
     def _remaining(self, plan: GangPlan) -> list[PlacedMember]:
-        """The members that have not failed and whose pods and nodes are there, if they are enough for the group now."""
+        """Return the members that have not failed and whose pods and nodes still exist; empty if too few for the
+        group.
+        """
         group = self._informers.informer(PodGroup).get(*plan.key)
         if group is None or group.metadata.uid != plan.group.metadata.uid:
             return []
@@ -182,18 +192,21 @@ class GangLoop:
         return staying if self._bound(plan.key) + len(staying) >= min_count(group) else []
 
     def _bound(self, key: GroupKey) -> int:
+        """Return the number of a group's pods that have a node."""
         return sum(bool(pod.spec.nodeName) for pod in self._objects.members(*key))
 
     def _is_bound(self, key: GroupKey) -> bool:
         return self._bound(key) > 0
 
     def _is_there(self, member: PlacedMember) -> bool:
+        """Whether the pod of a member exists without deletion timestamp and the promised node exists."""
         meta = member.waiting.pod.metadata
         pod = self._pods.get(meta.namespace, meta.name)
         is_same = pod is not None and pod.metadata.uid == meta.uid and pod.metadata.deletionTimestamp is None
         return is_same and self._nodes.get("", member.promise.node) is not None
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        """Check plans and leftovers of gangs whose pods have ended or are being deleted."""
         keys: set[GroupKey] = set()
         for old, new in deltas:
             left = old if new is None or is_finished(new) or new.metadata.deletionTimestamp is not None else None
@@ -204,30 +217,32 @@ class GangLoop:
             self._check_plans(key)
 
     def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
+        """Check the plans of changed PodGroups."""
         for old, new in deltas if self._plans else ():
             group = new or old
             assert group is not None
             self._check_plans((group.metadata.namespace, group.metadata.name))
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        """Check all plans when a node is deleted."""
         if self._plans and any(new is None for _, new in deltas):
             for key in [*self._plans]:
                 self._check_plans(key)
 
     def _check_plans(self, key: GroupKey) -> None:
-        """End the waits for devices of plans of which too few members remain."""
+        """End the waits for devices of those plans that have too few members left."""
         for plan in self._plans.get(key, ()):
             if not self._remaining(plan):
                 plan.changed.set()
 
-    # -- what plans have left
+    # -- leftovers of plans
 
     async def recover(self) -> None:
-        """Release what an earlier scheduler has planned for gangs of which no pod is bound."""
+        """Release claims that an earlier scheduler planned for gangs without a bound pod."""
         await self._recovery.run()
 
     async def release_leftovers(self) -> None:
-        """Release what was left since, from time to time, until cancelled."""
+        """Regularly release leftovers of plans, until cancelled."""
         while True:
             await asyncio.sleep(LOOKS_APART)
             await self._recovery.look_again(self._plans.keys())

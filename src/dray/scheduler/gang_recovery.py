@@ -1,8 +1,9 @@
-"""Releases what plans have left in claims of gangs of which no pod is bound.
+"""Releases claims that abandoned plans have left allocated for gangs without a bound pod.
 
-Such plans are those of an earlier scheduler, those that could not be taken back at once, and those of gangs whose bound
-pods ended before the others were bound. All claims are looked at when the scheduler starts; from then on, those that are
-suspected. A claim that a PodGroup has used before stays reserved for the group. Left out: releasing (`gang_binding`).
+These are plans of an earlier scheduler, plans that could not be withdrawn at once, and plans of gangs whose bound
+pods ended before the other pods were bound. All claims are checked when the scheduler starts; later, only claims of
+suspected gangs. A claim that a PodGroup has used before stays reserved for the group. Left out: releasing
+(`gang_binding`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from dray.scheduler.gang_binding import GangBinder
 from dray.scheduler.group_status import is_initially_scheduled
 from dray.scheduler.tasks import each
 
-PLAN_SECONDS = 10.0  # that a plan may have for its first binding, if another scheduler has written it
+PLAN_SECONDS = 10.0  # seconds that a plan of another scheduler may take until its first binding
 
 
 class GangRecovery:
-    """Finds and releases such plans."""
+    """Finds and releases leftovers of plans."""
 
     def __init__(self, gangs: GangBinder, informers: SharedInformers, objects: ObjectLookup) -> None:
         self._gangs, self._objects = gangs, objects
@@ -36,17 +37,17 @@ class GangRecovery:
         self._suspects: set[GroupKey] = set()
 
     async def run(self) -> None:
-        """Look at all claims once, before anything is scheduled."""
+        """Check all claims once, before anything is scheduled."""
         await self._look_at(self._all_claims.list(), patience=0.0)
 
     def suspect(self, gang: GroupKey) -> None:
-        """Look soon whether a gang without a bound pod holds devices."""
+        """Have the next check find out whether a gang without a bound pod holds devices."""
         self._suspects.add(gang)
 
     async def look_again(self, busy: Collection[GroupKey]) -> None:
-        """Release what the suspects hold, except for those that are `busy`: this scheduler is just writing a plan for them.
+        """Release claims held by suspected gangs, except `busy` gangs, for which this scheduler is writing a plan.
 
-        A claim that was allocated a moment ago may be part of another scheduler's plan, and is left.
+        Recently allocated claims may be part of another scheduler's plan and are left alone.
         """
         gangs = self._suspects.difference(busy)
         self._suspects -= gangs
@@ -55,7 +56,7 @@ class GangRecovery:
         await self._look_at([claim for claim in found if claim is not None], PLAN_SECONDS)
 
     def _claims_of(self, namespace: str, name: str) -> Iterable[NamespacedName]:
-        """The claims of the pods of a gang, and of the gang itself, while no pod of it is bound."""
+        """Yield the names of all claims of a gang and its pods; nothing if a pod of the gang is bound."""
         group = self._groups.get(namespace, name)
         if group is None or not self._is_unbound_gang(namespace, name):
             return
@@ -66,6 +67,9 @@ class GangRecovery:
                 yield namespace, extended.metadata.name
 
     async def _look_at(self, claims: Iterable[ResourceClaim], patience: float) -> None:
+        """Release those of the claims that are held only by plans. Gangs whose claims cannot be released yet stay
+        suspected.
+        """
         planned = [(claim, self._plan_users(claim)) for claim in claims if claim.status.allocation is not None]
 
         async def release(plan: tuple[ResourceClaim, dict[str, GroupKey]]) -> None:
@@ -76,9 +80,9 @@ class GangRecovery:
         await each([(claim, users) for claim, users in planned if users], release)
 
     def _plan_users(self, claim: ResourceClaim) -> dict[str, GroupKey]:
-        """The users of a claim that are of a gang without a bound pod: their gangs, by uid.
+        """Return the users of a claim that belong to gangs without a bound pod: gang by uid of the user.
 
-        Where no user is listed, they are the pods that may use the claim; none if one of them has a node.
+        If reservedFor is empty, considers the pods that may use the claim, unless one of them has a node.
         """
         namespace = claim.metadata.namespace
         found: dict[str, GroupKey] = {}
@@ -98,6 +102,7 @@ class GangRecovery:
         return found
 
     def _is_unbound_gang(self, namespace: str, name: str) -> bool:
+        """Whether the PodGroup exists, is a gang, and none of its pods has a node and still runs."""
         group = self._groups.get(namespace, name)
         if group is None or group.spec.schedulingPolicy.gang is None:
             return False
@@ -105,7 +110,7 @@ class GangRecovery:
 
 
 def _age(claim: ResourceClaim) -> float:
-    """Seconds since a claim was allocated; many if that is not known."""
+    """Return the seconds since a claim was allocated, or PLAN_SECONDS if unknown."""
     allocation = claim.status.allocation
     written = allocation.allocationTimestamp if allocation is not None else None
     return time.time() - parse_timestamp(written) if written else PLAN_SECONDS

@@ -1,4 +1,4 @@
-"""The objects of a cluster as the scheduler's informers know them, in the form in which the core asks for them."""
+"""Lookups of cluster objects for the core, answered from the scheduler's informers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EXTENDED_CLAIMS_BY_POD = "extended resource claims by pod"
 
 
 class InformedObjects:
-    """Implements `dray.core.objects.ObjectLookup`."""
+    """Implementation of `dray.core.objects.ObjectLookup` with informers."""
 
     def __init__(
         self, informers: SharedInformers, *, groups: bool, workloads: bool = False, budgets: bool = True
     ) -> None:
-        """`groups`: claims may be those of PodGroups; `workloads`: PodGroups exist; `budgets`: pods may be preempted."""
+        """`groups`: PodGroups may have claims; `workloads`: PodGroups exist; `budgets`: pods may be preempted."""
         self._consumers = consumers = ClaimConsumers(informers, groups=groups)
         known = consumers if groups or not workloads else ClaimConsumers(informers, groups=True)
         self._namespaces = informers.informer(Namespace)
@@ -30,7 +30,7 @@ class InformedObjects:
         self._budgets = informers.informer(PodDisruptionBudget) if budgets else None
         if self._budgets is not None:
             self._budgets.add_index(BUDGETS_BY_NAMESPACE, lambda budget: [budget.metadata.namespace])
-        # Asked for every pod, so without a call in between.
+        # Called for every pod, so bound directly without a wrapper method.
         self.claim = self._claims.get
         self.uses, self.consumers, self.is_in_use = consumers.uses, consumers.consumers, consumers.is_in_use
         self.group_of, self.members = known.group_of, known.members

@@ -1,7 +1,7 @@
-"""Turns and attempts: takes pods from the queue one by one, decides without awaiting, and lets bindings run beside.
+"""Scheduling loop: takes pods from the queue, decides about each without awaiting, and starts bindings concurrently.
 
-In each turn attempts follow one another; then informers, bindings and whoever talks to the server get theirs. Left out:
-deciding (`attempt`), writing (`binding`), conditions and events of pods (`pod_status`).
+Each turn makes several attempts; then informers, bindings and clients of the server run. Left out: deciding
+(`attempt`), writing (`binding`), conditions and events of pods (`pod_status`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ log = logging.getLogger(__name__)
 
 
 GiveWay = Callable[[], Awaitable[float]]
-"""Lets others in this process go first; returns the seconds of work after which it should be called again."""
-TURN_SECONDS = 0.005  # of work between two turns of others, in a process without an API server
+"""Lets other tasks in this process run. Returns the seconds of work after which it should be called again."""
+TURN_SECONDS = 0.005  # seconds of work per turn in a process without an API server
 
 
 class SchedulingLoop:
-    """Tries pods."""
+    """Makes attempts for the pods in the queue and carries out the decisions."""
 
     def __init__(
         self,
@@ -68,9 +68,10 @@ class SchedulingLoop:
         self._figures = SchedulerFigures(core.queue)
 
     async def run(self) -> None:
+        """Make attempts until cancelled."""
         while True:
             seconds = await self._give_way()
-            turn_ends = time.perf_counter() + seconds  # a turn begins when others have had theirs
+            turn_ends = time.perf_counter() + seconds  # the turn starts after other tasks have run
             while time.perf_counter() < turn_ends:
                 self._core.now = time.monotonic()
                 waiting = self._core.next()
@@ -84,6 +85,7 @@ class SchedulingLoop:
         self._figures.close()
 
     async def _sleep(self) -> None:
+        """Wait until a pod may be tried, because of an event or the end of a backoff."""
         self._wake.clear()
         due = self._core.queue.next_wake()
         try:
@@ -95,7 +97,7 @@ class SchedulingLoop:
     # -- one attempt
 
     def _try(self, waiting: Waiting) -> None:
-        """Make an attempt, or a further part of one, and do what follows from it."""
+        """Make or continue an attempt, and carry out its decision."""
         started, profile = time.perf_counter(), waiting.pod.spec.schedulerName
         earlier, result = waiting.attempt.seconds if waiting.attempt is not None else 0.0, "error"
         if (gang := self._gangs.begin(waiting)) is not None:
@@ -118,8 +120,8 @@ class SchedulingLoop:
                 result = "unschedulable"
             else:
                 self._place(waiting, decision, attempt.seconds)
-                result = ""  # known once the pod is bound
-        except Exception:  # one pod that cannot be judged must not keep the others waiting
+                result = ""  # the result is counted after binding
+        except Exception:  # an error in one pod must not block other pods
             log.exception("attempt to place %s/%s failed", waiting.pod.metadata.namespace, waiting.pod.metadata.name)
             self._core.fail(waiting)
         self._background_search.forget(waiting.key)
@@ -127,7 +129,7 @@ class SchedulingLoop:
             self._figures.attempted(result, profile, earlier + time.perf_counter() - started)
 
     def _try_gang(self, gang: GangAttempt) -> None:
-        """Make an attempt to place a gang, or a further part of one."""
+        """Make or continue an attempt to place a gang."""
         unfinished = self._gangs.go_on(gang)
         if unfinished is None:
             self._background_search.forget(gang.leader.key)
@@ -139,7 +141,7 @@ class SchedulingLoop:
         self._wait_for_work(gang.leader, unfinished, spend)
 
     def _continue_later(self, waiting: Waiting, attempt: Attempt, unfinished: Unfinished) -> None:
-        """Let an attempt go on after others had their turn; where it needs work that takes long, when that is done."""
+        """Continue an attempt after other tasks have run, or when the background work that the attempt needs is done."""
 
         def spend(seconds: float) -> None:
             attempt.seconds += seconds
@@ -147,6 +149,11 @@ class SchedulingLoop:
         self._wait_for_work(waiting, unfinished, spend)
 
     def _wait_for_work(self, waiting: Waiting, unfinished: Unfinished, spend: Callable[[float], None]) -> None:
+        """Request background work for a pod. Requeues the pod at once, or when the work is done if the attempt
+        depends on it.
+
+        Calls `spend` with the seconds waited.
+        """
         works, is_hurried = unfinished.left_over
         self._background_search.need(waiting, works)
         if is_hurried or not works:
@@ -161,13 +168,14 @@ class SchedulingLoop:
         self._background_search.wait(waiting, go_on)
 
     def _place(self, waiting: Waiting, promise: Promise, seconds: float) -> None:
+        """Count a pod on its node and start binding it."""
         pod = waiting.pod
         self._core.place(waiting, promise)
         log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, promise.node)
         self._tasks.start(self._bind(waiting, promise, seconds))
 
     def _refuse(self, waiting: Waiting, attempt: Attempt, refused: Refused) -> None:
-        """Let a pod wait: for an event, or for a while if its attempt took too long."""
+        """Requeue a refused pod, report the reason, and start preemption and deallocation if these may help."""
         pod = waiting.pod
         log.debug("pod %s/%s waits, refused by %s", pod.metadata.namespace, pod.metadata.name, sorted(refused.rules))
         self._core.refuse(waiting, refused, attempt.seconds * SLOW_ATTEMPT_BACKOFF if refused.is_late else 0.0)
@@ -181,7 +189,7 @@ class SchedulingLoop:
             self._tasks.start(self._binder.discard(attempt.claims.left_over, pod))
 
     def _preempt(self, waiting: Waiting, refused: Refused) -> None:
-        """Do what the refusal says about preemption."""
+        """Carry out the preemption part of a refusal."""
         why, pod = refused.why.preemption, waiting.pod
         if refused.plan is not None or why is not None:
             PREEMPTION_ATTEMPTS.inc()
@@ -201,13 +209,13 @@ class SchedulingLoop:
     # -- binding
 
     async def _bind(self, waiting: Waiting, promise: Promise, seconds: float) -> None:
-        """Write what was decided in so many seconds."""
+        """Write a decision that took `seconds`, and record the result."""
         pod, profile = promise.claims.pod, promise.claims.pod.spec.schedulerName
         started = time.perf_counter()
         await self._pod_status.finished(pod.metadata.uid)
         try:
             settled = await self._binder.bind(promise)
-        except Exception as error:  # whatever it is, the pod must not be lost
+        except Exception as error:  # after any error, the pod must be retried
             unexpected = not isinstance(error, (ApiError, Overtaken, NotReady))
             level, name = logging.ERROR if unexpected else logging.INFO, f"{pod.metadata.namespace}/{pod.metadata.name}"
             log.log(level, "binding %s failed: %s", name, error, exc_info=unexpected)
@@ -224,6 +232,7 @@ class SchedulingLoop:
         self._pod_status.report_bound(pod, promise.node)
 
     def _not_bound(self, waiting: Waiting, promise: Promise, error: Exception) -> None:
+        """Undo the placement of a pod that could not be bound, and report the error."""
         meta = promise.claims.pod.metadata
         current = self._pods.get(meta.namespace, meta.name)
         is_bound = current is not None and current.metadata.uid == meta.uid and bool(current.spec.nodeName)
@@ -232,7 +241,7 @@ class SchedulingLoop:
         self._core.now = time.monotonic()
         self._core.undo(waiting, promise, is_bound=is_bound)
         if self._core.queue.get(waiting.key) is not waiting:
-            return  # gone meanwhile
+            return  # the pod was deleted meanwhile
         if isinstance(error, NotReady):
             self._pod_status.report_devices_not_ready(waiting.pod, error.found)
         elif not isinstance(error, PASSING):

@@ -1,6 +1,6 @@
-"""The figures that the scheduler publishes, under the names that dashboards know.
+"""Metrics of the scheduler, under the names that Kubernetes dashboards use.
 
-What happens is counted as it happens; who waits is counted when somebody scrapes, so that it is never out of date.
+Events are counted as they happen; waiting pods are counted at scrape time, so that their number is current.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dray.api.reasons.nodes import SchedulingRule
 from dray.client.metrics import CountFamily, DurationFamily
 from dray.core.queue import QueuePlace, SchedulingQueue, Waiting
 
-GATES = "SchedulingGates"  # the plugin that Kubernetes names for pods with gates of their own
+GATES = "SchedulingGates"  # plugin name that Kubernetes uses for pods with scheduling gates
 MOST_ALTERNATIVES = 8
 
 _FAST = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
@@ -51,7 +51,7 @@ POD_ATTEMPTS = DurationFamily(
 CLAIM_CREATES = CountFamily(
     "scheduler_resourceclaim_creates", "Attempts to create a claim for extended resources, by result", ["status"]
 )
-_MANY_ATTEMPTS = 15  # from which on pods are counted together, as Kubernetes does
+_MANY_ATTEMPTS = 15  # pods with this many attempts or more share one label value, as in Kubernetes
 ALTERNATIVES = Histogram(
     "scheduler_dynamic_resources_alternative_index",
     "Requests with alternatives that were allocated, by index of the one chosen",
@@ -99,18 +99,18 @@ BINDING_SECONDS = Histogram(
 
 
 def binding_ended(profile: str, drivers: Iterable[str], status: str, seconds: float) -> None:
-    """A pod waits no more for the devices of these drivers."""
+    """Count the end of a pod's wait for binding conditions, once for each of the drivers."""
     for driver in drivers:
         BINDINGS.labels(profile, driver, status).inc()
         BINDING_SECONDS.labels(profile, driver, status).observe(seconds)
 
 
 class _QueueCollector:
-    """The pods that wait in the newest scheduler of the process: a Prometheus collector."""
+    """Prometheus collector of the pods waiting in the newest scheduler of the process."""
 
     def __init__(self) -> None:
         self.queue: SchedulingQueue | None = None
-        self._refusers: set[tuple[str, str]] = set()  # once told of, told of even if they refuse nobody any more
+        self._refusers: set[tuple[str, str]] = set()  # label pairs reported before, which stay reported with value 0
 
     def collect(self) -> Iterator[Metric]:
         text = "Pods that wait, by part of the queue"
@@ -132,44 +132,46 @@ REGISTRY.register(_QUEUE)
 
 
 def _refusers(waiting: Waiting) -> Iterable[str]:
+    """Return the plugins that keep a waiting pod from being scheduled."""
     if waiting.place is QueuePlace.GATED:
         return (GATES if waiting.pod.spec.schedulingGates else SchedulingRule.DYNAMIC_RESOURCES,)
     return waiting.refused_by
 
 
 def pod_bound(waiting: Waiting, now: float) -> None:
-    """Count what it took to place a pod."""
+    """Observe the time and number of attempts that a bound pod needed."""
     attempts = str(waiting.attempts) if waiting.attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
     POD_SECONDS.of(attempts).add(now - (now if waiting.tried is None else waiting.tried))
     POD_ATTEMPTS.of().add(waiting.attempts)
 
 
 class SchedulerFigures:
-    """What one scheduler counts."""
+    """Metrics of one scheduler."""
 
     def __init__(self, queue: SchedulingQueue) -> None:
         _QUEUE.queue = self._queue = queue
 
     def close(self) -> None:
-        """The scheduler does not lead any more: nobody waits for it."""
+        """Stop reporting waiting pods, because this scheduler no longer leads."""
         if _QUEUE.queue is self._queue:
             _QUEUE.queue = None
             ALLOCATED_TWICE.of().value = 0
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt is over; that of a pod which has a node, once the pod is bound."""
+        """Count an ended attempt. A successful attempt ends when the pod is bound."""
         ATTEMPTS.of(result, profile).add()
         ATTEMPT_SECONDS.of(result, profile).add(seconds)
 
     def decided(self, seconds: float) -> None:
-        """The part of an attempt before binding is over."""
+        """Observe the duration of an attempt before binding."""
         ALGORITHM_SECONDS.of().add(seconds)
 
     def passed(self, point: str, profile: str, seconds: float) -> None:
-        """A step of an attempt is over."""
+        """Observe the duration of one step of an attempt."""
         POINT_SECONDS.of(point, "Success", profile).add(seconds)
 
     def chose(self, alternatives: Iterable[Iterable[int | None]]) -> None:
+        """Count which alternatives were chosen for requests with prioritized alternatives."""
         for claim in alternatives:
             for index in claim:
                 if index is not None:

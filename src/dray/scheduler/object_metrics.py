@@ -1,8 +1,8 @@
-"""Figures about claims, slices, classes and devices, as `/metrics/resources` of a scheduler tells them.
+"""Metrics about claims, slices, classes and devices, served at `/metrics/resources` of a scheduler.
 
-Names and labels that begin with `kube_` are those of kube-state-metrics: `kube_pod_resourceclaim_info` as it is released there,
-the others as they are proposed. `dray_devices` says how many devices are free, by the one definition of that. There can be
-hundreds of thousands of series, so objects are copied on the event loop and the rest happens wherever `collect` is called.
+Names and labels starting with `kube_` follow kube-state-metrics: `kube_pod_resourceclaim_info` as released, the
+others as proposed there. `dray_devices` reports the number of devices by state. There may be hundreds of thousands of
+series, so objects are copied on the event loop, and `collect` may run in another thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLAIM = ("resourceclaim", "namespace")
 
 @dataclass(frozen=True, eq=False)
 class ObjectMetrics(Collector):
-    """The figures about some objects: a Prometheus collector."""
+    """Prometheus collector of metrics about given objects."""
 
     pods: Sequence[Pod] = ()
     claims: Sequence[ResourceClaim] = ()
@@ -40,7 +40,7 @@ class ObjectMetrics(Collector):
 
     @classmethod
     def of(cls, informers: SharedInformers) -> ObjectMetrics:
-        """Copy what informers have of the kinds that are followed anyway."""
+        """Create a collector with copies of the objects that the informers currently have."""
         kinds = (Pod, ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
         return cls(*(informers.followed(kind) for kind in kinds))  # type: ignore[arg-type]
 
@@ -116,7 +116,7 @@ class ObjectMetrics(Collector):
                 counts[device.driver, DeviceState.UNPUBLISHED] += 1
         for driver in drivers:
             for state in DeviceState:
-                if state is not DeviceState.UNKNOWN:  # all claims are known here
+                if state is not DeviceState.UNKNOWN:  # all claims are known here, so no state is unknown
                     family.add_metric([driver, state.name.lower()], counts[driver, state])
         return family
 
@@ -126,4 +126,5 @@ def _family(name: str, text: str, labels: Sequence[str]) -> GaugeMetricFamily:
 
 
 def _created(meta: ObjectMeta) -> float:
+    """Return the creation time as Unix time, 0 if unset."""
     return parse_timestamp(meta.creationTimestamp) if meta.creationTimestamp else 0.0

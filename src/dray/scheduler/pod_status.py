@@ -1,7 +1,7 @@
-"""Writes the condition PodScheduled and the events that say why a pod waits or which node it got.
+"""Writes the PodScheduled condition and the events that report why a pod waits or which node the pod got.
 
-The same text is repeated once a minute at the most, and never written after the pod has its node. Left out: why a pod
-waits, which comes as data, and its words (`dray.api.reasons.wording`).
+The same text is repeated at most once a minute, and never after the pod has a node. Left out: finding the reason, and
+its wording (`dray.api.reasons.wording`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dray.scheduler.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
+REMIND_AFTER = 60.0  # seconds before the same event is repeated; a full cluster retries its pods very often
 UNSCHEDULABLE = "Unschedulable"  # the condition's reason
-SCHEDULER_ERROR = "SchedulerError"  # the same, where waiting alone will not help
+SCHEDULER_ERROR = "SchedulerError"  # condition reason if waiting alone will not help
 
 
 class PodStatusWriter:
@@ -39,45 +39,47 @@ class PodStatusWriter:
         self._tasks = tasks
         self._now = now
         self.recorder = EventRecorder(client, "default-scheduler")
-        self._writing: dict[str, asyncio.Task[None]] = {}  # pod uid → its condition on the way to the server
-        self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
+        self._writing: dict[str, asyncio.Task[None]] = {}  # pod uid → running write of the pod's condition
+        self._told: dict[str, tuple[str, float]] = {}  # pod uid → text and time of the last report
 
     async def run(self) -> None:
         await self.recorder.run()
 
     def report_unschedulable(self, pod: Pod, why: Unschedulable) -> None:
-        """Write why a pod is unschedulable."""
+        """Write a PodScheduled=False condition and an event with the reason why a pod is unschedulable."""
         text = wording.unschedulable(why)
         log.log(WHY, "pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, text)
         self._tell(pod, SCHEDULER_ERROR if is_wrong(why) else UNSCHEDULABLE, text)
 
     def report_not_bound(self, pod: Pod, node: str, error: Exception) -> None:
-        """Write that binding a pod failed."""
+        """Write a PodScheduled=False condition and an event that binding a pod to the node failed."""
         self._tell(pod, SCHEDULER_ERROR, wording.not_bound(node, str(error)))
 
     def report_devices_not_ready(self, pod: Pod, found: DeviceBinding) -> None:
-        """Write that the devices of a pod did not become ready."""
+        """Write a PodScheduled=False condition and an event that the devices of a pod did not become ready."""
         self._tell(pod, SCHEDULER_ERROR, wording.devices_not_ready(found))
 
     def report_devices_pending(self, pod: Pod, node: str) -> None:
-        """Record that the devices of a pod are allocated but not ready."""
+        """Write an event that the devices of a pod are allocated but not ready yet."""
         self.recorder.record(pod, "BindingConditionsPending", wording.waits_for_devices(node))
 
     def report_bound(self, pod: Pod, node: str) -> None:
-        """Record that a pod is bound to its node."""
+        """Write an event that a pod is bound to its node."""
         self.forget(pod.metadata.uid)
         self.recorder.record(pod, "Scheduled", wording.bound(pod.metadata.namespace, pod.metadata.name, node))
 
     def forget(self, uid: str) -> None:
+        """Forget the last report about a pod."""
         if self._told.pop(uid, None) and not self._told:
             self._told.clear()  # frees the memory of a table that was large
 
     async def finished(self, uid: str) -> None:
-        """Wait until a condition that is on its way is written; else the pod could be told last that it waits."""
+        """Wait for a running write of a pod's condition, so that this write cannot follow a later change."""
         if (writing := self._writing.get(uid)) is not None:
             await asyncio.wait([writing])
 
     def _tell(self, pod: Pod, reason: str, text: str) -> None:
+        """Write condition and event; only the event for a repeated text, and nothing if repeated too soon."""
         uid, now = pod.metadata.uid, self._now()
         said, when = self._told.get(uid, ("", 0.0))
         if said == text and now - when < REMIND_AFTER:
@@ -90,10 +92,10 @@ class PodStatusWriter:
         task.add_done_callback(lambda done: self._writing.get(uid) is done and self._writing.pop(uid))
 
     async def _write(self, pod: Pod, reason: str, text: str, earlier: asyncio.Task[None] | None) -> None:
-        """Write the condition, then the event: whoever sees the event finds the condition."""
+        """Write the condition, then the event, so that clients that see the event also find the condition."""
         if earlier is not None:
             await asyncio.wait([earlier])
-        await take(WRITE)  # thousands of pods may be told at once
+        await take(WRITE)  # thousands of conditions may be written at once
         told = PodCondition(None, timestamp(time.time()), text, 0, reason, "False", "PodScheduled")
         try:
             await change_status(self._client, pod, lambda pod: _with_condition(pod, told))
@@ -108,5 +110,5 @@ def is_wrong(why: Unschedulable) -> bool:
 
 
 def _with_condition(pod: Pod, told: PodCondition) -> PodStatus:
-    """Returns the status with the condition, or the unchanged status if the pod has its node by now."""
+    """Return the status with the condition, or the unchanged status if the pod already has a node."""
     return pod.status if pod.spec.nodeName else with_conditions(pod.status, told)

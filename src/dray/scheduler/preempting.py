@@ -1,8 +1,9 @@
-"""What a preemption writes: the nominated node of the preemptor, or of each pod of a gang, then the end of each victim.
+"""Writes of a preemption: the nominated node of the preemptor, or of each pod of a gang, then the eviction of each
+victim.
 
-The preemptor is not tried again before every call was answered. A victim that could not be ended is spared: the preemptor
-is tried again after a while, and finds its victims anew. Whoever restarts finds the nominated node in the pod, and victims
-that were ended by their condition. Left out: who the victims are (`dray.core.preemption`).
+The preemptor is not tried again until every request was answered. If a victim cannot be evicted, the preemptor is
+retried after a backoff and finds its victims anew. A restarted scheduler learns the nominated node from the pod, and
+evicted victims from their DisruptionTarget condition. Left out: choosing victims (`dray.core.preemption`).
 """
 
 from __future__ import annotations
@@ -37,27 +38,27 @@ log = logging.getLogger(__name__)
 FindGroup = Callable[[Pod], PodGroup | None]
 
 
-WHOLE_CLUSTER = "cluster"  # the place that the event of a victim names when a gang preempts
+WHOLE_CLUSTER = "cluster"  # place named in the event of a victim when a gang preempts
 
 
 @dataclass(frozen=True)
 class Order:
-    """Who makes whom end, and the places that are kept. For a gang, `preemptor` is one of its pods."""
+    """Preemption to carry out: preemptor, nominated nodes and victims. For a gang, `preemptor` is one of its pods."""
 
     preemptor: Pod
     where: str
-    places: tuple[tuple[Pod, str], ...]  # pods with the nodes that are nominated for them
+    places: tuple[tuple[Pod, str], ...]  # pods with their nominated nodes
     victims: tuple[Victim, ...]
-    others: Sequence[Pod]  # pods that lose their nomination
+    others: Sequence[Pod]  # pods that lose their nominations
     is_group: bool = False
 
 
 def _nothing(spared: Sequence[Pod]) -> None:
-    """What follows where nobody was to end."""
+    """Do nothing. Used as the callback of a preemption without victims."""
 
 
 class Preempting:
-    """Ends victims for the pods of one scheduler."""
+    """Carries out the preemptions of one scheduler."""
 
     def __init__(
         self, client: Client, core: SchedulerCore, tasks: Tasks, recorder: EventRecorder, group_of: FindGroup
@@ -69,7 +70,7 @@ class Preempting:
         self._group_of = group_of
 
     def start(self, waiting: Waiting, plan: PreemptionPlan) -> None:
-        """Follow a plan: keep the place now, and write in the background."""
+        """Carry out a preemption plan of a pod: nominate the pod in the core now, and write in the background."""
         log.info("pod %s: preempting %d pods on node %s", waiting.pod.metadata.name, len(plan.pods), plan.node)
         others = self._core.preempt(waiting, plan)
         if plan.victims:
@@ -78,7 +79,7 @@ class Preempting:
         self._follow(Order(waiting.pod, plan.node, ((waiting.pod, plan.node),), plan.victims, others), done)
 
     def after(self, gang: GangAttempt, refused: GangRefused) -> None:
-        """Do what the refusal of a gang says about preemption."""
+        """Carry out the preemption part of a gang's refusal: start its plan, or remove outdated nominated nodes."""
         plan, why = refused.plan, refused.why.preemption
         if plan is not None or why is not None:
             GROUP_PREEMPTION_ATTEMPTS.inc()
@@ -90,6 +91,7 @@ class Preempting:
                     self.unnominate(waiting.pod)
 
     def _start_for_gang(self, gang: GangAttempt, plan: GroupPreemptionPlan) -> None:
+        """Carry out a preemption plan of a gang: nominate its pods in the core now, and write in the background."""
         log.info("podgroup %s/%s: preempting %d pods", *gang.key, len(plan.pods))
         others = self._core.gangs.preempt(gang, plan)
         if plan.victims:
@@ -99,16 +101,17 @@ class Preempting:
         self._follow(Order(gang.leader.pod, WHOLE_CLUSTER, places, plan.victims, others, is_group=True), done)
 
     def unnominate(self, pod: Pod) -> None:
-        """Take the nominated node out of a pod's status."""
+        """Clear the nominated node in a pod's status in the background."""
         self._tasks.start(self._unnominate(pod))
 
     def expire(self) -> None:
-        """End the nominations that have waited too long for their victims."""
+        """End nominations whose deadline has passed, in the core and in the pods' status."""
         for pod in self._core.expire_nominations():
             log.warning("%s/%s: its nominated node is given up", pod.metadata.namespace, pod.metadata.name)
             self.unnominate(pod)
 
     async def _unnominate(self, pod: Pod) -> None:
+        """Clear the nominated node in a pod's status, unless the pod was nominated again."""
         if self._core.state.nominations.get(pod.metadata.uid) is None:
             await self._renominate(pod, "")
 
@@ -116,7 +119,9 @@ class Preempting:
         self._tasks.start(self._write(order, done))
 
     async def _write(self, order: Order, done: Callable[[Sequence[Pod]], None]) -> None:
-        """Write an order. At last, `done` is told which victims could not be ended."""
+        """Write nominated nodes and evict the victims. At the end, calls `done` with the pods that could not be
+        evicted.
+        """
         spared: Sequence[Pod] = [pod for victim in order.victims for pod in victim.pods]
         try:
             if await self._nominate(order):
@@ -133,9 +138,9 @@ class Preempting:
             done(spared)
 
     async def _nominate(self, order: Order) -> bool:
-        """Write nominated nodes; whether all of the pods are there and have them now.
+        """Write the nominated nodes. Returns whether all pods exist and have them now.
 
-        Where nobody is to end, those that have theirs already are not asked about.
+        Without victims, skips pods whose status already names the node.
         """
         failed: list[Pod] = []
 
@@ -149,23 +154,26 @@ class Preempting:
         return not failed
 
     async def _renominate(self, pod: Pod, node: str) -> bool:
-        """Write the nominated node of a pod; whether the pod is there and has it now."""
+        """Write the nominated node of a pod. Returns whether the pod exists, is not being deleted, and has the node
+        now.
+        """
         try:
             written = await change_status(self._client, pod, partial(_nominated, node=node))
         except (NotFound, Conflict):
-            return False  # gone, or another pod of the same name
+            return False  # the pod is gone or was replaced
         except ApiError as error:
             log.warning("could not write the nominated node of %s: %s", pod.metadata.name, error)
             return False
         return written.metadata.uid == pod.metadata.uid and written.metadata.deletionTimestamp is None
 
     async def _end(self, victim: Victim, order: Order) -> list[Pod]:
-        """End the pods of a victim. Returns those for which that failed."""
+        """Evict the pods of a victim. Returns the pods whose eviction failed."""
         if victim.is_group and (group := self._group_of(victim.pods[0])) is not None:
             await self._tell_group(group, order)
         return [pod for pod in victim.pods if not await self._end_pod(pod, order)]
 
     async def _tell_group(self, group: PodGroup, order: Order) -> None:
+        """Write the DisruptionTarget condition of a PodGroup that is preempted as a whole. Only logs errors."""
         message = wording.preempted_for(order.preemptor.spec.schedulerName, group=order.is_group)
         told = Condition(
             lastTransitionTime=timestamp(time.time()),
@@ -185,7 +193,10 @@ class Preempting:
             log.info("could not tell group %s that it is preempted: %s", group.metadata.name, error)
 
     async def _end_pod(self, pod: Pod, order: Order) -> bool:
-        """Mark a pod and delete it, with its own grace period. Returns whether it is gone or going."""
+        """Add the DisruptionTarget condition to a pod and delete it with its own grace period.
+
+        Returns whether the pod is gone or being deleted.
+        """
         meta = pod.metadata
         if meta.deletionTimestamp is not None:
             return True
@@ -196,7 +207,7 @@ class Preempting:
         try:
             await change_status(self._client, pod, lambda pod: with_conditions(pod.status, told))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
-        except (NotFound, Conflict):  # gone, or another pod has its name
+        except (NotFound, Conflict):  # the pod is gone or was replaced
             return True
         except ApiError as error:
             log.warning("could not preempt %s/%s: %s", meta.namespace, meta.name, error)
@@ -207,5 +218,5 @@ class Preempting:
 
 
 def _nominated(pod: Pod, node: str) -> PodStatus:
-    """The status with a nominated node; a pod that has its node needs none."""
+    """Return the pod status with the nominated node, or the unchanged status if the pod is already bound."""
     return pod.status if pod.spec.nodeName else replace(pod.status, nominatedNodeName=node)

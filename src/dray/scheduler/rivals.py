@@ -1,9 +1,10 @@
-"""Other allocators beside this scheduler: who they are, and devices that two claims have.
+"""Other allocators beside this scheduler, and devices allocated to two claims.
 
-The API server of dray holds each device for one claim. Kubernetes' API server does not, so two schedulers that allocate from one
-pool can give a device to two claims. This module keeps, for every device that is allocated as a whole, the claims that have it.
-A binding asks it after its own allocation was written and seen: a claim that is there already was first. Whatever the server,
-devices that two claims have are reported. Left out: shares and counters, which are sums (`dray.api.allocations`).
+dray's API server gives each device to one claim. Kubernetes' API server does not check this, so two schedulers that
+allocate from one pool can give the same device to two claims. This module tracks the claims that hold each
+exclusively allocated device. A binding checks here after its own allocation was written and seen: a claim that
+already holds a device was first. Devices held by two claims are always reported. Left out: shares and counters, which
+are sums (`dray.api.allocations`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from dray.scheduler.metrics import ALLOCATED_TWICE
 
 log = logging.getLogger(__name__)
 
-SEEN_SECONDS = 10.0  # in which the informer must deliver a write; a watch that is later is broken
+SEEN_SECONDS = 10.0  # seconds within which the informer must deliver a write; otherwise the watch is broken
 REASON = "DeviceAllocatedTwice"
 
 
 class AllocatedDevices:
-    """The claims that have each device. Follows the informer of claims."""
+    """Claims that hold each device, according to the informer of claims."""
 
     def __init__(self, claims: Informer[ResourceClaim], recorder: EventRecorder) -> None:
         self._claims = claims
@@ -39,14 +40,16 @@ class AllocatedDevices:
 
     @property
     def twice(self) -> dict[DeviceId, list[Key]]:
-        """The devices that more than one claim has, with the claims."""
+        """The devices held by more than one claim, with these claims."""
         return {device: [*self._holders[device]] for device in self._twice}
 
     async def rival_of(self, written: ResourceClaim) -> str:
-        """Wait until the informer has seen an allocation that was written, and name a claim that had a device before it.
+        """Wait until the informer has seen a written allocation, then describe another claim that holds one of its
+        devices.
 
-        Returns an empty text if there is none. A watch tells changes in the order of the server, so at that time the copy
-        has every allocation that was written earlier. One that is written later is not seen here.
+        Returns an empty text if there is none. A watch delivers changes in the server's order, so all earlier
+        allocations are known by then; allocations written later are not seen. Raises Timeout if the informer does not
+        see the write.
         """
         key = key_of(written)
         await self._seen(key, written)
@@ -57,6 +60,9 @@ class AllocatedDevices:
         return ""
 
     async def _seen(self, key: Key, written: ResourceClaim) -> None:
+        """Wait until the informer has the written version of a claim, or a newer one. Raises Timeout after
+        SEEN_SECONDS.
+        """
         copy = self._claims.get(*key)
         if copy is not None and _has_come(copy.metadata.resourceVersion, written.metadata.resourceVersion):
             return
@@ -78,11 +84,12 @@ class AllocatedDevices:
         for old, new in deltas:
             before, after = taken_by_claim(old).devices, taken_by_claim(new).devices
             if before != after:
-                self._move(key_of(new or old), before, after)  # type: ignore[arg-type]  # one of them is there
+                self._move(key_of(new or old), before, after)  # type: ignore[arg-type]  # one of them is not None
             if new is not None and self._waits:
                 self._tell_waiting(new)
 
     def _move(self, key: Key, before: Iterable[DeviceId], after: Iterable[DeviceId]) -> None:
+        """Update the holders of devices after a claim's allocation changed."""
         changed = {*before, *after}
         for device in before:
             holders = self._holders.get(device, {})
@@ -96,6 +103,7 @@ class AllocatedDevices:
         ALLOCATED_TWICE.of().value = len(self._twice)
 
     def _judge(self, device: DeviceId) -> None:
+        """Record whether a device is held by several claims, and report this once in the log and as events."""
         holders = self._holders.get(device, {})
         if len(holders) < 2:
             self._twice.discard(device)
@@ -109,22 +117,25 @@ class AllocatedDevices:
                     self._recorder.warning(claim, REASON, text)
 
     def _tell_waiting(self, claim: ResourceClaim) -> None:
+        """End the waits for this version of a claim."""
         for version, future in self._waits.get(key_of(claim), ()):
             if not future.done() and _has_come(claim.metadata.resourceVersion, version):
                 future.set_result(None)
 
 
 def assigned(pools: Container[str], piece: ResourceSlice) -> bool:
-    """Whether a slice is of a driver or pool (DRIVER or DRIVER/POOL) that is assigned to this scheduler."""
+    """Whether the driver or pool of a slice is among those assigned to this scheduler, as DRIVER or DRIVER/POOL."""
     return piece.spec.driver in pools or f"{piece.spec.driver}/{piece.spec.pool.name}" in pools
 
 
 def other_schedulers(pods: Iterable[Pod], ours: Container[str]) -> str:
-    """Whose pods there are besides ours: `default-scheduler (3 pods)`; empty where there are none."""
+    """Return the names of other schedulers with their number of pods, like `default-scheduler (3 pods)`; empty if
+    none.
+    """
     names = Tally(pod.spec.schedulerName for pod in pods if pod.spec.schedulerName not in ours)
     return ", ".join(f"{name} ({count} {'pod' if count == 1 else 'pods'})" for name, count in names.most_common())
 
 
 def _has_come(seen: str, wanted: str) -> bool:
-    """Whether a copy of this version is at least as new as a write; versions of one resource are numbers that grow."""
+    """Whether a copy's resource version is at least as new as a write's. Resource versions are increasing numbers."""
     return seen == wanted or (seen.isdecimal() and wanted.isdecimal() and int(seen) > int(wanted))

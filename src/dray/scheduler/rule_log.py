@@ -1,7 +1,7 @@
-"""The log of `-v 5`: which scheduling rule was asked about which nodes, and what it said.
+"""Log of scheduling rules for `-v 5`: which rule was applied to which nodes, with the result.
 
-A line tells of one rule and one reason, and names at most a hundred nodes, so that a large cluster does not hold the event
-loop. Left out: the rules (`dray.verdicts`).
+Each line is about one rule and one reason and names at most 100 nodes, so that a large cluster does not block the
+event loop. Left out: the rules (`dray.verdicts`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ NAMED = 100
 
 
 def observe(placement: Placement, table: NodeTable) -> None:
-    """Log what the rules of a placement say, if the level of the log asks for it."""
+    """Log the verdicts of a placement's rules, if the log level is verbose enough."""
     if log.isEnabledFor(WHY):
         placement.observe = RuleLog(table).write
 
 
 class RuleLog:
-    """Writes lines about the nodes of one table."""
+    """Writes log lines about the verdicts for nodes of one table."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
 
     def write(self, pod: Pod, rule: SchedulingRule, reason: NodeReason | None, nodes: int) -> None:
+        """Log that a rule accepts (`reason` is None) or refuses a set of nodes for a pod."""
         said = "accepts" if reason is None else f"refuses ({wording.node_reason(reason)})"
         names = [info.name for info in islice(self._table.named(nodes), NAMED)]
         more = f" and {left} more" if (left := nodes.bit_count() - len(names)) > 0 else ""

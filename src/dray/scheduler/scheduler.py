@@ -1,6 +1,6 @@
-"""The scheduler, put together: informers → core → loop → bindings and what pods are told.
+"""Wiring of the scheduler: informers → core → loop → bindings and status of pods.
 
-Left out: everything but the wiring, and who is leader (`dray.client.leader`).
+Left out: everything but the wiring, and leader election (`dray.client.leader`).
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ DISPENSABLE: Mapping[type[Any], str] = {
     PodDisruptionBudget: "no pod is preempted, since disruption budgets are unknown",
     PodGroup: "pods of PodGroups wait",
 }
-"""What happens where a kind may not be read without which most pods can be placed all the same."""
+"""Consequence of a missing read permission, for kinds without which most pods can still be placed."""
 
 
 class Scheduler:
-    """Places the pods of its profiles.
+    """Schedules the pods of its profiles.
 
-    A process that has the API server too says how to give way to its requests, and gives the `Background` of all its parts.
+    A process that also runs the API server passes `give_way`, so that requests go first, and a shared `Background`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Scheduler:
     ) -> None:
         """`holds_devices`: the API server gives each device to one claim, as dray's does.
 
-        `allocates_from` are the drivers and pools that are assigned to this scheduler, DRIVER or DRIVER/POOL; empty for all.
+        `allocates_from`: drivers and pools assigned to this scheduler, as DRIVER or DRIVER/POOL; empty for all.
         """
         self._owns_informers = informers is None
         self._informers = informers = informers or SharedInformers(client)
@@ -129,11 +129,11 @@ class Scheduler:
         self._readiness.check("scheduler", self.problems)
 
     def problems(self) -> list[str]:
-        """The permissions without which no pod can be placed rightly, as the server has refused them."""
+        """Return the read permissions denied by the server without which no pod can be placed correctly."""
         return [refusal for type_, refusal in self._informers.denied.items() if type_ not in DISPENSABLE]
 
     def _report_others(self) -> None:
-        """Log which other schedulers have pods here, and what keeps them from allocating the same devices."""
+        """Log which other schedulers have pods in the cluster, and how double allocation of devices is prevented."""
         if others := other_schedulers(self._pods.list(), self._profiles):
             kept = "each device is held for one claim by the API server"
             if not self._holds_devices:
@@ -141,7 +141,7 @@ class Scheduler:
             log.warning("other schedulers have pods here: %s; %s", others, kept)
 
     async def _know_the_cluster(self) -> None:
-        """Wait for the first lists, also for those that are refused, as long as decisions would be wrong without them."""
+        """Wait for the first lists of all kinds, including denied kinds that are needed for correct decisions."""
         await self._informers.start()
         await self._informers.settled()
         denied = self._informers.denied
@@ -154,7 +154,7 @@ class Scheduler:
         self.core.preempts = self._budgets.has_synced
 
     async def run(self) -> None:
-        """Schedule until cancelled; bindings under way are broken off and give back what they can."""
+        """Schedule pods until cancelled. Running bindings are then cancelled and undone as far as possible."""
         try:
             await self._know_the_cluster()
             self._readiness.start()
@@ -174,6 +174,7 @@ class Scheduler:
                 await self._informers.stop()
 
     async def _work(self) -> None:
+        """Run event writer, missing-claim reports, scheduling loop and gang cleanup until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._pod_status.run(), name="scheduler events")
             group.create_task(self._feed.report_missing(), name="scheduler reports")

@@ -1,9 +1,9 @@
 """Shadow mode: decides about every pod that another scheduler decides about, and compares. Writes nothing.
 
-A pod that got a node is decided about once more on the same picture of the cluster: in a trial, without its node, and
-without the devices of its claims. So every comparison has the other scheduler's earlier decisions in it, and one difference
-does not lead to the next. A pod that the other scheduler gave up on is decided about as it waits. Left out: preemption and
-gangs, which take several decisions, and the report (`dray.replay.shadow_report`).
+A bound pod is decided again on the same state of the cluster: in a trial without its node and its claims' devices.
+Each comparison thus includes the other scheduler's earlier decisions, and differences do not accumulate. A pod that
+the other scheduler could not place is decided as it waits. Left out: preemption and gangs, which take several
+decisions, and the report (`dray.replay.shadow_report`).
 """
 
 from __future__ import annotations
@@ -41,49 +41,49 @@ from dray.scheduler.object_metrics import ObjectMetrics
 log = logging.getLogger(__name__)
 
 FILTER_TIMEOUT = 0.1  # seconds, as steps: a decision is made in one turn of the event loop, and the shadow must follow
-MOST_KEPT = 10_000  # pods whose comparison is kept for the report; all are counted
-PROVISIONAL = frozenset({PodGroup})  # kinds without which most pods can be judged all the same
+MOST_KEPT = 10_000  # maximum number of pods kept for the report; all pods are counted
+PROVISIONAL = frozenset({PodGroup})  # kinds without which most pods can still be compared
 
 
 class ShadowResult(StrEnum):
-    """What the comparison of one pod came to."""
+    """Result of comparing the decisions about one pod."""
 
-    SAME = "same"  # node
-    TIE = "tie"  # another node, which is as good
-    DIFFERENT = "different"  # a node that dray finds better
-    REFUSED = "refused"  # a rule of dray refuses the node that the other scheduler chose
-    ONLY_THEIRS = "only_theirs"  # dray finds no node
+    SAME = "same"  # same node
+    TIE = "tie"  # another node that is equally good
+    DIFFERENT = "different"  # dray prefers another node
+    REFUSED = "refused"  # a rule of dray refuses the other scheduler's node
+    ONLY_THEIRS = "only_theirs"  # dray finds no same node
     UNDECIDED = "undecided"  # dray's search for devices takes longer than a shadow has
-    ONLY_OURS = "only_ours"  # the other scheduler gave up, and dray finds a node
+    ONLY_OURS = "only_ours"  # the other scheduler found no node, and dray finds one
 
 
 class ShadowedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod, as both schedulers decided about it."""
+    """Decisions of both schedulers about one pod."""
 
     pod: str  # NAMESPACE/NAME
     result: ShadowResult
-    ours: str = ""  # dray's node
+    ours: str = ""  # dray's same node
     theirs: str = ""
-    our_seconds: float = 0.0  # of deciding
-    their_seconds: float | None = None  # from when the pod was seen until it was bound or given up; None if not known
+    our_seconds: float = 0.0  # duration of dray's decision
+    their_seconds: float | None = None  # time from first seeing the pod until it was bound or refused; None if unknown
     scores: tuple[ScoreOfBoth, ...] = ()
-    decisive: str = ""  # the score that speaks most for dray's node
-    why: str = ""  # the rule that refuses, or why the other scheduler gave up
+    decisive: str = ""  # the score that favours dray's node most
+    why: str = ""  # the refusing rule, or why the other scheduler found no node
 
 
 class ShadowReport(msgspec.Struct, frozen=True):
-    """What a shadow has seen so far."""
+    """Results of a shadow scheduler so far."""
 
     server: str
     seconds: float
     results: dict[str, int]
-    pods: tuple[ShadowedPod, ...]  # those that differ, the oldest first
-    our_seconds: tuple[float, ...]  # of all decisions that were compared
+    pods: tuple[ShadowedPod, ...]  # pods with different decisions, oldest first
+    our_seconds: tuple[float, ...]  # of all compared decisions
     their_seconds: tuple[float, ...]
 
 
 class ShadowScheduler:
-    """Follows a cluster and compares decisions; `follows` says which pods count."""
+    """Follows a cluster and compares decisions. `follows` selects the pods to compare."""
 
     def __init__(
         self,
@@ -100,24 +100,25 @@ class ShadowScheduler:
         self._readiness.check("shadow", self.problems)
         sharing, has_groups = Sharing.of(gates), gates.served("GenericWorkload")
         objects = InformedObjects(informers, groups=sharing.groups, workloads=has_groups, budgets=False)
-        objects.extended_resource_claim = lambda pod: None  # type: ignore[method-assign]  # it came from the other one
+        # the claim belongs to the other scheduler
+        objects.extended_resource_claim = lambda pod: None  # type: ignore[method-assign]
         self._core = SchedulerCore(objects, gates, _hurried(configuration), time.time, fallback=True)
         self._core.preempts = False
-        self._seen: dict[str, float] = {}  # when pods without a node were seen first, by uid
-        self._gave_up: dict[str, str] = {}  # why the other scheduler gave up on a pod, as looked at last
+        self._seen: dict[str, float] = {}  # time when each pod without a node was first seen, by uid
+        self._gave_up: dict[str, str] = {}  # latest compared refusal by the other scheduler, by pod uid
         self._results: Tally[str] = Tally()
-        self._kept: dict[str, ShadowedPod] = {}  # the latest comparison of pods that differ, by uid
+        self._kept: dict[str, ShadowedPod] = {}  # comparisons with different decisions, by pod uid
         self._our_seconds: list[float] = []
         self._their_seconds: list[float] = []
         self._began: float | None = None
         self._listen(gates, sharing, has_groups)
 
     def problems(self) -> list[str]:
-        """The permissions without which nothing can be compared, as the server has refused them."""
+        """Return the read permissions denied by the server without which nothing can be compared."""
         return [refusal for type_, refusal in self._informers.denied.items() if type_ not in PROVISIONAL]
 
     async def run(self, seconds: float | None = None) -> None:
-        """Compare until cancelled, or for so many seconds after everything is known."""
+        """Compare until cancelled, or for this many seconds after the cluster's state is known."""
         try:
             await self._informers.start()
             await self._informers.settled()
@@ -131,13 +132,13 @@ class ShadowScheduler:
             await self._informers.stop()
 
     def report(self, server: str = "") -> ShadowReport:
-        """What was found so far."""
+        """Return the results so far."""
         seconds = time.monotonic() - self._began if self._began is not None else 0.0
         results = {result.value: self._results[result] for result in ShadowResult}
         times = tuple(self._our_seconds), tuple(self._their_seconds)
         return ShadowReport(server, seconds, results, tuple(self._kept.values()), *times)
 
-    # -- what happens
+    # -- events
 
     def _listen(self, gates: FeatureGates, sharing: Sharing, has_groups: bool) -> None:
         kinds: list[type[Any]] = [Namespace, Node]
@@ -171,6 +172,7 @@ class ShadowScheduler:
             self._gave_up.pop(pod.metadata.uid, None)
 
     def _look(self, pod: Pod, now: float) -> None:
+        """Compare a pod that was just bound or that the other scheduler could not place."""
         uid = pod.metadata.uid
         if pod.spec.nodeName:
             if (seen := self._seen.pop(uid, None)) is not None:
@@ -186,14 +188,16 @@ class ShadowScheduler:
     # -- decisions
 
     def _compare(self, pod: Pod, their_seconds: float | None) -> None:
-        """Decide about a pod that was just bound, on the picture of the cluster without it."""
+        """Decide about a pod that was just bound, on the state of the cluster without this pod, and record the
+        comparison.
+        """
         free = replace(pod, spec=replace(pod.spec, nodeName=""))
         ours, comparison, why, is_late = "", NodeComparison(), "", False
         with self._core.state.trial() as trial:
             try:
                 trial.take_off(pod)
             except ValueError:
-                return  # it has ended meanwhile
+                return  # the pod has ended meanwhile
             mark, began = trial.mark(), time.perf_counter()
             decision = self._core.decide(self._core.trial_attempt(free))
             seconds = time.perf_counter() - began
@@ -213,11 +217,12 @@ class ShadowScheduler:
         self._count(pod, _made(pod, result, ours, theirs, comparison.scores, decisive, why, times))
 
     def _scores(self, pod: Pod, ours: str, theirs: str) -> NodeComparison:
+        """Compare both nodes for a pod by the scores."""
         state = self._core.state
         return compare_nodes(state.placement, state.table, self._core.trial_attempt(pod), ours, theirs)
 
     def _consider(self, pod: Pod, why: str, their_seconds: float) -> None:
-        """Decide about a pod that the other scheduler gave up on."""
+        """Decide about a pod that the other scheduler could not place, and record it if dray finds a node."""
         with self._core.state.trial():
             began = time.perf_counter()
             decision = self._core.decide(self._core.trial_attempt(pod))
@@ -229,6 +234,7 @@ class ShadowScheduler:
                 self._count(pod, found)
 
     def _count(self, pod: Pod, found: ShadowedPod) -> None:
+        """Count a comparison, and keep it for the report if the decisions differ."""
         self._results[found.result] += 1
         SHADOW_PODS.of(found.result.value).add()
         SHADOW_OUR_SECONDS.observe(found.our_seconds)
@@ -281,4 +287,5 @@ def _result(ours: str, theirs: str, comparison: NodeComparison) -> ShadowResult:
 
 
 def _is_refusal(type_: str, status: str, reason: str) -> bool:
+    """Whether a condition reports that a scheduler could not place the pod."""
     return type_ == "PodScheduled" and status == "False" and reason == "Unschedulable"

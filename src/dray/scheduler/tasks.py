@@ -1,4 +1,4 @@
-"""Writes that run beside the scheduler's decisions: at most so many at once, and none left behind at the end."""
+"""Limited number of background tasks for the scheduler's writes, all ended when the scheduler stops."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ T = TypeVar("T")
 
 
 class Tasks:
-    """Tasks in the background."""
+    """Background tasks with a limit on their number."""
 
     def __init__(self, limit: float = math.inf) -> None:
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()
-        self._aside = 0  # those of them that wait for others and do not count
+        self._aside = 0  # number of tasks that only wait and do not count towards the limit
         self._room = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a background task. Returns the task."""
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._finished)
@@ -35,7 +36,9 @@ class Tasks:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Within it, the running task does not count: it waits for others, for minutes perhaps."""
+        """Context manager: the current task does not count towards the limit within the block, since it may wait for
+        minutes.
+        """
         self._aside += 1
         self._room.set()
         try:
@@ -44,13 +47,13 @@ class Tasks:
             self._aside -= 1
 
     async def make_room(self) -> None:
-        """Wait until fewer than the limit are at work."""
+        """Wait until fewer tasks than the limit are running."""
         while len(self._running) - self._aside >= self._limit:
             self._room.clear()
             await self._room.wait()
 
     async def cancel(self) -> None:
-        """Break off what is under way; it gives back what it can."""
+        """Cancel all running tasks and wait until they have ended."""
         under_way = [*self._running]
         for task in under_way:
             task.cancel()
@@ -58,7 +61,9 @@ class Tasks:
 
 
 async def each(things: Collection[T], act: Callable[[T], Awaitable[object]], limit: int = WRITES_AT_ONCE) -> None:
-    """Do something with each thing, several at once; the first error ends it when what was begun is over."""
+    """Apply `act` to each thing, several at once. After an error, starts no more and raises the first error at the
+    end.
+    """
     left, errors = iter(things), list[BaseException]()
 
     async def work() -> None:
