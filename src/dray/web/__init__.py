@@ -1,5 +1,5 @@
-"""The dashboard: one page in the browser, and the application that keeps its picture of a cluster and answers it.
+"""The dashboard: a web page, and the application behind it that follows a cluster and answers the page's questions.
 
-An API client like any other: what a user sees is what the API lets that user read. Left out: who may sign in and who
-answers questions, which the command line injects (`access`), and the page itself (`assets`).
+An ordinary API client: a user sees what the API lets that user read. The command line provides `access` (who may sign
+in). The page itself is in `assets`.
 """

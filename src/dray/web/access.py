@@ -1,7 +1,7 @@
-"""What the command line injects: who may look at the cluster, and as whom; and what a question is answered from.
+"""Interfaces that the command line implements: who may sign in as which identity, and the facts behind an answer.
 
-`Access` knows identities and gives each its client. Left out: cookies and codes (`sessions`), which are the same
-everywhere, and who answers (`analyst`).
+`Access` knows identities and creates the client of each. Cookies and codes are in `sessions`; `analyst` answers
+questions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dray.client import Client
 
 
 class QuestionError(Exception):
-    """A question that cannot be answered; `field` names the part of it that is wrong."""
+    """A question that cannot be answered. `field` names the invalid part of the question."""
 
     def __init__(self, text: str, field: str = "", *, code: str = "BadRequest", status: int = 400) -> None:
         super().__init__(text)
@@ -30,7 +30,7 @@ class QuestionError(Exception):
 
 
 class SessionIdentity(msgspec.Struct, frozen=True):
-    """Whom a session stands for. `credential` is what the sealed cookie holds: enough to become this identity again."""
+    """Identity of a session. `credential` is stored in the encrypted cookie and suffices to restore the identity."""
 
     name: str
     credential: Tree
@@ -39,12 +39,12 @@ class SessionIdentity(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> bytes:
-        """Sessions with equal keys share a picture: they may read the same."""
+        """Key of the picture that sessions with the same rights share."""
         return msgspec.json.encode((self.name, self.groups, self.namespace, self.credential.get("token", "")))
 
 
 class SignInCredentials(msgspec.Struct, frozen=True):
-    """What somebody signs in with: a token, a certificate of the connection, or nothing."""
+    """Credentials at sign-in: a token, a client certificate, or neither."""
 
     token: str = ""
     namespace: str = ""
@@ -52,11 +52,11 @@ class SignInCredentials(msgspec.Struct, frozen=True):
 
 
 class Access(Protocol):
-    """Who may sign in. Methods raise `dray.api.errors.Unauthorized`."""
+    """Decides who may sign in. Methods raise `dray.api.errors.Unauthorized`."""
 
     @property
     def server(self) -> str:
-        """The address of the API server, for people."""
+        """Address of the API server, for display."""
         ...
 
     @property
@@ -67,22 +67,22 @@ class Access(Protocol):
     async def admit(self, offer: SignInCredentials) -> SessionIdentity: ...
 
     async def restore(self, credential: Tree) -> SessionIdentity:
-        """The identity of a session, if it may still have one."""
+        """Return the identity of a session's credential. Raises Unauthorized if it is no longer valid."""
         ...
 
     def client(self, identity: SessionIdentity) -> Client: ...
 
     def operations(self) -> Mapping[str, Sequence[Tree]]:
-        """What is measured of drivers' work, by driver; empty where nobody measures."""
+        """Return measurements of drivers' operations, by driver; empty if nothing is measured."""
         ...
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
-    """What a question is answered from: objects by type, and which types could not be read, or do not exist.
+    """The facts that answer a question: objects by type, and the types that could not be read or do not exist.
 
-    `partial` are the types of which only one namespace was read, since the user may not see the others. Types that the question does not need are in none of these.
-    `key` says whose objects these are, so that an analyst who has a copy needs only what changed. `pools` and `number_of`
-    give the devices of each pool as they are published, and their numbers.
+    `partial` are types of which the user may read only one namespace. Types that a question does not need are in none
+    of these. `key` identifies whose objects these are, so that an analyst with a copy needs only changes. `pools` has
+    the devices of each pool as published; `number_of` returns the row number of a device.
     """
 
     key: str

@@ -1,8 +1,8 @@
-"""Who answers the questions of a dashboard, without a moment of the event loop: the worker process, from a copy of the objects.
+"""Answer the questions of a dashboard in the worker process, from a copy of the objects.
 
-Python runs one thread at a time, and collecting garbage stops all of them: with 5,000 nodes, questions in a thread held the
-loop for more than a second. So they go to the worker process, which is told what has changed since the last question, in
-small pieces. It forgets its copies when nobody has asked for a while. Left out: the answers (`answers`).
+Python runs one thread at a time, and garbage collection stops all threads: with 5,000 nodes, a question answered in a
+thread blocked the event loop for over a second. The worker process receives the changes since the last question, in
+small batches, and drops its copies when no question comes for a while. The answers are in `answers`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from dray.client import key_of
 from dray.web.access import ClusterFacts, QuestionError
 from dray.web.answers import Answers, Hidden, PoolAnswer, Told
 
-_IDLE_SECONDS = 120.0  # after which the copies are forgotten
-_GRACE_SECONDS = 30.0  # beyond what a question may take: for the copy, and for others before it
-_TURN_SECONDS = 0.005  # of the event loop for writing down what changed
-_COPIES = 8  # identities whose objects are kept; the one that asked longest ago goes first
-_OBJECTS = 200  # of a piece
-_IN_ORDER = "analyst"  # a question is about what the updates before it say
-_TRIES = 2  # where the process has ended and lost its copy
+_IDLE_SECONDS = 120.0  # without questions, after which copies are dropped
+_GRACE_SECONDS = 30.0  # in addition to the time of a question: for updating the copy and for earlier questions
+_TURN_SECONDS = 0.005  # maximum time on the event loop for encoding changes
+_COPIES = 8  # identities with copies; the one with the oldest question is dropped first
+_OBJECTS = 200  # objects per update
+_IN_ORDER = "analyst"  # job name: a question must follow the updates before it
+_TRIES = 2  # attempts if the process has ended and lost its copy
 
 _known: dict[str, Answers] = {}
-"""The copies, in the process that answers."""
+"""Copies by key, in the worker process."""
 
 NamespacedName = tuple[str, str]
 T = TypeVar("T")
 P = ParamSpec("P")
 Question = Callable[..., Any]
-"""A method of `Answers`. Its first argument are the seconds that it may take."""
+"""A method of `Answers`. Its first argument is the time limit in seconds."""
 
 
 def _update(
@@ -51,7 +51,10 @@ def _update(
     begins: FeatureGates | None,
     interrupt: Interrupt,
 ) -> None:
-    """Take over what changed. The first update begins a copy; one that finds none is of no use."""
+    """Apply changes to a copy, in the worker process.
+
+    `begins` creates a new copy; without a copy, changes are ignored.
+    """
     if begins is not None:
         _known[key] = Answers(begins)
     if key in _known:
@@ -63,13 +66,13 @@ def _update(
 
 
 def _forget(key: str, interrupt: Interrupt) -> None:
-    """Drop a copy that is not needed any more."""
+    """Drop a copy, in the worker process."""
     if _known.pop(key, None) is not None:
         gc.unfreeze()
 
 
 def _answer(key: str, question: Question, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
-    """Answer a question from a copy."""
+    """Answer a question from a copy, in the worker process."""
     if key not in _known:
         return AnalystOutcome(is_lost=True)
     try:
@@ -79,7 +82,7 @@ def _answer(key: str, question: Question, arguments: tuple[Any, ...], interrupt:
 
 
 class AnalystOutcome(NamedTuple):
-    """An answer, or why there is none: it is refused, or there is no copy to answer from."""
+    """Answer of the worker process; or the QuestionError as a tuple; or `is_lost` if the copy does not exist."""
 
     answer: Any = None
     refused: tuple[str, str, str, int] | None = None
@@ -87,7 +90,7 @@ class AnalystOutcome(NamedTuple):
 
 
 class _Copy:
-    """What the process has been told of one identity's objects."""
+    """The objects of one identity that the worker process has received."""
 
     def __init__(self) -> None:
         self.is_new = True
@@ -95,7 +98,7 @@ class _Copy:
         self._pools: dict[PoolName, PublishedPool] = {}
 
     async def news(self, facts: ClusterFacts) -> AsyncIterator[tuple[list[Told], dict[PoolName, PoolAnswer | None]]]:
-        """What has changed since the last time, in pieces; at least one."""
+        """Yield the changes since the last call in batches of objects and pools, at least one batch."""
         told: list[Told] = []
         pools: dict[PoolName, PoolAnswer | None] = {}
         ends = time.perf_counter() + _TURN_SECONDS
@@ -112,6 +115,7 @@ class _Copy:
         yield told, pools
 
     def _changes(self, facts: ClusterFacts) -> Any:
+        """Yield each changed object or pool name, and None for each unchanged one, so that the caller can pause."""
         hidden = facts.unreadable | facts.unserved
         for type_ in {*facts.objects, *(self._objects.keys() & hidden)}:
             before = self._objects.get(type_, {})
@@ -128,6 +132,7 @@ class _Copy:
 
 
 def _pool(facts: ClusterFacts, name: PoolName) -> PoolAnswer | None:
+    """Return the devices of a pool for the worker process, or None if the pool is gone."""
     view = facts.pools.get(name)
     if view is None:
         return None
@@ -139,9 +144,9 @@ def _pool(facts: ClusterFacts, name: PoolName) -> PoolAnswer | None:
 
 
 class ClusterAnalyst:
-    """Answers questions in the worker process, each within some seconds. All methods raise `QuestionError`.
+    """Answers questions in the worker process, each with a time limit.
 
-    Sets of devices are ranges of numbers, as they are sent to the page (`dray.web.tables.ranges`).
+    Sets of devices are ranges of row numbers, as the page receives them (`dray.web.tables.ranges`).
     """
 
     def __init__(self, gates: FeatureGates | None = None, background: Background | None = None) -> None:
@@ -161,7 +166,10 @@ class ClusterAnalyst:
         *arguments: P.args,
         **no_options: P.kwargs,
     ) -> T:
-        """Answer a question, a method of `Answers`, about what the identity may read now."""
+        """Return the answer to a question (a method of `Answers`) from these facts.
+
+        Raises QuestionError or TimeoutError.
+        """
         self._asking += 1
         if self._resting is not None:
             self._resting.cancel()
@@ -186,6 +194,7 @@ class ClusterAnalyst:
     async def _outcome(
         self, facts: ClusterFacts, seconds: float, question: Question, arguments: tuple[Any, ...]
     ) -> AnalystOutcome:
+        """Ask once, with a time limit. Restarts the worker process on a timeout."""
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
                 return await (await self._put(facts, question, (seconds, *arguments)))
@@ -197,7 +206,7 @@ class ClusterAnalyst:
     async def _put(
         self, facts: ClusterFacts, question: Question, arguments: tuple[Any, ...]
     ) -> asyncio.Task[AnalystOutcome]:
-        """Tell the worker process what has changed, and ask; one after the other, since it reads in order."""
+        """Send changes and the question to the worker process, in order. Returns the task of the answer."""
         async with self._telling:
             copy = self._copies.pop(facts.key, None) or _Copy()
             hidden = (facts.unreadable, facts.unserved, facts.partial)
@@ -212,10 +221,11 @@ class ClusterAnalyst:
             return self._begin(partial(_answer, facts.key, question, arguments))
 
     def _begin(self, computation: Computation[T]) -> asyncio.Task[T]:
+        """Start a computation in the worker process, after earlier ones."""
         return asyncio.create_task(self._background.compute(computation, "questions", job=_IN_ORDER))
 
     def _rest(self) -> None:
-        """Forget all copies; the next question begins another."""
+        """Drop all copies unless a question is being answered."""
         if not self._asking:
             for key in self._copies:
                 self._begin(partial(_forget, key))
@@ -223,6 +233,7 @@ class ClusterAnalyst:
 
 
 def _told(found: AnalystOutcome, question: Question) -> Any:
+    """Return the answer of an outcome. Raises QuestionError."""
     if found.refused is not None:
         text, field, code, status = found.refused
         raise QuestionError(text, field, code=code, status=status)

@@ -1,7 +1,6 @@
-"""The answers to a page's questions: CEL, explain, what fits and what-if, on a copy of what the picture has read.
+"""Answers to a page's questions: CEL, explain, capacity and what-if, from a copy of the objects.
 
-Runs in a process of its own (`analyst` talks to it) and changes nothing. Left out: how answers are found
-(`dray.questions`).
+Runs in the worker process (`analyst` communicates with it) and changes nothing. `dray.questions` finds the answers.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from dray.web.tables import ranges
 
 
 def failure_tree(one: Failure) -> Tree:
-    """The devices that fail at one part of an expression."""
+    """Return the devices that fail one part of an expression, in wire form."""
     part = one.part
     return {
         "part": part.text,
@@ -59,18 +58,18 @@ def failure_tree(one: Failure) -> Tree:
 
 
 def suggested(found: WaitExplanation) -> str:
-    """What would help first, in words; empty where nothing is known to."""
+    """Return the text of the best suggestion, or ""."""
     return found.help[0].text if found.help else ""
 
 
 def change_tree(one: Suggestion) -> Tree:
-    """A change that was tried and helps, in words and as it would be written to the API."""
+    """Return a suggested change that was verified to help: its text and the API changes."""
     tree: Tree = msgspec.to_builtins(one)
     return {"changes": []} | tree | {"text": one.text}
 
 
 def nodes_tree(found: WaitExplanation) -> Tree:
-    """What nodes say, counted, and the one that came closest."""
+    """Return the reasons of nodes, counted, and the node that came closest."""
     counted: Counter[NodeReason] = Counter()
     for verdict in found.nodes:
         counted.update(_plain(reason) for reason in verdict.reasons)
@@ -93,12 +92,12 @@ def nodes_tree(found: WaitExplanation) -> Tree:
 
 
 def _plain(reason: NodeReason) -> NodeReason:
-    """The reason without what differs from node to node, so that it can be counted."""
+    """Return a reason without details of a single node, so that equal reasons can be counted."""
     return NodeReason(reason.code, reason.subject, reason.value, problem=reason.problem)
 
 
 def step_tree(step: FilterStep, dropped: list[list[int]]) -> Tree:
-    """One step of a request; a constraint is told by the attribute that devices must share, if there is one."""
+    """Return one filter step of a request in wire form. A constraint is named by its attribute if it has one."""
     tree: Tree = {"code": step.code, "text": _condition(step), "left": step.left, "dropped": dropped}
     if step.subject:
         tree["subject"] = step.subject
@@ -106,6 +105,7 @@ def step_tree(step: FilterStep, dropped: list[list[int]]) -> Tree:
 
 
 def _condition(step: FilterStep) -> str:
+    """Return the text of a filter step."""
     if step.code == CONSTRAINT and not step.subject:
         return CONSTRAINT
     code = StepCode.MATCHING if step.code == CONSTRAINT else StepCode(step.code)
@@ -114,7 +114,7 @@ def _condition(step: FilterStep) -> str:
 
 
 def room_tree(room: ClassRoom) -> Tree:
-    """What still fits of a class."""
+    """Return how many more devices of a class can be allocated."""
     return {
         "class": room.name,
         "total": room.total,
@@ -128,15 +128,15 @@ def room_tree(room: ClassRoom) -> Tree:
 
 
 Told = tuple[type[Any], tuple[str, str], bytes | None]
-"""An object by type, namespace and name, as JSON; None where it is gone."""
+"""An object: type, (namespace, name), and its JSON or None if it was deleted."""
 Hidden = tuple[frozenset[type[Any]], frozenset[type[Any]], frozenset[type[Any]]]
-"""The types that a `Snapshot` has as unreadable, unserved and partial."""
-_FOR_CAUSE = 0.7  # of the time goes into the cause, the rest into the steps of devices
-_NAMED = 50  # devices of a holder and holders that are listed
+"""Types that a `Snapshot` has as unreadable, unserved and partial."""
+_FOR_CAUSE = 0.7  # share of the time for the cause; the rest is for the filter steps
+_NAMED = 50  # maximum number of listed holders
 
 
 class PoolAnswer:
-    """The devices of a pool as expressions see them, with their numbers."""
+    """Devices of a pool as CEL expressions see them, with their row numbers."""
 
     def __init__(self, driver: str, numbers: dict[str, int], devices: bytes) -> None:
         self._driver = driver
@@ -145,6 +145,7 @@ class PoolAnswer:
         self._seen: list[tuple[int, DeviceView]] | None = None
 
     def seen(self) -> list[tuple[int, DeviceView]]:
+        """Return the devices with their row numbers, decoded on first use."""
         if self._seen is None:
             devices = msgspec.json.decode(self._devices, type=list[Device])
             self._seen = [(self.numbers[one.name], self._view(one)) for one in devices if one.name in self.numbers]
@@ -155,7 +156,10 @@ class PoolAnswer:
 
 
 class Answers:
-    """A copy of what one identity may read, and answers from it. Methods take the seconds that they may take."""
+    """Copy of the objects that one identity may read, and the answers from it.
+
+    Questions take a time limit in seconds.
+    """
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
@@ -172,7 +176,7 @@ class Answers:
         pools: Mapping[PoolName, PoolAnswer | None],
         hidden: Hidden,
     ) -> None:
-        """Take over what changed."""
+        """Apply changed objects, pools and hidden types to the copy."""
         for type_, key, content in objects:
             kept = self._objects.setdefault(type_, {})
             if content is None:
@@ -189,12 +193,14 @@ class Answers:
 
     @property
     def _snapshot(self) -> Snapshot:
+        """Snapshot of the copied objects, cached until the next change."""
         if self._known is None:
             objects = {type_: tuple(kept.values()) for type_, kept in self._objects.items()}
             self._known = Snapshot(objects, *self._hidden)
         return self._known
 
     def _numbers(self, devices: Iterable[DeviceId]) -> list[list[int]]:
+        """Return the row numbers of devices as ranges."""
         found = (
             pool.numbers.get(device.device)
             for device in devices
@@ -205,6 +211,7 @@ class Answers:
     # Questions
 
     def match(self, seconds: float, expression: str, of_class: str) -> Tree:
+        """Return the devices that an expression selects, and those that fail each part of it."""
         devices = [one for pool in self._pools.values() for one in pool.seen()]
         found = select(devices, expression, self._expressions(of_class), StepMeter(steps_in(seconds)))
         if found.problem:
@@ -221,6 +228,7 @@ class Answers:
         }
 
     def classes(self, seconds: float, number: int) -> list[str]:
+        """Return the names of the classes that select a device."""
         devices = [one for pool in self._pools.values() if number in pool.numbers.values() for one in pool.seen()]
         meant = [one for one in devices if one[0] == number]
         names = sorted(self._snapshot.classes)
@@ -229,7 +237,7 @@ class Answers:
         ]
 
     def members(self, seconds: float) -> Tree:
-        """The devices of each class. Classes for which time ran out are left out, and the answer is not complete."""
+        """Return the devices of each class. If time runs out, remaining classes are omitted and `complete` is False."""
         devices = [one for pool in self._pools.values() for one in pool.seen()]
         meter = StepMeter(steps_in(seconds))
         found: list[Tree] = []
@@ -241,9 +249,15 @@ class Answers:
         return {"classes": found, "complete": True}
 
     def _expressions(self, class_: str) -> tuple[str, ...]:
+        """Return the selector expressions of a class."""
         return expressions(self._snapshot.classes[class_].spec.selectors) if class_ in self._snapshot.classes else ()
 
     def why(self, seconds: float, namespace: str, name: str) -> Tree:
+        """Return why a pod waits.
+
+        The answer has the cause, filter steps of its requests, reasons of nodes, holders of devices and a suggested
+        change.
+        """
         snapshot = self._snapshot
         found = self._explained(namespace, name, seconds * _FOR_CAUSE)
         pod = snapshot.get(Pod, name, namespace)
@@ -269,6 +283,7 @@ class Answers:
         }
 
     def _request(self, one: RequestSteps) -> Tree:
+        """Return the filter steps of one request in wire form."""
         return {
             "claim": one.claim,
             "request": one.request,
@@ -279,12 +294,13 @@ class Answers:
         }
 
     def causes(self, seconds: float, pods: Sequence[tuple[str, str]]) -> list[WaitingCause | None]:
+        """Return the cause of each waiting pod; None for pods that do not wait or that time did not suffice for."""
         deadline = time.monotonic() + seconds
         return [self._cause(namespace, name, seconds, deadline) for namespace, name in pods]
 
     def _cause(self, namespace: str, name: str, seconds: float, deadline: float) -> WaitingCause | None:
         if time.monotonic() > deadline:
-            return None  # whoever asks is told that there was no time for the others
+            return None  # no time left
         try:
             found = self._explained(namespace, name, seconds, helps=False)
         except QuestionError:
@@ -292,6 +308,7 @@ class Answers:
         return WaitingCause(found.cause.code, found.cause.text) if found.waits else None
 
     def attempt(self, seconds: float, question: Tree) -> Tree:
+        """Return what would happen after a hypothetical change."""
         after_change = question["pod"] is not None
         found = (
             self._after_change(question["pod"], question["change"]) if after_change else self._trial(seconds, question)
@@ -299,7 +316,7 @@ class Answers:
         return found | {"hidden": self._snapshot.hides_use}
 
     def _trial(self, seconds: float, question: Tree) -> Tree:
-        """What becomes of a manifest, or of the pods of nodes that are drained."""
+        """Return the outcome for a manifest, or for the pods of drained nodes. Raises QuestionError."""
         deadline = time.monotonic() + seconds
         more = question.get("addNodes") or {}
         supposed: list[SupposedChange] = [AddNodes(**more)] if more else []
@@ -317,11 +334,12 @@ class Answers:
             raise QuestionError(str(error), "addNodes" if more else "drain") from error
 
     def _after_change(self, pod: Tree, change: Tree) -> Tree:
-        """What becomes of a pod after a change that was suggested for it."""
+        """Return the outcome for a pod after a suggested change. Raises QuestionError."""
         try:
             changes = msgspec.convert(change.get("changes", ()), tuple[SuggestedChange, ...])
             after = applied(self._snapshot, changes)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:  # it may have any shape
+        # the change comes from the client and may have any form
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise QuestionError(f"expected the change of an answer to why: {error}", "change") from error
         cluster = cluster_of(after, self._gates)
         found = cluster.get(Pod, pod["name"], pod["namespace"])
@@ -330,6 +348,7 @@ class Answers:
         return answer_tree(became_of(cluster, found))
 
     def fits(self, seconds: float) -> Tree:
+        """Return how many more devices of each class can be allocated. Raises QuestionError if time runs out."""
         try:
             rooms = room_of(self._snapshot, StepMeter(steps_in(seconds)))
         except Interrupted as error:
@@ -341,6 +360,7 @@ class Answers:
     # Parts of answers
 
     def _explained(self, namespace: str, name: str, seconds: float, *, helps: bool = True) -> WaitExplanation:
+        """Return the explanation of a pod. Raises QuestionError if it does not exist."""
         try:
             return explain_pod(self._snapshot, namespace, name, Allowance.within(seconds), helps=helps)
         except NotThere as error:

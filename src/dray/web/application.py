@@ -1,8 +1,8 @@
-"""The application: paths, sessions, pictures and their pages.
+"""The ASGI application: paths, sessions, pictures and their pages.
 
-An ASGI application that answers below one prefix, on a socket of its own (`dray dashboard`) or mounted into an API server
-(`dray up`). Pictures are made when somebody first looks and kept for a while after the last page has left, so that their
-history goes on. Left out: what a request may be (`wire`), and what is shown (`picture`).
+Serves paths below one prefix, on its own socket (`dray dashboard`) or mounted into an API server (`dray up`). A
+picture is created when a user first opens a page, and kept for a while after the last page closes, so that its
+history continues. `wire` checks requests, `picture` provides the content.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from dray.web.wire import DashboardCall, Names, Receive, Scope, Send
 log = logging.getLogger(__name__)
 
 PREFIX = "/dashboard/"
-KEEP_SECONDS = 600.0  # that a picture is kept after its last page
+KEEP_SECONDS = 600.0  # time that a picture is kept after its last page
 _LOOK_SECONDS = 10.0
-_PAGES = 32  # of one identity
-_PICTURES = 32  # of all identities; each costs as much memory as the cluster is large
-_PICTURES_OF_ONE = 4  # of one user, who may have several tokens and namespaces
-_RETRY_MILLISECONDS = 1000  # after which a browser connects again
+_PAGES = 32  # pages of one identity
+_PICTURES = 32  # pictures of all identities; each needs memory in proportion to the cluster
+_PICTURES_OF_ONE = 4  # pictures of one user with several tokens or namespaces
+_RETRY_MILLISECONDS = 1000  # after which a browser reconnects
 _ASSET = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _TYPES = {
     ".html": b"text/html; charset=utf-8",
@@ -50,7 +50,7 @@ _TYPES = {
 
 
 class SignIn(msgspec.Struct, forbid_unknown_fields=True):
-    """What `POST api/session` takes."""
+    """Body of `POST api/session`."""
 
     code: str = ""
     token: str = ""
@@ -58,7 +58,7 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Dashboard:
-    """The dashboard of one server. `run` must go on while it is served."""
+    """The dashboard of one server. `run` must be running while it is served."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class Dashboard:
         self._pictures: dict[bytes, tuple[DashboardPicture, asyncio.Task[None]]] = {}
         self._closed = False
 
-    # Its life
+    # Life cycle
 
     async def run(self) -> None:
-        """Forget pictures that nobody looks at; at the end, close."""
+        """Close unused pictures periodically. Closes the dashboard when cancelled."""
         try:
             while True:
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -96,7 +96,7 @@ class Dashboard:
             await self.close()
 
     async def close(self) -> None:
-        """Tell all pages that the server ends, and stop."""
+        """Tell all pages that the server stops, and stop all pictures."""
         self._closed = True
         pictures, self._pictures = [*self._pictures.values()], {}
         for picture, task in pictures:
@@ -107,7 +107,7 @@ class Dashboard:
         await self._analyst.close()
 
     def open(self, identity: SessionIdentity) -> DashboardPicture:
-        """The picture of an identity, which begins if there is none."""
+        """Return the picture of an identity, created if needed. Raises QuestionError if there are too many."""
         known = self._pictures.get(identity.key)
         if known is not None:
             return known[0]
@@ -123,7 +123,10 @@ class Dashboard:
         return picture
 
     def _make_room(self, keys: list[bytes], most: int) -> None:
-        """Forget the picture that nobody has looked at for longest, if there are too many. Raises QuestionError."""
+        """Close the picture without pages that was unused longest, if there are `most`.
+
+        Raises QuestionError if all have pages.
+        """
         if len(keys) < most:
             return
         idle = [key for key in keys if not self._pictures[key][0].pages]
@@ -132,10 +135,12 @@ class Dashboard:
         self._forget(min(idle, key=lambda key: self._pictures[key][0].last_page))
 
     def _forget(self, key: bytes) -> None:
+        """Close a picture."""
         _, task = self._pictures.pop(key)
         task.cancel()
 
     async def _keep(self, picture: DashboardPicture) -> None:
+        """Run a picture until it ends, then end its pages."""
         code = "closing"
         try:
             await picture.run()
@@ -149,11 +154,12 @@ class Dashboard:
                 del self._pictures[picture.identity.key]
             for page in [*picture.pages]:
                 page.end(code)
-            picture.ready.set()  # whoever waits for it learns that nothing comes
+            picture.ready.set()  # wakes up those who wait for the first rows
 
     # Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request. Errors are answered as JSON."""
         if scope["type"] != "http":
             return
         call = DashboardCall(scope, receive, send)
@@ -168,12 +174,13 @@ class Dashboard:
         except TimeoutError:
             await call.refuse(504, "TimedOut", "the question takes too long")
         except ConnectionError:
-            return  # the browser is gone
+            return  # the browser has disconnected
         except Exception as error:
             log.exception("%s %s failed", call.method, scope["path"])
             await call.refuse(500, "InternalError", f"{type(error).__name__}")
 
     async def _answer(self, call: DashboardCall, path: str) -> None:
+        """Route a request by its path."""
         rest = path.removeprefix(PREFIX) if path.startswith(PREFIX) else None
         if path == PREFIX.rstrip("/"):
             await call.reply(308, b"", b"text/plain", [(b"location", PREFIX.encode())])
@@ -187,6 +194,7 @@ class Dashboard:
             await self._api(call, rest)
 
     async def _api(self, call: DashboardCall, rest: str) -> None:
+        """Route a request below api/."""
         answers: dict[tuple[str, str], Callable[[DashboardCall], Awaitable[None]]] = {
             ("POST", "api/session"): self._sign_in,
             ("GET", "api/session"): self._who,
@@ -205,6 +213,7 @@ class Dashboard:
             raise _not_found(rest)
 
     async def _asset(self, call: DashboardCall, name: str) -> None:
+        """Send a file of the page. Raises QuestionError if it does not exist."""
         if call.method not in ("GET", "HEAD"):
             raise QuestionError(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
         kind = _TYPES.get(Path(name).suffix)
@@ -222,6 +231,7 @@ class Dashboard:
     # Sessions
 
     async def _sign_in(self, call: DashboardCall) -> None:
+        """Start a session with a code, a token or a client certificate, and set its cookie."""
         try:
             asked = msgspec.json.decode(await call.body(), type=SignIn)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -235,17 +245,19 @@ class Dashboard:
         await call.reply_json(200, self._session(identity, expires), [self._cookie(call, cookie)])
 
     async def _new_code(self, call: DashboardCall) -> None:
-        """Answer with a one-time code for the user of the request's bearer token or client certificate."""
+        """Send a one-time code for the user of the request's bearer token or client certificate."""
         token = call.header(b"authorization").removeprefix("Bearer ")
         offered = SignInCredentials(token, certificate=call.scope.get("client_certificate"))
         identity = await self.access.admit(offered)
         await call.reply_json(200, {"code": self.sessions.mint(identity.credential)})
 
     async def _who(self, call: DashboardCall) -> None:
+        """Send the session of the request's cookie."""
         identity, expires = await self._identity(call)
         await call.reply_json(200, self._session(identity, expires))
 
     async def _sign_out(self, call: DashboardCall) -> None:
+        """End the session and its pages, and delete the cookie."""
         cookie = call.cookie(_cookie_name(call))
         self.sessions.revoke(cookie)
         for page in [page for picture, _ in self._pictures.values() for page in picture.pages]:
@@ -254,6 +266,7 @@ class Dashboard:
         await call.reply(204, b"", b"application/json", [self._cookie(call, "")])
 
     def _session(self, identity: SessionIdentity, expires: int) -> Tree:
+        """Return a session in wire form."""
         return {
             "user": identity.name,
             "groups": identity.groups,
@@ -264,13 +277,14 @@ class Dashboard:
         }
 
     def _cookie(self, call: DashboardCall, value: str) -> tuple[bytes, bytes]:
+        """Return the header that sets the session cookie, or deletes it if the value is empty."""
         secure = "; Secure" if call.scope.get("scheme") == "https" else ""
         age = "" if value else "; Max-Age=0"
         text = f"{_cookie_name(call)}={value}; Path={PREFIX}; HttpOnly; SameSite=Strict{secure}{age}"
         return b"set-cookie", text.encode()
 
     async def _identity(self, call: DashboardCall) -> tuple[SessionIdentity, int]:
-        """Whom the cookie stands for. Raises Unauthorized."""
+        """Return the identity of the request's cookie and when the session expires. Raises Unauthorized."""
         cookie = call.cookie(_cookie_name(call))
         if not cookie:
             raise Unauthorized("there is no session")
@@ -280,15 +294,18 @@ class Dashboard:
     # The picture
 
     async def _series(self, call: DashboardCall) -> None:
+        """Send the time series of the last hour."""
         identity, _ = await self._identity(call)
         await call.reply_json(200, self.open(identity).history.series_tree())
 
     async def _ask(self, call: DashboardCall, kind: str) -> None:
+        """Answer a question."""
         identity, _ = await self._identity(call)
         body = await call.body()
         await call.reply_json(200, await self._desk.ask(self.open(identity), kind, body))
 
     async def _stream(self, call: DashboardCall) -> None:
+        """Stream events to a page until the page, the session or the picture ends."""
         identity, expires = await self._identity(call)
         picture = self.open(identity)
         if len(picture.pages) >= _PAGES:
@@ -311,6 +328,7 @@ class Dashboard:
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
     async def _send(self, call: DashboardCall, picture: DashboardPicture, page: OpenPage) -> None:
+        """Send all rows of the picture, then its events."""
         await call.begin(200, b"text/event-stream", [(b"cache-control", b"no-store")])
         await call.send(b"retry: %d\n\n" % _RETRY_MILLISECONDS)
         while not picture.ready.is_set() and not page.ended:
@@ -319,7 +337,7 @@ class Dashboard:
                     await picture.ready.wait()
             await call.send(HEARTBEAT)
         if not page.ended:
-            page.forget()  # what came before the first picture is in it
+            page.forget()  # included in the rows sent below
             for message in picture.first():
                 await call.send(message)
         async for message in page.messages():
@@ -328,8 +346,10 @@ class Dashboard:
 
 
 def _cookie_name(call: DashboardCall) -> str:
+    """Return the name of the session cookie, which includes the port."""
     return f"dray-dashboard-{call.port}" if call.port.isdigit() else "dray-dashboard"
 
 
 def _not_found(path: str) -> QuestionError:
+    """Return the error for an unknown path."""
     return QuestionError(f"there is nothing at {path}", code="NotFound", status=404)

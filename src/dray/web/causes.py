@@ -1,7 +1,7 @@
-"""Why pods wait, as rows: equal pods share a cause, found by looking at one of them.
+"""Causes of waiting pods, as rows: pods with equal specs share a cause, found for one of them.
 
-Finding out takes a while and goes on beside the event loop, only while somebody looks, and for a small part of the time:
-after each round comes a pause that is several times as long. Left out: how a cause is found (`analyst`).
+Finding causes runs in the worker process, only while a page is open, and for a small share of the time: the pause
+after each round is several times as long as the round. `analyst` finds a cause.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from dray.web.answers import Answers
 from dray.web.rows.claims import created
 from dray.web.tables import RowTable
 
-LOOK_SECONDS = 1.0  # between two looks at who waits
-_PAUSES = 10  # a pause is so many times as long as the round before it
+LOOK_SECONDS = 1.0  # between checks for waiting pods
+_PAUSES = 10  # ratio of the pause to the round before it
 _LONGEST_PAUSE_SECONDS = 20.0
-_ROUND_SECONDS = 3.0  # people's questions wait for the end of a round
-_UNTRIED_SECONDS = 3.0  # after which a pod waits that no scheduler has refused; most wait for a moment only
-_KINDS = 64  # of pods that are looked at in one round
+_ROUND_SECONDS = 3.0  # limited, because users' questions wait for the end of a round
+_UNTRIED_SECONDS = 3.0  # after which a pod that no scheduler has tried counts as waiting; most pods wait only briefly
+_KINDS = 64  # of pods examined per round
 
 ReadFacts = Callable[[], Awaitable[ClusterFacts]]
 
 
 class CauseKind(NamedTuple):
-    """Pods that wait for the same: those of one namespace with equal specs."""
+    """Group of waiting pods with the same cause: one namespace and equal specs."""
 
     namespace: str
     spec: bytes
 
 
 class Causes:
-    """The causes of one picture. `explained` is told which pods have which."""
+    """Causes of the waiting pods of one picture."""
 
     def __init__(self, analyst: ClusterAnalyst, pods: RowTable, table: RowTable, waiting: Mapping[Key, Pod]) -> None:
         self._analyst = analyst
@@ -50,7 +50,7 @@ class Causes:
         self._due = 0.0
 
     async def look(self, ask: ReadFacts) -> dict[Key, int]:
-        """The pods that wait, each with the number of its cause; causes are found out if it is time for that."""
+        """Return the row number of the cause of each waiting pod. Finds causes first if a round is due."""
         kinds = self._kinds()
         if kinds and time.monotonic() >= self._due:
             await self._find_out(ask, kinds)
@@ -58,6 +58,7 @@ class Causes:
         return self._rows(kinds)
 
     async def _find_out(self, ask: ReadFacts, kinds: Mapping[CauseKind, list[Key]]) -> None:
+        """Run one round: ask for the cause of one pod of each kind, new kinds first."""
         order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
         first = [kinds[kind][0] for kind in order]
         begun = time.monotonic()
@@ -69,6 +70,7 @@ class Causes:
         self._due = ended + min(_PAUSES * (ended - begun), _LONGEST_PAUSE_SECONDS)
 
     def _kinds(self) -> dict[CauseKind, list[Key]]:
+        """Return the stuck pods by kind."""
         self._specs = {key: known for key, known in self._specs.items() if key in self._waiting}
         kinds: dict[CauseKind, list[Key]] = {}
         for key, pod in self._waiting.items():
@@ -81,6 +83,7 @@ class Causes:
         return kinds
 
     def _rows(self, kinds: Mapping[CauseKind, list[Key]]) -> dict[Key, int]:
+        """Update the rows of causes. Returns the row number of the cause of each pod."""
         together: dict[WaitingCause, list[Key]] = {}
         for kind, (like, cause) in self._known.items():
             members = kinds[kind]
@@ -104,7 +107,7 @@ class Causes:
 
 
 def _is_stuck(pod: Pod) -> bool:
-    """Whether a pod waits for more than its turn: a scheduler has refused it, or has not looked at it for long."""
+    """Return whether a scheduler has refused the pod, or has not tried it for several seconds."""
     if pod.status.conditions and any(one.type == "PodScheduled" for one in pod.status.conditions):
         return True
     return time.time() - (created(pod.metadata) or 0.0) > _UNTRIED_SECONDS

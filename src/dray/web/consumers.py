@@ -1,7 +1,7 @@
-"""Claims, pods and groups of a picture as rows, and who uses what.
+"""Rows of claims, pods and groups of a picture, and which pod uses which claim.
 
-Pods are shown if they wait, use claims or are in a group. Changes are noted and worked in when the picture is refreshed, so a pod that
-changes five times in a tenth of a second costs one row. Left out: devices (`inventory`), and why pods wait (`causes`).
+Pods are shown if they wait, use claims or belong to a group. Changes are recorded and applied at the next refresh, so
+a pod that changes five times in 0.1 s costs one row. Devices are in `inventory`, reasons for waiting in `causes`.
 """
 
 from __future__ import annotations
@@ -53,22 +53,25 @@ class DashboardConsumers:
         self._constrained: dict[tuple[type, Key], None] = {}  # groups with a topology constraint
         self._states: dict[Key, PodState] = {}
         self.waiting: dict[Key, Pod] = {}
-        self.causes: dict[Key, int] = {}  # pod → number of its cause
-        self.tally: Counter[PodState] = Counter()  # pods that are shown, by state
-        self.allocations = 0  # claims that were allocated, ever
+        self.causes: dict[Key, int] = {}  # pod → row number of its cause
+        self.tally: Counter[PodState] = Counter()  # shown pods by state
+        self.allocations = 0  # number of claims allocated so far
 
-    # What changes
+    # Changes
 
     def claims_changed(self, deltas: Sequence[Delta[ResourceClaim]]) -> None:
+        """Record changed claims."""
         self._claim_deltas.extend(deltas)
 
     def _take_over(self, delta: Delta[ResourceClaim]) -> None:
+        """Apply a changed claim to the inventory and mark its row for update."""
         key = key_of(delta.object)
         self._note_allocation(key, *delta)
         self._inventory.claim_changed(*delta)
         self._claims[key] = None
 
     def _note_allocation(self, key: Key, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Record when a claim was allocated, and count the allocation."""
         if new is None or new.status.allocation is None:
             self._inventory.allocated_at.pop(key, None)
         elif key not in self._inventory.allocated_at:
@@ -79,25 +82,28 @@ class DashboardConsumers:
                 self._inventory.allocated_at[key] = parse_timestamp(stamp) if stamp else self._clock()
 
     def pods_changed(self, deltas: Sequence[Delta[Pod]]) -> None:
+        """Record changed pods."""
         for delta in deltas:
             self._pods[key_of(delta.object)] = None
 
     def groups_changed(self, deltas: Sequence[Delta[PodGroup]]) -> None:
+        """Record changed pod groups and their pods."""
         for delta in deltas:
             key = key_of(delta.object)
             self._groups[PodGroup, key] = None
             self._pods.update(self._members.get(key, {}))
 
     def workloads_changed(self, deltas: Sequence[Delta[Workload]]) -> None:
+        """Record changed workloads."""
         for delta in deltas:
             self._groups[Workload, key_of(delta.object)] = None
 
     def nodes_changed(self) -> None:
-        """Look at the groups again whose domain is a label of nodes."""
+        """Mark groups with a topology constraint for update, because their domain is a label of nodes."""
         self._groups.update(dict.fromkeys(self._constrained))
 
     def explained(self, pods: Mapping[Key, int]) -> None:
-        """Take over the causes of pods that wait."""
+        """Set the causes of waiting pods and mark changed pods for update."""
         for key in pods.keys() | self.causes.keys():
             if pods.get(key) != self.causes.get(key):
                 self._pods[key] = None
@@ -106,7 +112,7 @@ class DashboardConsumers:
     # Rows
 
     def refresh(self) -> Iterator[None]:
-        """Work in what was noted, piece by piece: pods first, since claims list them."""
+        """Apply recorded changes, yielding after each. Pods come first, because claims list them."""
         while self._claim_deltas:
             self._take_over(self._claim_deltas.popleft())
             yield
@@ -123,6 +129,7 @@ class DashboardConsumers:
             yield
 
     def _pod(self, key: Key) -> None:
+        """Update the row of a pod."""
         assert self.following is not None
         pod: Pod | None = self.following.get(Pod, *key)
         state = pod_state(pod) if pod is not None else None
@@ -148,7 +155,7 @@ class DashboardConsumers:
         self._tables["pods"].put(key, pod_row(pod, state, self._strings, node, cause, claims, in_group))
 
     def _sick_devices(self, pod: Pod, group: PodGroup | None) -> frozenset[DeviceId]:
-        """The devices that the pod's node reports as unhealthy."""
+        """Return the devices that the pod's status reports as unhealthy."""
 
         def claim_of(entry: str) -> ResourceClaim | None:
             name = next((use.claim for use in uses_of(pod, group) if use.entry == entry), None)
@@ -157,12 +164,13 @@ class DashboardConsumers:
         return frozenset(unhealthy_in_pod(pod, claim_of))
 
     def _known_claim(self, key: Key) -> ResourceClaim | None:
+        """Return a claim, or None."""
         assert self.following is not None
         claim: ResourceClaim | None = self.following.get(ResourceClaim, *key)
         return claim
 
     def _link(self, pod: Key, uses: tuple[Key, ...], group: Key | None) -> None:
-        """Keep who uses what, and note the claims and groups for which that changes something."""
+        """Update which claims and group a pod uses, and mark affected claims and groups for update."""
         before = self._uses.get(pod, ())
         if uses != before:
             for claim in before:
@@ -191,6 +199,7 @@ class DashboardConsumers:
             self._members[group][pod] = None
 
     def _count(self, key: Key, state: PodState | None) -> None:
+        """Update the number of pods by state; None means that the pod is not shown."""
         before = self._states.pop(key, None)
         if before is not None:
             self.tally[before] -= 1
@@ -199,6 +208,7 @@ class DashboardConsumers:
             self._states[key] = state
 
     def _claim(self, key: Key) -> None:
+        """Update the row of a claim."""
         table, claim = self._tables["claims"], self._known_claim(key)
         users = self._users.get(key, {})
         if claim is None:
@@ -216,6 +226,7 @@ class DashboardConsumers:
             self._pods.update(users)
 
     def _group(self, type_: type, key: Key) -> None:
+        """Update the row of a group or workload."""
         assert self.following is not None
         group = self.following.get(type_, *key)
         if group is None:
@@ -235,7 +246,7 @@ class DashboardConsumers:
         self._tables["groups"].put((type_, key), row)
 
     def _fares(self, group: PodGroup, members: Sequence[Key]) -> GroupRow:
-        """Whether a group has its nodes, in which domain, and what it waits for."""
+        """Return the state of a group: whether it is placed, in which domain, and what it waits for."""
         assert self.following is not None
         pods: list[Pod] = [pod for pod in (self.following.get(Pod, *key) for key in members) if pod is not None]
         nodes = (self.following.get(Node, "", name) for name in {pod.spec.nodeName for pod in pods} - {""})
@@ -246,7 +257,7 @@ class DashboardConsumers:
         return found
 
     def _of_workload(self, key: Key) -> list[Key]:
-        """The pods of all groups that were made for a workload."""
+        """Return the pods of all groups that belong to a workload."""
         assert self.following is not None
         found: list[Key] = []
         for group, members in self._members.items():
@@ -257,6 +268,6 @@ class DashboardConsumers:
         return found
 
     def _numbers(self, table: str, keys: Mapping[Key, None] | Sequence[Key]) -> tuple[int, ...]:
-        """The rows that exist of these."""
+        """Return the row numbers of those keys that have a row."""
         found = (self._tables[table].find(key) for key in keys)
         return tuple(number for number in found if number is not None)

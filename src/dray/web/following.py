@@ -1,7 +1,7 @@
-"""Copies of the objects that an identity may read, one informer a type, started and stopped as rights come and go.
+"""Copies of the objects that an identity may read: one informer per type, started and stopped as rights change.
 
-A type that may not be read any more is told to its handler as deletions, so that nothing of it stays. Left out: what the
-rights are (`rights`) and what the objects mean (`picture`).
+When a type may no longer be read, its handler receives deletions, so that no rows remain. `rights` determines the
+rights, `picture` uses the objects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from dray.client import Client, Delta, Deltas, Informer
 from dray.web.rights import Scopes, VisibleScope
 
-GATHER_SECONDS = 0.1  # changes that come within this time are read together; each time costs a busy server something
+GATHER_SECONDS = 0.1  # changes within this time are read together, because each read costs a busy server something
 
 DeltaHandlers = Mapping[type[Any], Callable[[Deltas[Any]], None]]
 
@@ -30,7 +30,7 @@ class Following:
         self.scopes: Scopes = {}
 
     async def follow(self, scopes: Scopes) -> None:
-        """Follow what may be read now, and wait until it is there."""
+        """Start and stop informers for the current rights, and wait until all have synced."""
         for type_, scope in scopes.items():
             if self.scopes.get(type_) is not scope:
                 await self._stop(type_)
@@ -41,15 +41,16 @@ class Following:
             await informer.synced()
 
     def get(self, type_: type[Any], namespace: str, name: str) -> Any:
+        """Return an object, or None if it does not exist or its type is not followed."""
         informer = self._informers.get(type_)
         return informer.get(namespace, name) if informer is not None else None
 
     def copies(self) -> dict[type[Any], list[Any]]:
-        """All objects, by type."""
+        """Return all objects by type."""
         return {type_: informer.list() for type_, informer in self._informers.items()}
 
     def types_of(self, scope: VisibleScope) -> frozenset[type[Any]]:
-        """The types of which so much is shown."""
+        """Return the types that are shown to this extent."""
         return frozenset(type_ for type_, found in self.scopes.items() if found is scope)
 
     async def close(self) -> None:
@@ -63,12 +64,14 @@ class Following:
         self._tasks[type_] = asyncio.create_task(informer.run(), name=f"dashboard {type_.__name__}")
 
     async def _stop(self, type_: type[Any]) -> None:
+        """Stop an informer and send deletions of all its objects to the handler."""
         await self._end(type_)
         informer = self._informers.pop(type_, None)
         if informer is not None and len(informer):
             self._handlers[type_]([Delta(one, None) for one in informer.list()])
 
     async def _end(self, type_: type[Any]) -> None:
+        """Stop the task of an informer."""
         task = self._tasks.pop(type_, None)
         if task is not None:
             task.cancel()

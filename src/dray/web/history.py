@@ -1,10 +1,10 @@
-"""The last hour: series by the second, and what the map was like.
+"""History of the last hour: time series with one value per second, and earlier states of the device map.
 
-The map is kept as steps back: what each device was at the beginning of a second in which it changed. Going from now to the
-second in question gives the map of that time. Steps are numbers in arrays. There are at most so many that they take about
-60 MB with the names of claims that are gone: enough for an hour with 40 allocations a second, or 12 minutes with 200. When
-there are more, the oldest go, and `since` says how far back it goes. Left out: who may see it: a picture belongs to one
-identity, and forgets when that one may read less.
+The map is stored as backward steps: the state of each device at the beginning of a second in which it changed. Going
+back from now to the requested second gives the map at that time. Steps are numbers in arrays. Their number is limited
+to about 60 MB, including names of deleted claims: an hour with 40 allocations per second, or 12 minutes with 200.
+Beyond that the oldest steps are dropped, and `since` says how far the history goes back. A history belongs to one
+identity and is cleared when that identity loses rights.
 """
 
 from __future__ import annotations
@@ -21,46 +21,48 @@ from dray.web.tables import TableRow
 
 SECONDS = 3600
 MOST_CHANGES = 300_000  # of devices, 32 bytes each
-MOST_GONE = 150_000  # claims and devices that are gone, 300 bytes each
-ABSENT = -1  # the state of a device that did not exist
+MOST_GONE = 150_000  # deleted claims and devices, 300 bytes each
+ABSENT = -1  # state of a device that did not exist
 SERIES = ("at", "devices", "allocated", "unusable", "waiting", "pods", "allocations")
 
 
 class Was(NamedTuple):
-    """What a device was: its state, or ABSENT, and the numbers of the claims that held it."""
+    """Earlier state of a device, or ABSENT, and the row numbers of the claims that held it."""
 
     state: int
     claims: tuple[int, ...]
 
 
 class _Second(NamedTuple):
+    """The device changes in one second."""
+
     at: int
-    steps: array[int]  # number, state, how many claims, claims; for each device
+    steps: array[int]  # for each device: number, state, number of claims, claims
     changes: int
 
 
 class DashboardHistory:
-    """The history of one picture."""
+    """History of one picture."""
 
     def __init__(self, now: float | None = None) -> None:
         self.clear(time.time() if now is None else now)
 
     def clear(self, now: float) -> None:
-        """Forget everything: what was read before may not be read any more."""
+        """Delete the history, because it may contain data that must no longer be read."""
         self.since = now
         self._seconds: deque[_Second] = deque()
         self._open: dict[int, Was] = {}
         self._open_at = 0
         self._changes = 0
-        self._names: dict[int, str] = {}  # claims that are gone
-        self._devices: dict[int, tuple[str, str]] = {}  # devices that are gone: pool and name
-        self._gone: deque[tuple[int, bool, int]] = deque()  # when, whether a device, number
+        self._names: dict[int, str] = {}  # names of deleted claims
+        self._devices: dict[int, tuple[str, str]] = {}  # pool and name of deleted devices
+        self._gone: deque[tuple[int, bool, int]] = deque()  # (time, whether a device, row number)
         self.series: deque[tuple[float | None, ...]] = deque(maxlen=SECONDS)
 
-    # What happens
+    # Recording
 
     def changed(self, number: int, before: TableRow | None, now: float) -> None:
-        """A device is not what it was."""
+        """Record the state of a device before a change."""
         second = int(now)
         if second != self._open_at:
             self._close()
@@ -69,19 +71,22 @@ class DashboardHistory:
             self._open[number] = Was(ABSENT, ()) if before is None else Was(before[STATE], before[CLAIMS])
 
     def claim_gone(self, number: int, name: str, now: float) -> None:
+        """Record the name of a deleted claim."""
         self._names[number] = name
         self._gone.append((int(now), False, number))
 
     def device_gone(self, number: int, pool: str, name: str, now: float) -> None:
+        """Record pool and name of a deleted device."""
         self._devices[number] = pool, name
         self._gone.append((int(now), True, number))
 
     def sample(self, values: tuple[float | None, ...]) -> None:
-        """One more point of the series; also the moment to forget what is too old."""
+        """Add a point to the time series, and drop data that is too old."""
         self.series.append(values)
         self._trim(int(values[0] or 0))
 
     def _close(self) -> None:
+        """Store the changes of the current second as an array."""
         if self._open:
             steps = array("q")
             for number, was in self._open.items():
@@ -91,6 +96,7 @@ class DashboardHistory:
             self._open = {}
 
     def _trim(self, now: int) -> None:
+        """Drop data that is too old or exceeds the limits."""
         while self._seconds and (self._changes > MOST_CHANGES or self._seconds[0].at < now - SECONDS):
             oldest = self._seconds.popleft()
             self._changes -= oldest.changes
@@ -104,10 +110,10 @@ class DashboardHistory:
             else:
                 self._names.pop(number, None)
 
-    # What was
+    # Reading
 
     def back_to(self, at: int, found: dict[int, Was]) -> Iterator[None]:
-        """Put the devices that were different at the beginning of a second into a dict, piece by piece."""
+        """Add the devices that differed at the beginning of a second to `found`. Yields between steps."""
         if self._open_at >= at:
             found.update(self._open)
         for second in [*self._seconds][::-1]:
@@ -121,13 +127,15 @@ class DashboardHistory:
             yield
 
     def claim_name(self, number: int) -> str:
+        """Return the name of a deleted claim, or ""."""
         return self._names.get(number, "")
 
     def device_name(self, number: int) -> tuple[str, str]:
-        """Pool and name of a device that is gone."""
+        """Return pool and name of a deleted device, or empty strings."""
         return self._devices.get(number, ("", ""))
 
     def series_tree(self) -> Tree:
+        """Return the time series in wire form."""
         columns: Any = zip(*self.series, strict=True) if self.series else ((),) * len(SERIES)
         until = self.series[-1][0] if self.series else self.since
         first = self.series[0][0] if self.series else self.since

@@ -1,7 +1,7 @@
-"""The hardware of a picture: pools, devices and drivers as rows, kept up to date with slices, rules and who holds what.
+"""Rows of pools, devices and drivers of a picture, updated from slices, taint rules and claims.
 
-Changes are noted and worked in when the picture is refreshed. A pool with counters is judged whole, since one device in
-use takes others away; in all others only the devices that changed. Left out: where slices and claims come from (`picture`).
+Changes are recorded and applied at the next refresh. A pool with counters is evaluated as a whole, because a device
+in use can make others unavailable; in other pools only the changed devices are.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dray.web.rows.devices import PartitionPlace, flags_of, partition_places
 from dray.web.tables import RowTable, Strings, TableRow
 
 DeviceChanged = Callable[[DeviceId, int, TableRow | None, TableRow | None], None]
-"""Told of every device row that changes: the device, its number, the row before and after."""
+"""Called for every changed device row: device, row number, row before and after."""
 
-STATE, CLAIMS = 3, 5  # places in a row of devices
-_VERSION = "driverVersion"  # by this name drivers publish their version as an attribute
+STATE, CLAIMS = 3, 5  # columns in a device row
+_VERSION = "driverVersion"  # attribute in which drivers publish their version
 
 
 class DashboardInventory:
@@ -36,11 +36,11 @@ class DashboardInventory:
         self._changed = changed
         self._published = ClusterPools()
         self._holders = DeviceHolders()
-        self._sick: dict[object, frozenset[DeviceId]] = {}  # by who says so
+        self._sick: dict[object, frozenset[DeviceId]] = {}  # unhealthy devices by the claim or pod that reports them
         self._unwell: Counter[DeviceId] = Counter()
-        self._named: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that claims named, by pool
-        self._rows_of: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that have a row, by pool
-        self._partitions: dict[PoolName, Mapping[str, PartitionPlace]] = {}  # where they are drawn
+        self._named: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices named by claims, by pool
+        self._rows_of: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices with a row, by pool
+        self._partitions: dict[PoolName, Mapping[str, PartitionPlace]] = {}  # where partitions are drawn
         self.views: dict[PoolName, PublishedPool] = {}
         self.tally: Counter[int] = Counter()  # devices by state
         self.counts: dict[PoolName, tuple[int, int, int, int]] = {}
@@ -51,14 +51,14 @@ class DashboardInventory:
         self._unjudged_devices: dict[DeviceId, None] = {}
         self._stale_drivers: dict[str, None] = {}
 
-    # What is known
+    # State
 
     def use_of(self, view: PublishedPool) -> PoolUse:
-        """A pool and who holds its devices, as far as the identity may know."""
+        """Return the use of a pool, as far as the identity may know its holders."""
         return PoolUse(view, self._holders, self._unwell)
 
     def taints(self, id_: DeviceId, device: Device) -> list[Tree]:
-        """The taints of a device, each with the rule that made it, or none where its driver did."""
+        """Return the taints of a device in wire form, each with the rule that added it, or "" for the driver's own."""
         rules = self._published.rules_for(id_)
         own = len(device.taints) - len(rules)
         names = [*[""] * own, *(rule.metadata.name for rule in rules)]
@@ -67,39 +67,45 @@ class DashboardInventory:
             for taint, name in zip(device.taints, names, strict=True)
         ]
 
-    # What changes
+    # Changes
 
     def slices_changed(self, deltas: Sequence[Delta[ResourceSlice]]) -> None:
+        """Record changed ResourceSlices."""
         for old, new in deltas:
             self._pools_changed(self._published.change_slice(old, new))
 
     def rules_changed(self, deltas: Sequence[Delta[DeviceTaintRule]]) -> None:
+        """Record changed DeviceTaintRules."""
         for old, new in deltas:
             self._pools_changed(self._published.change_rule(old, new))
 
     def _pools_changed(self, pools: Collection[PoolName]) -> None:
+        """Mark pools and their drivers for update."""
         self._unjudged.update(dict.fromkeys(pools))
         self._stale_drivers.update(dict.fromkeys(pool.driver for pool in pools))
 
     def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Record a changed claim: its devices and their health."""
         for device in self._holders.change(old, new):
             self._note(device)
         sick = frozenset(unhealthy_in_claim(new)) if new is not None and new.status.devices else frozenset()
-        self.health_told((ResourceClaim, key_of(new or old)), sick)  # type: ignore[arg-type]  # one of them is there
+        # type: ignore[arg-type]  # at least one is not None
+        self.health_told((ResourceClaim, key_of(new or old)), sick)
 
     def health_told(self, by: object, sick: frozenset[DeviceId]) -> None:
-        """Take over which devices somebody (a claim or a pod) says are unhealthy."""
+        """Set the unhealthy devices that a claim or pod reports."""
         if not sick and by not in self._sick:
             return
         before = self._sick.pop(by, frozenset())
         if sick:
             self._sick[by] = sick
         self._unwell.update(sick - before)
-        self._unwell -= Counter(before - sick)  # nothing of those that nobody complains about any more
+        self._unwell -= Counter(before - sick)  # drops devices that are no longer reported
         for device in before ^ sick:
             self._note(device)
 
     def _note(self, device: DeviceId) -> None:
+        """Mark a device, or its whole pool if that has counters, for update."""
         pool = PoolName(device.driver, device.pool)
         view = self.views.get(pool)
         if view is None or not view.slices or view.has_counters:
@@ -109,18 +115,18 @@ class DashboardInventory:
         self._named[pool].add(device.device)
 
     def judge_all(self) -> None:
-        """Judge every device again: what is known of claims has changed."""
+        """Mark all pools for update, because the visibility of claims has changed."""
         self._unjudged.update(dict.fromkeys(self.views))
 
     def count(self, counts: Mapping[PoolName, tuple[int, int, int, int]]) -> None:
-        """Take over what the cluster itself has counted."""
+        """Set the numbers of devices per pool that the cluster has counted."""
         self._pools_changed([pool for pool in self.counts.keys() | counts.keys() if pool in self.views])
         self.counts = dict(counts)
 
     # Rows
 
     def refresh(self) -> Iterator[None]:
-        """Work in what was noted, piece by piece."""
+        """Apply recorded changes, yielding after each."""
         while self._unjudged:
             pool = next(iter(self._unjudged))
             del self._unjudged[pool]
@@ -129,11 +135,13 @@ class DashboardInventory:
         while self._unjudged_devices:
             device = next(iter(self._unjudged_devices))
             del self._unjudged_devices[device]
-            if (view := self.views.get(PoolName(device.driver, device.pool))) is not None:  # one without counters
+            # only pools without counters come here
+            if (view := self.views.get(PoolName(device.driver, device.pool))) is not None:
                 self._put(self.use_of(view), device)
             yield
 
     def _judge_pool(self, name: PoolName) -> None:
+        """Update the rows of a pool and all of its devices."""
         view = self._published[name]
         held = {one for one in self._named.pop(name, ()) if DeviceId(*name, one) in self._holders}
         if held:
@@ -149,6 +157,7 @@ class DashboardInventory:
             self._put(use, DeviceId(*name, device))
 
     def _put(self, use: PoolUse, id_: DeviceId) -> None:
+        """Update the row of a device, or drop it if the device is neither published nor held."""
         number, before = self._devices.find(id_), self._devices.get(id_)
         if id_.device not in use.pool.devices and id_ not in self._holders:
             self._rows_of[use.pool.name].discard(id_.device)
@@ -164,6 +173,7 @@ class DashboardInventory:
             self._changed(id_, number, before, row)
 
     def _row(self, use: PoolUse, id_: DeviceId) -> TableRow:
+        """Return the row of a device."""
         holders = [*map(key_of, self._holders.claims(id_))]
         state, found = use.state(id_.device), use.pool.devices.get(id_.device)
         if state is DeviceState.FREE and not self.claims_known:
@@ -183,6 +193,7 @@ class DashboardInventory:
         )
 
     def _count_states(self, before: TableRow | None, after: TableRow | None) -> None:
+        """Update the number of devices by state after a row has changed."""
         if before is not None:
             self.tally[before[STATE]] -= 1
         if after is not None:
@@ -192,6 +203,7 @@ class DashboardInventory:
             self._stale_drivers.update(dict.fromkeys(name for name in self._driver_of(before, after)))
 
     def _driver_of(self, *rows: TableRow | None) -> Iterator[str]:
+        """Yield the driver names of device rows."""
         for row in filter(None, rows):
             pool = self._pools.rows.get(row[0])
             driver = self._drivers.rows.get(pool[0]) if pool is not None else None
@@ -199,6 +211,7 @@ class DashboardInventory:
                 yield driver[0]
 
     def _pool_row(self, view: PublishedPool) -> TableRow:
+        """Return the row of a pool."""
         newest = view.slices[0].spec.pool if view.slices else None
         return (
             self._drivers.number(view.name.driver),
@@ -212,7 +225,7 @@ class DashboardInventory:
         )
 
     def _forget(self, name: PoolName) -> None:
-        """A pool that nobody publishes and no claim names."""
+        """Drop a pool that has no slices and that no claim names."""
         self.views.pop(name, None)
         self._partitions.pop(name, None)
         self._pools.drop(name)
@@ -221,7 +234,7 @@ class DashboardInventory:
     # Drivers
 
     def refresh_drivers(self) -> None:
-        """Work in what changed of drivers; they are few, and a change of one looks at all of its pools."""
+        """Update the rows of changed drivers. Each update visits all pools of the driver."""
         stale, self._stale_drivers = self._stale_drivers, {}
         if not stale:
             return
@@ -236,13 +249,14 @@ class DashboardInventory:
                 self._drivers.drop(driver)
 
     def measure(self, operations: Mapping[str, Sequence[Tree]]) -> None:
-        """Take over what was measured of drivers' work."""
+        """Set the measurements of drivers' operations."""
         for driver in operations.keys() | self.operations.keys():
             if operations.get(driver) != self.operations.get(driver) and self._drivers.get(driver) is not None:
                 self._stale_drivers[driver] = None
         self.operations = operations
 
     def _driver_row(self, driver: str, views: Sequence[PublishedPool]) -> TableRow:
+        """Return the row of a driver."""
         places = [place for view in views for place in view.devices.values()]
         nodes = {place.node for place in places}
         versions = {

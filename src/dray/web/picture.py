@@ -1,8 +1,8 @@
-"""One picture of a cluster for one identity: tables, kept by informers, sent to every page that this identity has open.
+"""Picture of a cluster for one identity: tables updated by informers and sent to all open pages of that identity.
 
-Informers note what changed; a tenth of a second later the rows are made, in short turns, and one message goes to all
-pages. Rights are asked for again every ten seconds; when less may be read, rows go, history is forgotten and pages
-start again. Left out: the connection of a page (`streaming`), and questions (`questions`).
+Informers record changes; 0.1 s later the rows are computed in short turns, and one message goes to all pages. Rights
+are checked every ten seconds; if the identity loses rights, rows are dropped, the history is cleared and pages
+restart. `streaming` sends messages to a page, `questions` answers questions.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from dray.web.tables import COLUMNS, RowTable, Strings, TableRow
 
 log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 0.1  # changes of several types that come within this time are told together
-_TURN_SECONDS = 0.005  # of the event loop for making rows, then others have a turn
+GATHER_SECONDS = 0.1  # changes of several types within this time are sent together
+_TURN_SECONDS = 0.005  # maximum time on the event loop for computing rows, before other work runs
 _RIGHTS_SECONDS = 10.0
-_COUNTS_SECONDS = 30.0  # between requests for pool status, of which a user may make ten a minute
-ROWS = 4096  # of a message; more take a browser too long to read at once
+_COUNTS_SECONDS = 30.0  # between requests for pool status, of which a user may make ten per minute
+ROWS = 4096  # maximum rows per message, because a browser needs too long to process more
 
 
 class DashboardPicture:
-    """The picture of one identity. `run` keeps it until it is cancelled or the identity is not let in any more."""
+    """Picture of one identity. `run` updates it until it is cancelled or the identity is no longer authorized."""
 
     def __init__(self, identity: SessionIdentity, access: Access, analyst: ClusterAnalyst, version: str) -> None:
         self.identity = identity
@@ -70,9 +70,9 @@ class DashboardPicture:
         self.pages: set[OpenPage] = set()
         self.last_page = time.monotonic()
         self.turn = asyncio.Lock()  # one question at a time
-        self.asking = 0  # questions that wait or are being answered
+        self.asking = 0  # number of questions that wait or are being answered
         self._version = version
-        self._nodes: dict[str, Node | None] = {}  # changed, or gone
+        self._nodes: dict[str, Node | None] = {}  # changed nodes; None if deleted
         self._changed = asyncio.Event()
         self._may_measure = False
         self._seq = 0
@@ -80,10 +80,11 @@ class DashboardPicture:
 
     @property
     def scopes(self) -> Scopes:
+        """How much of each type the identity may read."""
         return self.following.scopes
 
     async def run(self) -> None:
-        """Keep the picture. Raises Unauthorized when the identity is not let in any more."""
+        """Update the picture. Raises Unauthorized when the identity is no longer authorized."""
         try:
             await self._follow(await self._rights())
             async with asyncio.TaskGroup() as tasks:
@@ -95,9 +96,10 @@ class DashboardPicture:
             await self.following.close()
             await self.client.aclose()
 
-    # What changes
+    # Changes
 
     def _handlers(self) -> dict[type[Any], Any]:
+        """Return the informer handler for each type."""
         work = {
             Node: self._nodes_changed,
             ResourceSlice: self.inventory.slices_changed,
@@ -111,6 +113,8 @@ class DashboardPicture:
         return {type_: self._noting(handler) for type_, handler in work.items()}
 
     def _noting(self, handler: Any) -> Any:
+        """Return the handler extended to trigger a refresh."""
+
         def handle(deltas: Deltas[Any]) -> None:
             handler(deltas)
             self._changed.set()
@@ -118,10 +122,12 @@ class DashboardPicture:
         return handle
 
     def _nodes_changed(self, deltas: Deltas[Node]) -> None:
+        """Record changed nodes."""
         self._nodes.update({delta.object.metadata.name: delta.new for delta in deltas})
         self.consumers.nodes_changed()
 
     def _refresh_nodes(self) -> Iterator[None]:
+        """Update the rows of changed nodes, yielding after each."""
         while self._nodes:
             name, node = self._nodes.popitem()
             if node is not None:
@@ -131,6 +137,7 @@ class DashboardPicture:
             yield
 
     def _classes_changed(self, deltas: Deltas[DeviceClass]) -> None:
+        """Update the rows of changed DeviceClasses."""
         for old, new in deltas:
             if new is not None:
                 self.tables["classes"].put(new.metadata.name, class_row(new))
@@ -138,6 +145,7 @@ class DashboardPicture:
                 self.tables["classes"].drop(old.metadata.name)
 
     def _device_changed(self, device: DeviceId, number: int, before: TableRow | None, after: TableRow | None) -> None:
+        """Record a changed device in the history."""
         if self.ready.is_set():
             now = time.time()
             self.history.changed(number, before, now)
@@ -145,11 +153,13 @@ class DashboardPicture:
                 self.history.device_gone(number, f"{device.driver}/{device.pool}", device.device, now)
 
     def _claim_gone(self, number: int, key: Key) -> None:
+        """Record the name of a deleted claim in the history."""
         self.history.claim_gone(number, "/".join(key), time.time())
 
-    # Keeping up
+    # Updates
 
     async def _refreshing(self) -> None:
+        """Refresh whenever changes were recorded, at most every 0.1 s."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -157,7 +167,7 @@ class DashboardPicture:
             await asyncio.sleep(GATHER_SECONDS)
 
     async def refresh(self) -> None:
-        """Make rows of everything that was noted, and tell the pages."""
+        """Compute the rows of all recorded changes, and send them to the pages."""
         ends = time.perf_counter() + _TURN_SECONDS
         for _ in self._pieces():
             if time.perf_counter() > ends:
@@ -174,6 +184,7 @@ class DashboardPicture:
         yield from self.inventory.refresh()
 
     def _messages(self) -> Iterator[bytes]:
+        """Yield the changed rows as messages."""
         while True:
             left, found = ROWS, {}
             for name, table in self.tables.items():
@@ -188,7 +199,7 @@ class DashboardPicture:
             yield event("rows", head | found)
 
     def first(self) -> Iterator[bytes]:
-        """The picture as it is now, as messages; what comes after this call must be told after them."""
+        """Return the whole picture as messages. Later messages must be sent after them."""
         hello, seq = event("hello", self._hello()), self._seq
         rows = {name: [*table.rows.items()] for name, table in self.tables.items()}
         return self._first(hello, seq, rows)
@@ -201,6 +212,7 @@ class DashboardPicture:
         yield event("ready", {"seq": seq})
 
     def _hello(self) -> Tree:
+        """Return the content of the first message: identity, rights, strings and states."""
         return {
             "epoch": self.epoch,
             "version": self._version,
@@ -222,6 +234,7 @@ class DashboardPicture:
         }
 
     async def _sampling(self) -> None:
+        """Add a point to the time series every second, and send it to the pages."""
         while True:
             await asyncio.sleep(1.0 - time.time() % 1.0)
             self.inventory.measure(self.access.operations() if self._may_measure else {})
@@ -237,7 +250,7 @@ class DashboardPicture:
     # Rights
 
     async def _rights(self) -> Scopes:
-        """What may be read; asks until the server answers."""
+        """Return how much of each type the identity may read. Retries until the server answers."""
         while True:
             try:
                 self._may_measure = await may_measure(self.client)
@@ -249,12 +262,14 @@ class DashboardPicture:
                 await asyncio.sleep(1.0)
 
     async def _asking_rights(self) -> None:
+        """Check credential and rights every ten seconds."""
         while True:
             await asyncio.sleep(_RIGHTS_SECONDS)
             await self.access.restore(self.identity.credential)
             await self._follow(await self._rights())
 
     async def _follow(self, now: Scopes) -> None:
+        """Follow the types that may be read now. If rights were lost, clears the history and restarts the pages."""
         before = self.scopes
         if before == now:
             return
@@ -273,20 +288,22 @@ class DashboardPicture:
             else:
                 page.put(event("rights", {"resources": as_tree(now)}))
 
-    # What takes long
+    # Background work
 
     async def _explaining(self) -> None:
+        """Find the causes of waiting pods periodically while a page is open."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self.pages and (self.consumers.waiting or self.consumers.causes):
                 await self._trying("why pods wait", self._explain)
 
     async def _explain(self) -> None:
+        """Update the causes of waiting pods."""
         self.consumers.explained(await self.causes.look(lambda: facts(self, (*PLACEMENT, REFUSED_CLAIMS))))
         self._changed.set()
 
     async def _counting(self) -> None:
-        """A user who may not read all claims learns from the cluster how full pools are."""
+        """Request pool status periodically for a user who may not read all claims, while a page is open."""
         while True:
             if self.pages and not self.inventory.claims_known:
                 await self._trying("how full pools are", self._count)
@@ -295,12 +312,13 @@ class DashboardPicture:
                 await asyncio.sleep(1.0)
 
     async def _count(self) -> None:
+        """Update the numbers of devices per pool."""
         counts = await pool_counts(self.client, {name.driver for name in self.inventory.views})
         self.inventory.count({PoolName(*pool): numbers for pool, numbers in counts.items()})
         self._changed.set()
 
     async def _trying(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Find out something that the picture can do without for a while."""
+        """Run optional work. Errors other than Unauthorized are logged."""
         try:
             await work()
         except Unauthorized:

@@ -1,4 +1,4 @@
-"""How full pools are, for an identity that may not read all claims (KEP-5677)."""
+"""Numbers of devices per pool, for an identity that may not read all claims (KEP-5677)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ log = logging.getLogger(__name__)
 
 PoolCounts = dict[tuple[str, str], tuple[int, int, int, int]]
 """Total, allocated, available and unavailable devices, by driver and pool."""
-_DRIVERS = 8  # are asked about at once; a user may make ten requests a minute
+_DRIVERS = 8  # requested per round; a user may make ten requests per minute
 
 
 async def pool_counts(client: Client, drivers: Iterable[str]) -> PoolCounts:
-    """What the cluster says of the pools of these drivers; nothing of those that it does not answer for."""
+    """Return the numbers of devices in the pools of these drivers, from ResourcePoolStatusRequests.
+
+    Pools without an answer are omitted.
+    """
     found: PoolCounts = {}
     served = await client.serves(ResourcePoolStatusRequest)
     if not served or not await may(client, "create", ResourcePoolStatusRequest):
@@ -34,7 +37,7 @@ async def pool_counts(client: Client, drivers: Iterable[str]) -> PoolCounts:
             continue
         for pool in answer.status.pools if answer is not None and answer.status is not None else ():
             if pool.totalDevices is None:
-                continue  # slices are missing, so nothing is counted
+                continue  # slices are missing, so there are no numbers
             numbers = (pool.totalDevices, pool.allocatedDevices, pool.availableDevices, pool.unavailableDevices)
             found[pool.driver, pool.poolName] = tuple(number or 0 for number in numbers)  # type: ignore[assignment]
     return found

@@ -1,8 +1,7 @@
-"""Questions of a page: checked here, and answered by the analyst beside the event loop.
+"""Questions of a page: validated here, answered by the analyst in the worker process.
 
-One question of a user is answered at a time, few wait, and each has a deadline, so that nobody's questions take the server
-over. What a device is and how the map was an hour ago is answered here, from the picture. Left out: the other answers
-(`analyst`).
+One question per user is answered at a time, few may wait, and each has a time limit, so that one user's questions
+cannot overload the server. Details of a device and the map at an earlier time are answered here from the picture.
 """
 
 from __future__ import annotations
@@ -40,7 +39,10 @@ _TURN_SECONDS = 0.005
 
 
 async def past_tree(history: DashboardHistory, tables: Mapping[str, RowTable], strings: Strings, at: float) -> Tree:
-    """What was different at a time. Raises QuestionError for one that is too long ago."""
+    """Return the differences between the map now and at an earlier time.
+
+    Raises QuestionError if that is too long ago.
+    """
     if not history.since <= at <= time.time():
         raise QuestionError(f"expected a time from {history.since:.0f} to now", "at")
     second = int(at)
@@ -54,6 +56,8 @@ async def past_tree(history: DashboardHistory, tables: Mapping[str, RowTable], s
 
 
 class _Then:
+    """The device map at an earlier time."""
+
     def __init__(
         self, history: DashboardHistory, tables: Mapping[str, RowTable], strings: Strings, found: Mapping[int, Was]
     ) -> None:
@@ -63,6 +67,7 @@ class _Then:
         self._found = found
 
     def tree(self, at: int) -> Tree:
+        """Return the devices that differ from now, in wire form."""
         now = self._devices
         different = [
             (number, was)
@@ -85,10 +90,12 @@ class _Then:
         return [self._name(number) for number in was.claims]
 
     def _name(self, claim: int) -> str:
+        """Return namespace and name of a claim, also of a deleted one."""
         row = self._claims.get(claim)
         return self._history.claim_name(claim) if row is None else f"{self._strings.all[row[0]]}/{row[1]}"
 
     def _gone(self, number: int, was: Was) -> Tree:
+        """Return a device that no longer exists, in wire form."""
         pool, name = self._history.device_name(number)
         return {"id": number, "pool": pool, "name": name, "state": was.state, "claims": self._names(was)}
 
@@ -97,11 +104,11 @@ _KINDS = ("bool", "int", "string", "version", "bools", "ints", "strings", "versi
 
 
 def device_tree(inventory: DashboardInventory, number: int, view: PublishedPool, name: str) -> Tree:
-    """The answer to the question `device`, but for the classes that it belongs to."""
+    """Return the details of a device in wire form, except the classes that select it."""
     id_, use = DeviceId(*view.name, name), inventory.use_of(view)
     found = view.devices.get(name)
     tree: Tree = {"id": number, "driver": id_.driver, "pool": id_.pool, "name": name}
-    if found is None:  # a claim holds it, and no slice has it
+    if found is None:  # held by a claim, but in no slice
         empty: Tree = {"attributes": {}, "capacity": {}, "taints": [], "counters": []}
         return tree | {"node": "", "slice": "", "generation": 0, "conditions": _conditions(use, id_)} | empty
     device, one = found.device, found.slice
@@ -118,6 +125,7 @@ def device_tree(inventory: DashboardInventory, number: int, view: PublishedPool,
 
 
 def _attribute(attribute: DeviceAttribute) -> Tree:
+    """Return type and value of an attribute."""
     for kind in _KINDS:
         value = getattr(attribute, kind)
         if value is not None and value != ():
@@ -126,6 +134,7 @@ def _attribute(attribute: DeviceAttribute) -> Tree:
 
 
 def _capacity(use: PoolUse, device: Device) -> Tree:
+    """Return the capacities of a device and how much is consumed."""
     used = use.consumed(device.name)
     return {
         name: {"value": capacity.value, "used": str(used[name]) if name in used else None}
@@ -134,7 +143,7 @@ def _capacity(use: PoolUse, device: Device) -> Tree:
 
 
 def _counters(use: PoolUse, device: Device) -> list[Tree]:
-    """What a partition draws on, and what is left of it."""
+    """Return the counters that a partition consumes, and what is left of them."""
     return [
         {
             "set": drawn.counterSet,
@@ -148,6 +157,7 @@ def _counters(use: PoolUse, device: Device) -> list[Tree]:
 
 
 def _conditions(use: PoolUse, id_: DeviceId) -> list[Tree]:
+    """Return the conditions of a device in the status of its claims."""
     return [
         {"type": said.type, "status": said.status, "reason": said.reason, "message": said.message}
         for claim in use.holders.claims(id_)
@@ -168,26 +178,28 @@ _MOST_COPIES = 100_000
 
 
 class DeviceMatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Which devices an expression selects, of those of a class."""
+    """Question: which devices of a class does an expression select?"""
 
     expression: str = ""
     class_: str = msgspec.field(default="", name="class")
 
 
 class Named(msgspec.Struct, forbid_unknown_fields=True):
-    """A pod."""
+    """Name of a pod."""
 
     name: str
     namespace: str = "default"
 
 
 class MoreNodes(msgspec.Struct, forbid_unknown_fields=True):
+    """Nodes to add in a what-if question."""
+
     like: str
     count: int = 1
 
 
 class TrialQuestion(msgspec.Struct, forbid_unknown_fields=True):
-    """What would happen."""
+    """Question: what would happen after a hypothetical change?"""
 
     manifest: str = ""
     namespace: str = "default"
@@ -200,25 +212,31 @@ class TrialQuestion(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
-    """A question without parts."""
+    """A question without parameters."""
 
 
 class At(msgspec.Struct, forbid_unknown_fields=True):
+    """A time in seconds since the epoch."""
+
     at: float
 
 
 class Number(msgspec.Struct, forbid_unknown_fields=True):
+    """Row number of a device."""
+
     id: int
 
 
 class ObjectName(msgspec.Struct, forbid_unknown_fields=True):
+    """Kind, name and namespace of an object."""
+
     kind: str
     name: str
     namespace: str = ""
 
 
 class Desk:
-    """Where questions are put."""
+    """Accepts questions and answers them."""
 
     def __init__(self, analyst: ClusterAnalyst) -> None:
         self._analyst = analyst
@@ -234,7 +252,7 @@ class Desk:
         }
 
     async def ask(self, picture: DashboardPicture, kind: str, body: bytes) -> Tree:
-        """The answer to a question. Raises QuestionError and ApiError."""
+        """Return the answer to a question. Raises QuestionError and ApiError."""
         known = self._kinds.get(kind)
         if known is None:
             raise QuestionError(f"there is no question {kind}", code="NotFound", status=404)
@@ -253,9 +271,10 @@ class Desk:
         finally:
             picture.asking -= 1
 
-    # One method a question
+    # One method per question
 
     async def _match(self, picture: DashboardPicture, asked: DeviceMatch) -> Tree:
+        """Answer which devices an expression selects."""
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
         return await self._analyst.ask(
@@ -263,9 +282,11 @@ class Desk:
         )
 
     async def _classes(self, picture: DashboardPicture, asked: Nothing) -> Tree:
+        """Answer which devices each class selects."""
         return await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.members)
 
     async def _why(self, picture: DashboardPicture, asked: Named) -> Tree:
+        """Answer why a pod waits."""
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
             hidden = picture.scopes[Pod] is not VisibleScope.ALL
             text = f"there is no pod {asked.namespace}/{asked.name}" + (" that you may read" if hidden else "")
@@ -275,6 +296,7 @@ class Desk:
         return {"pod": number} | await self._analyst.ask(known, SECONDS, Answers.why, asked.namespace, asked.name)
 
     async def _attempt(self, picture: DashboardPicture, asked: TrialQuestion) -> Tree:
+        """Answer a what-if question."""
         if (asked.pod is None) != (asked.change is None):
             raise QuestionError("a pod and a change belong together", "pod" if asked.pod is None else "change")
         if asked.pod is None and not asked.manifest.strip() and not asked.drain:
@@ -286,18 +308,22 @@ class Desk:
         )
 
     async def _fits(self, picture: DashboardPicture, asked: Nothing) -> Tree:
+        """Answer how many more devices of each class can be allocated."""
         found = await self._analyst.ask(await facts(picture), SECONDS, Answers.fits)
         return found | {"hidden": picture.scopes[ResourceClaim] is not VisibleScope.ALL}
 
     async def _past(self, picture: DashboardPicture, asked: At) -> Tree:
+        """Answer how the map differed at an earlier time."""
         return await past_tree(picture.history, picture.tables, picture.strings, asked.at)
 
     async def _device(self, picture: DashboardPicture, asked: Number) -> Tree:
+        """Answer with the details of a device."""
         tree = device_tree(picture.inventory, asked.id, *_place(picture, asked.id))
         classes = await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.classes, asked.id)
         return tree | {"classes": classes}
 
     async def _object(self, picture: DashboardPicture, asked: ObjectName) -> Tree:
+        """Answer with an object, without managedFields."""
         type_ = next((one for one in (*FOLLOWED, *_MORE_SHOWN, *_OWNERS) if one.__name__ == asked.kind), None)
         if type_ is None:
             raise QuestionError(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)
@@ -308,7 +334,7 @@ class Desk:
 
 
 def _place(picture: DashboardPicture, number: int) -> tuple[PublishedPool, str]:
-    """The pool of a device, and its name there."""
+    """Return the pool of a device and its name there. Raises QuestionError if it does not exist."""
     row = picture.tables["devices"].rows.get(number)
     pool = picture.tables["pools"].rows.get(row[0]) if row is not None else None
     driver = picture.tables["drivers"].rows.get(pool[0]) if pool is not None else None
@@ -321,5 +347,5 @@ def _place(picture: DashboardPicture, number: int) -> tuple[PublishedPool, str]:
 
 
 def _field(text: str) -> str:
-    """The part that msgspec blames: it ends its sentences with `$.name`."""
+    """Return the field that a msgspec error names (it ends with `$.name`), or ""."""
     return text.rpartition("`$.")[2].rstrip("`") if "`$." in text else ""

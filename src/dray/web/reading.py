@@ -1,7 +1,7 @@
-"""What a question is answered from: the copies of a picture, and what is read for this question alone.
+"""The facts for a question: copies of the picture, and objects read for this question only.
 
-Few questions need more than the picture follows, and none needs all events of a cluster, of which there can be hundreds of
-thousands. So each says what else it needs. Left out: the answers (`analyst`).
+Few questions need more than the picture follows, and none needs all events of a cluster, of which there can be
+hundreds of thousands. So each question lists its additional queries. `analyst` answers the questions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FieldQuery(NamedTuple):
-    """Objects that are read for a question: those of a type that a field selector chooses."""
+    """Additional objects for a question: those of a type that a field selector selects."""
 
     type_: type[Any]
     fields: str = ""
@@ -34,18 +34,18 @@ class FieldQuery(NamedTuple):
 PLACEMENT: tuple[FieldQuery, ...] = tuple(
     FieldQuery(type_) for type_ in (ResourceClaimTemplate, Namespace, ResourceQuota, PriorityClass, PodDisruptionBudget)
 )
-"""What decides about the place of a pod, beside what a picture follows."""
+"""Types that influence where a pod can be placed, in addition to those that a picture follows."""
 _READ = (VisibleScope.ALL, VisibleScope.NAMESPACE)
 REFUSED_CLAIMS = FieldQuery(Event, "reason=FailedResourceClaimCreation")
 
 
 def events_of(pod: str) -> FieldQuery:
-    """What was said of a pod, and of its namesakes in other namespaces."""
+    """Return the query for events of a pod, and of pods with the same name in other namespaces."""
     return FieldQuery(Event, f"involvedObject.kind=Pod,involvedObject.name={pod}")
 
 
 async def facts(picture: DashboardPicture, wanted: Sequence[FieldQuery] = ()) -> ClusterFacts:
-    """What is known of the cluster. A type that was neither followed nor wanted is in none of the parts."""
+    """Return the known facts. A type that is neither followed nor queried is in none of the parts."""
     home = picture.identity.namespace
     read = await asyncio.gather(*(_read(picture.client, one, home) for one in wanted))
     found = {one.type_: answer for one, answer in zip(wanted, read, strict=True)}
@@ -66,14 +66,14 @@ async def facts(picture: DashboardPicture, wanted: Sequence[FieldQuery] = ()) ->
 
 
 class _Answer(NamedTuple):
-    """What was read, and how much of the type that is."""
+    """Objects that were read, and to which extent."""
 
     scope: VisibleScope
     objects: tuple[Any, ...] = ()
 
 
 async def _read(client: Client, wanted: FieldQuery, home: str) -> _Answer:
-    """All objects; those of the home namespace where the user may not see all; or none."""
+    """Return all objects; those of the home namespace if the user may not read all; or none."""
     is_namespaced = BY_TYPE[wanted.type_].namespaced
     for scope, namespace in ((VisibleScope.ALL, ""), (VisibleScope.NAMESPACE, home))[: 1 + is_namespaced]:
         try:

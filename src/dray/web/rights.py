@@ -1,7 +1,6 @@
-"""What an identity may read, asked of the API itself with SelfSubjectAccessReviews.
+"""Rights of an identity to read objects, determined with SelfSubjectAccessReviews.
 
-Informers keep their copies when a right is taken away, so rights are asked for again and again. Left out: what follows
-from them (`picture`).
+Informers keep their copies when a right is revoked, so rights are checked periodically. `picture` reacts to changes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ FOLLOWED: tuple[type[Any], ...] = (
 
 
 class VisibleScope(StrEnum):
-    """How much of a resource is shown."""
+    """How much of a resource an identity may read."""
 
     ALL = "all"
     NAMESPACE = "namespace"
@@ -44,7 +43,7 @@ Scopes = dict[type[Any], VisibleScope]
 
 
 async def scopes(client: Client, namespace: str) -> Scopes:
-    """What may be read of each type that a picture follows. Raises ApiError, Unauthorized above all."""
+    """Return how much may be read of each type that a picture follows. Raises ApiError, for example Unauthorized."""
     found = await asyncio.gather(*(_scope(client, type_, namespace) for type_ in FOLLOWED))
     return dict(zip(FOLLOWED, found, strict=True))
 
@@ -60,22 +59,24 @@ async def _scope(client: Client, type_: type[Any], namespace: str) -> VisibleSco
 
 
 async def _may_follow(client: Client, type_: type[Any], namespace: str) -> bool:
+    """Return whether the user may list and watch a type in a namespace."""
     return await may(client, "list", type_, namespace) and await may(client, "watch", type_, namespace)
 
 
 async def may(client: Client, verb: str, type_: type[Any], namespace: str = "") -> bool:
-    """Whether the client's user may do this to objects of a type."""
+    """Return whether the client's user may perform a verb on a type."""
     resource = BY_TYPE[type_]
     wanted = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
     return await _allowed(client, {"resourceAttributes": wanted})
 
 
 async def may_measure(client: Client) -> bool:
-    """Whether the client's user may read what the server measures: drivers' work is part of its metrics."""
+    """Return whether the client's user may read the server's metrics, which include drivers' operations."""
     return await _allowed(client, {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}})
 
 
 async def _allowed(client: Client, wanted: Tree) -> bool:
+    """Return the answer of a SelfSubjectAccessReview; False if reviews are forbidden."""
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": wanted}
     try:
         return (await client.create(SelfSubjectAccessReview, review)).status.allowed
@@ -84,10 +85,11 @@ async def _allowed(client: Client, wanted: Tree) -> bool:
 
 
 def is_less(before: Scopes, after: Scopes) -> bool:
-    """Whether something may be read no more."""
+    """Return whether a right was lost."""
     order = [VisibleScope.ABSENT, VisibleScope.HIDDEN, VisibleScope.NAMESPACE, VisibleScope.ALL]
     return any(order.index(after[type_]) < order.index(scope) for type_, scope in before.items())
 
 
 def as_tree(known: Scopes) -> dict[str, str]:
+    """Return the scopes by plural name."""
     return {BY_TYPE[type_].plural: scope.value for type_, scope in known.items()}

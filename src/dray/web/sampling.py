@@ -1,4 +1,4 @@
-"""One point of the series: how many devices and pods are what. What the identity may not know is None."""
+"""One point of the time series: numbers of devices and pods by state. Values that the identity may not know are None."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACED = (PodState.STARTING, PodState.RUNNING, PodState.ENDING)
 def sample_of(
     inventory: DashboardInventory, consumers: DashboardConsumers, scopes: Scopes, before: int
 ) -> tuple[float | None, ...]:
-    """The values of `history.SERIES`; `before` are the allocations that were counted already."""
+    """Return the values of `history.SERIES`; `before` is the number of allocations counted earlier."""
     devices, pods = inventory.tally, consumers.tally
     published = sum(devices.values()) - devices[DeviceState.UNPUBLISHED]
     held, free = sum(devices[state] for state in HELD), devices[DeviceState.FREE]

@@ -1,8 +1,8 @@
-"""Sessions without a list of sessions: one-time codes, and cookies that only the server can read or make.
+"""Sessions without server-side storage: one-time codes, and cookies that only the server can read or create.
 
-A cookie holds the credential of its identity, encrypted and authenticated, so sessions outlive a restart of a server that
-keeps its key. A code is good once and for a few minutes, and stands in a fragment, which browsers do not send. Left out:
-who an identity is (`access`).
+A cookie has the encrypted and authenticated credential of its identity, so sessions survive a restart of a server
+that keeps its key. A code is valid once and for a few minutes, and is passed in a URL fragment, which browsers do not
+send. `access` determines identities.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dray.api.wire import Tree
 
 CODE_SECONDS = 300.0
 SESSION_SECONDS = 12 * 3600
-_CODES = 64  # codes that wait to be used; the oldest goes first
+_CODES = 64  # unused codes; the oldest is dropped first
 _REVOKED = 10_000
 
 ReadTime = Callable[[], float]
 
 
 class Sessions:
-    """Codes and cookies of one server. `port` is part of the cookie's name, since cookies do not tell ports apart."""
+    """Codes and cookies of one server."""
 
     def __init__(self, key: bytes = b"", clock: ReadTime = time.time) -> None:
         self._seal = Fernet(key or Fernet.generate_key())
@@ -38,7 +38,7 @@ class Sessions:
     # Codes
 
     def mint(self, credential: Tree) -> str:
-        """A new code for an identity."""
+        """Return a new one-time code for a credential."""
         while len(self._codes) >= _CODES:
             del self._codes[next(iter(self._codes))]
         code = secrets.token_urlsafe(24)
@@ -46,7 +46,7 @@ class Sessions:
         return code
 
     def redeem(self, code: str) -> Tree:
-        """The credential that a code stands for, once. Raises Unauthorized."""
+        """Return the credential of a code and invalidate the code. Raises Unauthorized."""
         until, credential = self._codes.pop(code, (0.0, {}))
         if until < self._clock():
             raise Unauthorized("the code is not known, was used, or is too old: ask for a new one")
@@ -55,12 +55,12 @@ class Sessions:
     # Cookies
 
     def seal(self, credential: Tree) -> tuple[str, int]:
-        """The content of a cookie, and when it ends."""
+        """Return the value of a cookie, and when it expires."""
         now = int(self._clock())
         return self._seal.encrypt_at_time(msgspec.json.encode(credential), now).decode(), now + SESSION_SECONDS
 
     def open(self, cookie: str) -> tuple[Tree, int]:
-        """The credential in a cookie, and when it ends. Raises Unauthorized."""
+        """Return the credential in a cookie, and when it expires. Raises Unauthorized."""
         token = cookie.encode()
         try:
             if token in self._revoked:
@@ -71,15 +71,16 @@ class Sessions:
             raise Unauthorized("the session has ended") from error
 
     def revoke(self, cookie: str) -> None:
-        """End a session before its time; forgotten with a restart, as the cookie is deleted in the browser, too.
+        """End a session early. Not kept across restarts, because the browser deletes the cookie too.
 
-        A cookie that stands for no session is not remembered: anybody can send those, as many as they like.
+        Invalid cookies are not stored, because any client could send any number of them.
         """
         with suppress(Unauthorized):
             self.open(cookie)
             self._remember(cookie)
 
     def _remember(self, cookie: str) -> None:
+        """Store a revoked cookie until it expires, up to a maximum number."""
         now = self._clock()
         self._revoked = {token: until for token, until in self._revoked.items() if until > now}
         if len(self._revoked) < _REVOKED:
@@ -87,10 +88,10 @@ class Sessions:
 
 
 def new_key() -> bytes:
-    """A key for cookies, to be kept where sessions should outlive the server."""
+    """Return a new key for cookies. Sessions survive a restart of the server if the key is kept."""
     return Fernet.generate_key()
 
 
 def check_key(key: bytes) -> None:
-    """Raises ValueError if this is no key for cookies."""
+    """Raise ValueError if a key for cookies is invalid."""
     Fernet(key)

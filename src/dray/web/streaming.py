@@ -1,7 +1,7 @@
-"""One open page: events in order, and an end for a page that does not read.
+"""One open page: messages in order, and an end for a page that does not read.
 
-Server-sent events: each message is one event with JSON in one line. A page that takes nothing keeps at most a few
-megabytes here; then it is told to start again, which is cheaper than what it has missed. Left out: what is sent (`picture`).
+Messages are server-sent events with JSON in one line. At most a few megabytes wait for a page; beyond that the page
+is told to restart, which is cheaper than the missed messages. `picture` creates the messages.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _encode = msgspec.json.Encoder().encode
 
 
 def event(name: str, data: Any) -> bytes:
-    """A message as it is sent; JSON has no line breaks."""
+    """Return a server-sent event. JSON contains no line breaks."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data))
 
 
 class OpenPage:
-    """What waits to be sent to a page of a session."""
+    """Messages that wait to be sent to a page of a session."""
 
     def __init__(self, session: str = "") -> None:
         self.session = session
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._some = asyncio.Event()
-        self.ended = False  # whether it has been told to start again or to end
+        self.ended = False  # the page has been told to restart or end
 
     def put(self, message: bytes) -> None:
-        """Send a message, after those that wait."""
+        """Append a message. Ends a page that has too many waiting bytes."""
         if self.ended:
             return
         if self._bytes + len(message) > MOST_BYTES:
@@ -47,13 +47,13 @@ class OpenPage:
         self._some.set()
 
     def forget(self) -> None:
-        """Drop what waits: a first picture comes, which has it all."""
+        """Drop waiting messages, because a complete picture follows."""
         if not self.ended:
             self._waiting.clear()
             self._bytes = 0
 
     def end(self, code: str) -> None:
-        """Say why, and send nothing more; what waits is dropped."""
+        """Drop waiting messages, send the reason code, then end the page."""
         if not self.ended:
             self.ended = True
             self._waiting.clear()
@@ -61,7 +61,7 @@ class OpenPage:
             self._some.set()
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """What is to be sent, until the end; a sign of life where there is nothing."""
+        """Yield messages until the end, and a heartbeat if there are none for a while."""
         while True:
             while self._waiting:
                 message = self._waiting.popleft()

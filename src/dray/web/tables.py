@@ -1,7 +1,7 @@
-"""Rows with numbers, packed into columns: what travels to a page, first whole and then as changes.
+"""Tables of numbered rows, encoded by columns: sent to a page completely first, then as changes.
 
-A row keeps its number for as long as it exists, and no number is used twice. A message is made once and sent to every page
-of the picture. Left out: what the rows mean (`rows`).
+A row keeps its number as long as it exists, and numbers are never reused. A message is encoded once and sent to all
+pages of the picture. `rows` creates the rows.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "pods": ("namespace", "name", "state", "node", "created", "cause", "claims", "group", "owner"),
     "causes": ("code", "text", "like", "pods", "oldest"),
 }
-"""The tables in the order in which they are sent, each with its columns after `id`."""
+"""Tables in the order in which they are sent, with their columns after `id`."""
 
 
 class Strings:
-    """Strings that repeat, each sent once and then named by its number. Number 0 is the empty string."""
+    """Repeated strings, each sent once and then referenced by number. Number 0 is the empty string."""
 
     def __init__(self) -> None:
         self.all: list[str] = [""]
@@ -60,6 +60,7 @@ class Strings:
         self._sent = 1
 
     def number(self, text: str) -> int:
+        """Return the number of a string, added if it is new."""
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self.all)
@@ -67,13 +68,13 @@ class Strings:
         return number
 
     def take_new(self) -> tuple[int, list[str]]:
-        """The strings that came since this was asked last, and the number of the first."""
+        """Return the number of the first string added since the last call, and all strings added since."""
         first, self._sent = self._sent, len(self.all)
         return first, self.all[first:]
 
 
 class RowTable:
-    """The rows of one table by key. Equal rows are not sent again."""
+    """Rows of one table by key. Unchanged rows are not sent again."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -85,16 +86,18 @@ class RowTable:
         self._gone: list[int] = []
 
     def number(self, key: Hashable) -> int:
-        """The number of a row, which may be put later."""
+        """Return the number of a row, which may be added later."""
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = next(self._next)
         return found
 
     def find(self, key: Hashable) -> int | None:
+        """Return the number of a key, or None."""
         return self._numbers.get(key)
 
     def get(self, key: Hashable) -> TableRow | None:
+        """Return the row of a key, or None."""
         number = self._numbers.get(key)
         return self.rows.get(number) if number is not None else None
 
@@ -102,7 +105,7 @@ class RowTable:
         return iter(self._numbers)
 
     def put(self, key: Hashable, row: TableRow) -> bool:
-        """Add or replace a row; whether anything is different now."""
+        """Add or replace a row. Returns whether the row changed."""
         number = self.number(key)
         if self.rows.get(number) == row:
             return False
@@ -111,7 +114,7 @@ class RowTable:
         return True
 
     def drop(self, key: Hashable) -> TableRow | None:
-        """Remove a row, if it is there."""
+        """Remove a row. Returns the row, or None if there was none."""
         number = self._numbers.pop(key, None)
         row = self.rows.pop(number, None) if number is not None else None
         if number is not None and row is not None:
@@ -120,7 +123,7 @@ class RowTable:
         return row
 
     def take_changes(self, most: int) -> Columns | None:
-        """What is different since this was asked last, at most so many rows, as it is sent; None where nothing is."""
+        """Return up to `most` rows changed since the last call, in wire form, or None."""
         if not self._changed and not self._gone:
             return None
         changed = [*itertools.islice(self._changed, most)]
@@ -131,17 +134,18 @@ class RowTable:
         return found | {"gone": gone} if gone else found
 
     def pieces(self, rows: list[tuple[int, TableRow]], most: int) -> Iterator[Columns]:
-        """Rows as they are sent in a first picture, so many at a time."""
+        """Yield all rows in wire form, `most` at a time."""
         for first in range(0, len(rows), most):
             yield {"set": self._packed(rows[first : first + most])}
 
     def _packed(self, rows: list[tuple[int, TableRow]]) -> Columns:
+        """Return rows by column."""
         columns = zip(*((number, *row) for number, row in rows), strict=True)
         return dict(zip(self._columns, columns, strict=True))
 
 
 def ranges(numbers: Any) -> list[list[int]]:
-    """A set of numbers as it is sent: `[[first, count], …]`."""
+    """Return a set of numbers in wire form: `[[first, count], …]`."""
     found: list[list[int]] = []
     for number in sorted(numbers):
         if found and found[-1][0] + found[-1][1] == number:

@@ -1,6 +1,6 @@
-"""One request of a browser: where it may come from, what is read of it, and how it is answered.
+"""One HTTP request of a browser: checks of its origin, reading of its body, and sending of its answer.
 
-Every answer carries the headers that keep the page to itself. Left out: what the answers are (`application`).
+Every answer has headers that protect the page. `application` creates the answers.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _READING = ("GET", "HEAD")
 
 
 class Names:
-    """The names that a server answers to: a page of somebody else must not reach it by a name of its own.
+    """Host names that the server answers to.
 
-    A name that somebody else's DNS could point here is refused; addresses are not names.
+    Other names are rejected, to prevent DNS rebinding; addresses are not names.
     """
 
     def __init__(self, *names: str, loopback_only: bool) -> None:
@@ -58,7 +58,7 @@ class Names:
 
 
 class DashboardCall:
-    """One request on its way through."""
+    """One HTTP request."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -69,15 +69,16 @@ class DashboardCall:
         self.begun = False
 
     def header(self, name: bytes) -> str:
+        """Return the first header of a name, or ""."""
         return next((value.decode("latin-1") for key, value in self._headers if key == name), "")
 
     @property
     def port(self) -> str:
-        """The port that the browser thinks of, which names the cookie."""
+        """Port in the Host header, which is part of the cookie's name."""
         return self.header(b"host").rpartition(":")[2] if _without_port(self.header(b"host")) else ""
 
     def check(self, names: Names) -> None:
-        """Refuse what comes by a wrong name or from another site."""
+        """Reject an unknown Host or a cross-site Origin."""
         host, origin = self.header(b"host"), self.header(b"origin")
         site = self.header(b"sec-fetch-site")
         if host not in names:
@@ -92,6 +93,7 @@ class DashboardCall:
             raise QuestionError(f"{self.method} is not allowed", code="MethodNotAllowed", status=405)
 
     def cookie(self, name: str) -> str:
+        """Return the value of a cookie, or ""."""
         for part in self.header(b"cookie").split(";"):
             key, _, value = part.strip().partition("=")
             if key == name:
@@ -99,7 +101,7 @@ class DashboardCall:
         return ""
 
     async def body(self) -> bytes:
-        """The whole body, which must say that it is JSON."""
+        """Return the whole body. Raises QuestionError unless it is JSON and not too large."""
         if self.header(b"content-type").partition(";")[0].strip() != JSON.decode():
             raise QuestionError("expected application/json", code="UnsupportedMediaType", status=415)
         chunks, size, more = [], 0, True
@@ -115,31 +117,36 @@ class DashboardCall:
         return b"".join(chunks)
 
     async def gone(self) -> None:
-        """Wait until the browser has left."""
+        """Wait until the browser disconnects."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     # Answers
 
     async def reply(self, status: int, body: bytes, content_type: bytes, headers: list[Header] | None = None) -> None:
+        """Send a complete response."""
         length = [(b"content-length", b"%d" % len(body))]
         await self.begin(status, content_type, length + (headers or []))
         await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
 
     async def reply_json(self, status: int, tree: Any, headers: list[Header] | None = None) -> None:
+        """Send a JSON response that must not be cached."""
         await self.reply(status, msgspec.json.encode(tree), JSON, [(b"cache-control", b"no-store"), *(headers or [])])
 
     async def refuse(self, status: int, code: str, text: str, field: str = "", retry: int = 0) -> None:
+        """Send an error as JSON, unless the response has started."""
         if not self.begun:
             headers = [(b"retry-after", b"%d" % retry)] if retry else []
             await self.reply_json(status, {"error": {"code": code, "text": text, "field": field}}, headers)
 
     async def begin(self, status: int, content_type: bytes, headers: list[Header]) -> None:
+        """Send code and headers."""
         self.begun = True
         every = [(b"content-type", content_type), *SAFE, *headers]
         await self._send({"type": "http.response.start", "status": status, "headers": every})
 
     async def send(self, piece: bytes, more: bool = True) -> None:
+        """Send a piece of the body."""
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
 

@@ -1,1 +1,1 @@
-"""From objects of the API to rows of tables, one module a kind of thing. Pure, but for the tables that number the rows."""
+"""Rows of tables from API objects, one module per group of kinds. Pure, except for the tables that number rows."""

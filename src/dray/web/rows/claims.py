@@ -1,4 +1,4 @@
-"""Rows of claims, pods and groups, and what they have to do with each other."""
+"""Rows of claims, pods and groups, and the relations between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RowNumber = Callable[[str], int | None]
 
 
 class PodState(IntEnum):
-    """How far a pod has come."""
+    """Progress of a pod."""
 
     WAITING = 0
     GATED = 1
@@ -32,6 +32,7 @@ class PodState(IntEnum):
 
 
 def pod_state(pod: Pod) -> PodState:
+    """Return the state of a pod, from its spec and status."""
     if is_finished(pod):
         return PodState.DONE
     if pod.metadata.deletionTimestamp is not None:
@@ -42,11 +43,12 @@ def pod_state(pod: Pod) -> PodState:
 
 
 def claim_keys(pod: Pod, group: PodGroup | None) -> tuple[Key, ...]:
-    """The claims that a pod uses, as its entries resolve right now."""
+    """Return the claims that a pod uses, as its entries currently resolve."""
     return tuple(dict.fromkeys((pod.metadata.namespace, use.claim) for use in uses_of(pod, group) if use.claim))
 
 
 def group_key(pod: Pod) -> Key | None:
+    """Return the key of a pod's group, or None."""
     name = group_name(pod)
     return (pod.metadata.namespace, name) if name else None
 
@@ -87,13 +89,14 @@ def claim_row(claim: ResourceClaim, strings: Strings, allocated: float | None, n
 
 
 def devices_of(claim: ResourceClaim) -> tuple[DeviceId, ...]:
-    """The devices of an allocation, each once, those with admin access included."""
+    """Return the allocated devices of a claim without duplicates, including those with admin access."""
     allocation = claim.status.allocation
     results = allocation.devices.results if allocation is not None else ()
     return tuple(dict.fromkeys(DeviceId(one.driver, one.pool, one.device) for one in results))
 
 
 def _request(request: DeviceRequest) -> tuple[str, str, int | str, tuple[tuple[str, str, int | str], ...]]:
+    """Return a request as (name, class, count, alternatives)."""
     others = tuple((sub.name, sub.deviceClassName, _count(sub)) for sub in request.firstAvailable)
     exact = request.exactly
     if exact is None:
@@ -102,10 +105,12 @@ def _request(request: DeviceRequest) -> tuple[str, str, int | str, tuple[tuple[s
 
 
 def _count(spec: object) -> int | str:
+    """Return the number of devices of a request, or "all"."""
     return "all" if getattr(spec, "allocationMode", "") == "All" else max(int(getattr(spec, "count", 1)), 1)
 
 
 def _prepared(claim: ResourceClaim, numbers: dict[DeviceId, int]) -> Iterable[tuple[int, bool | None]]:
+    """Yield row number and readiness of each device with a status; readiness is None without a Ready condition."""
     for one in claim.status.devices:
         number = numbers.get(DeviceId(one.driver, one.pool, one.device))
         if number is not None:
@@ -138,11 +143,12 @@ def group_row(group: PodGroup | Workload, strings: Strings, pods: int, placed: i
 
 
 def created(meta: ObjectMeta) -> float | None:
+    """Return the creation time in seconds since the epoch, or None."""
     return parse_timestamp(meta.creationTimestamp) if meta.creationTimestamp else None
 
 
 def owner_of(meta: ObjectMeta) -> str:
-    """The controller of an object, as `Job/name`."""
+    """Return the controller of an object as `Job/name`, or ""."""
     for reference in meta.ownerReferences:
         if reference.controller:
             return f"{reference.kind}/{reference.name}"

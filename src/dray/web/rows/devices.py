@@ -1,4 +1,7 @@
-"""Rows of pools and devices, and where partitions are drawn. What a device is, is said by `dray.api.availability`."""
+"""Rows of pools and devices, and where partitions are drawn.
+
+`dray.api.availability` determines the state of a device.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from dray.api.types.resource import Device
 
 
 class DeviceFlag(IntFlag):
-    """What is true of a device beside its state."""
+    """Properties of a device besides its state."""
 
     TAINTED = 1
     UNHEALTHY = 2
@@ -21,7 +24,7 @@ class DeviceFlag(IntFlag):
 
 
 def flags_of(found: PublishedDevice | None, is_sick: bool) -> int:
-    """The flags of a device; of one that no slice has, little is known."""
+    """Return the flags of a device. For a device in no slice only its health is known."""
     flags = DeviceFlag.UNHEALTHY if is_sick else DeviceFlag(0)
     if found is None:
         return int(flags)
@@ -35,14 +38,17 @@ def flags_of(found: PublishedDevice | None, is_sick: bool) -> int:
 
 
 class PartitionPlace(NamedTuple):
-    """Where a partition is drawn: in the cell of the device that is the whole, and how much of it the partition is."""
+    """Where a partition is drawn: the device whose cell it is in, and its share of that cell."""
 
     cell: str
     share: float
 
 
 def partition_places(pool: PublishedPool) -> Mapping[str, PartitionPlace]:
-    """Partitions of one thing draw on the same counters; the one that draws most is the whole."""
+    """Return the place of each partition in a pool.
+
+    Partitions of the same hardware consume the same counters; the one that consumes most is the whole.
+    """
     whole: dict[str, tuple[Quantity, str]] = {}
     partitions = {name: one.device for name, one in pool.devices.items() if one.device.consumesCounters}
     for name, device in partitions.items():
@@ -58,7 +64,7 @@ def partition_places(pool: PublishedPool) -> Mapping[str, PartitionPlace]:
 
 
 def _share(device: Device, whole: Device) -> float:
-    """How much of the whole a partition draws: the mean of its counters, since they have different units."""
+    """Return the share of the whole that a partition consumes: the mean of its counters, because their units differ."""
     amounts = {
         (drawn.counterSet, name): Quantity.parse(counter.value).approximate()
         for drawn in device.consumesCounters

@@ -25,7 +25,7 @@ def node_row(node: Node, strings: Strings) -> TableRow:
 
 
 def _rack(labels: Mapping[str, str]) -> str:
-    """No label for racks is standard: the usual ones first, then any whose name is `rack`."""
+    """Return the rack of a node, or "". No rack label is standard: known labels first, then any label named `rack`."""
     for key in _RACKS:
         if key in labels:
             return labels[key]
