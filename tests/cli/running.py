@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.waiting import SECONDS
@@ -23,32 +24,35 @@ def heed_interrupts() -> None:
 class Dray:
     """`dray COMMAND …` in the foreground of its own process; a context manager that ends it.
 
-    `program` runs dray in another way, such as with a probe.
+    `program` runs dray in another way, such as with a probe. `log` takes standard error: a pipe that nobody reads, which is
+    the default, stops a server that logs much.
     """
 
-    def __init__(self, *arguments: str | Path, program: Sequence[str] = DRAY) -> None:
+    def __init__(self, *arguments: str | Path, program: Sequence[str] = DRAY, log: Path | None = None) -> None:
         self._program = program
+        self._log = log
         self._arguments = [str(argument) for argument in arguments]
         self.lines: list[str] = []
 
     def __enter__(self) -> Dray:
         self._begun = time.monotonic()
-        self.process = subprocess.Popen(
-            [*self._program, *self._arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ},
-            preexec_fn=heed_interrupts,
-        )
+        with self._log.open("w") if self._log else nullcontext(subprocess.PIPE) as errors:
+            self.process = subprocess.Popen(
+                [*self._program, *self._arguments],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ},
+                preexec_fn=heed_interrupts,
+            )
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.rstrip("\n"))
             if self.lines[-1] == "ready":
                 self.seconds = time.monotonic() - self._begun
                 return self
-        assert self.process.stderr is not None
-        raise AssertionError(f"not ready: {self.process.stderr.read()}")
+        told = self._log.read_text() if self._log else self.process.stderr and self.process.stderr.read()
+        raise AssertionError(f"not ready: {told}")
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)

@@ -115,7 +115,10 @@ def test_a_broken_kubeconfig_says_what_is_wrong(tmp_path: Path, change: dict[str
         from_kubeconfig(path)
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "config: not valid YAML: line 2, column 1: while parsing"), ("[]", "expected a mapping")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "config: not valid YAML: line 2, column 1: while parsing"), ("[]", "expected a mapping")],
+)
 def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(ConfigError, match=message):

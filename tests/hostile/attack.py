@@ -227,7 +227,7 @@ async def main(seconds: float) -> int:
             "--token-auth-file",
             directory / "users.csv",
         )
-        with Dray(*up) as dray:
+        with Dray(*up, log=directory / "log") as dray:
             url = next(word for line in dray.lines for word in line.split() if word.startswith("https://")).rstrip(",")
             authority, token = str(directory / "d" / "ca.crt"), (directory / "d" / "admin.token").read_text().strip()
             client = Client(url, authority, token)

@@ -245,7 +245,7 @@ async def main(options: argparse.Namespace) -> int:
         record = Path(options.record) if options.record else directory / "turns.jsonl"
         up = ["up", "--dir", directory / "d", "--port", "0", "--nodes", "3", "--store", options.store]
         program = [sys.executable, "-m", "tests.hostile.turns", str(record)]
-        with Dray(*up, "--token-auth-file", directory / "users.csv", program=program) as dray:
+        with Dray(*up, "--token-auth-file", directory / "users.csv", program=program, log=directory / "log") as dray:
             url = next(word for line in dray.lines for word in line.split() if word.startswith("https://")).rstrip(",")
             authority, token = str(directory / "d" / "ca.crt"), (directory / "d" / "admin.token").read_text().strip()
             client = Client(url, authority, token)

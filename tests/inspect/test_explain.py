@@ -649,6 +649,17 @@ SITUATIONS = (
         ("node n1 cannot start it: DRA driver gpu.example.com is not registered",),
     ),
     Situation(
+        "a driver whose message a terminal would obey",
+        (
+            *CLUSTER,
+            held("c", "gpu-0", by=("p",)),
+            event("FailedPrepareDynamicResources", "no \x1b[31mfirmware\x1b]0;title\x07 \x9b2J\x00"),
+            pod(nodeName="n1"),
+        ),
+        "NodeTrouble",
+        ("node n1 cannot start it: no \\x1b[31mfirmware\\x1b]0;title\\x07 \\x9b2J\\x00",),
+    ),
+    Situation(
         "a pod put on a node by hand, without its claim",
         (*CLUSTER, claim(), pod(nodeName="n1")),
         "ClaimNotAllocated",

@@ -27,6 +27,20 @@ def quote(text: str) -> str:
     return '"' + "".join(map(_escape, text)) + '"'
 
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
+
+def visible(text: str) -> str:
+    r"""Return the text with control characters escaped, except newlines and tabs.
+
+    Messages of drivers and nodes are printed on terminals, which obey such characters.
+
+    >>> print(visible("red: " + chr(27) + "[31m"))
+    red: \x1b[31m
+    """
+    return text.translate(_CONTROLS)
+
+
 def _escape(char: str) -> str:
     if char in _SHORT:
         return _SHORT[char]

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from dray.api.quoting import visible
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -43,6 +45,7 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> 
     """The table for a screen so wide; without a width, with everything at its widest."""
     from rich.text import Text
 
+    rows = [row._replace(remark=visible(row.remark)) for row in rows]
     has_remarks = any(row.remark for row in rows)
     for narrow, bar_width in ((False, BARS[0]), (True, BARS[0]), (True, BARS[1]), (True, BARS[2])):
         drawn = [[_cell(cell, bar_width) for cell in row.cells] for row in rows]
@@ -92,7 +95,7 @@ def _cell(cell: TableCell | ShareBar, bar_width: int) -> Text:
 
     if isinstance(cell, ShareBar):
         return bar(cell, bar_width)
-    return Text(cell) if isinstance(cell, str) else cell
+    return Text(visible(cell)) if isinstance(cell, str) else cell
 
 
 def bar(share: ShareBar, width: int = BARS[0]) -> Text:

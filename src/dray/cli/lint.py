@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dray.api.quoting import visible
 from dray.cli import GATES_HELP, Subparsers, fail
 from dray.cli._cluster import add_options, connect
 from dray.cli._output import data
@@ -113,7 +114,7 @@ def _shown(findings: Sequence[Finding], output: str) -> str:
         return data(findings, output)
     if not findings:
         return "nothing to complain about"
-    return "\n".join(line for finding in findings for line in _lines(finding))
+    return visible("\n".join(line for finding in findings for line in _lines(finding)))
 
 
 def _lines(finding: Finding) -> list[str]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from dray.api.quoting import visible
 from dray.assembly.collector import without_collections
 from dray.cli import GATES_HELP, Subparsers, _defragment, fail
 from dray.cli._cluster import add_options, read_all
@@ -197,7 +198,7 @@ def _shown(found: WhatIfAnswer, output: str) -> str:
     lines += [f"namespace {name} has a ResourceQuota, which is not considered" for name in found.quotas or ()]
     if found.copies is not None:
         lines.append(_count_line(found.copies))
-    return "\n".join(lines or ["no pod has to move"])
+    return visible("\n".join(lines or ["no pod has to move"]))
 
 
 def _lines(one: PodOutcome, verb: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dray.api.quoting import visible
 from dray.api.reasons import cause_wording, wording
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.devices import AlternativeReasons, Reasons
@@ -48,10 +49,11 @@ class TreeLine(NamedTuple):
 
     def wrapped(self, width: int | None) -> list[str]:
         """The line on a screen so wide, broken at words."""
-        if width is None or len(self.first) + len(self.text) <= width:
-            return [f"{self.first}{self.text}".rstrip()]
+        text = visible(self.text)
+        if width is None or len(self.first) + len(text) <= width:
+            return [f"{self.first}{text}".rstrip()]
         return textwrap.wrap(
-            self.text,
+            text,
             max(width, len(self.rest) + 20),
             initial_indent=self.first,
             subsequent_indent=self.rest,
