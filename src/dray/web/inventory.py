@@ -89,8 +89,7 @@ class DashboardInventory:
         for device in self._holders.change(old, new):
             self._note(device)
         sick = frozenset(unhealthy_in_claim(new)) if new is not None and new.status.devices else frozenset()
-        # type: ignore[arg-type]  # at least one is not None
-        self.health_told((ResourceClaim, key_of(new or old)), sick)
+        self.health_told((ResourceClaim, key_of(new or old)), sick)  # type: ignore[arg-type]  # one is not None
 
     def health_told(self, by: object, sick: frozenset[DeviceId]) -> None:
         """Set the unhealthy devices that a claim or pod reports."""

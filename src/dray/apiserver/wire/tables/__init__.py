@@ -65,8 +65,7 @@ def row(prints: Printer, obj: Wire, now: float, include: str = "Metadata", full:
 
 def partial(obj: Wire) -> dict[str, Any]:
     """Return the object's PartialObjectMetadata."""
-    # type: ignore[attr-defined]  # every kind has metadata, which their common type does not declare
-    metadata = obj.metadata
+    metadata = obj.metadata  # type: ignore[attr-defined]  # every kind has metadata; their common type lacks it
     return {"kind": "PartialObjectMetadata", "apiVersion": META_V1, "metadata": metadata}
 
 
