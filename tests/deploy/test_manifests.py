@@ -6,9 +6,12 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from dray.core.configuration import read
 from dray.testing import Cluster
 from tests.charts.installing import PROGRAMS, run
 from tests.deploy.roles import CHART, DEPLOY
@@ -48,9 +51,43 @@ def test_a_changed_configuration_has_another_name_so_that_the_pods_start_again(t
 def configuration_name(directory: Path) -> str:
     command = [str(PROGRAMS / "kubectl"), "kustomize", "--load-restrictor=LoadRestrictionsNone", str(directory)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    [deployment] = [tree for tree in kustomize.yaml.safe_load_all(printed) if tree["kind"] == "Deployment"]
+    [deployment] = [tree for tree in yaml.safe_load_all(printed) if tree["kind"] == "Deployment"]
     [volume] = deployment["spec"]["template"]["spec"]["volumes"]
     return str(volume["configMap"]["name"])
+
+
+def rendered(**values: str) -> list[dict[str, Any]]:
+    """The objects of the chart with these values."""
+    words = [f"--set={name}={value}" for name, value in values.items()]
+    command = [str(PROGRAMS / "helm"), "template", "dray", str(CHART), f"--namespace={NAMESPACE}", *words]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [tree for tree in yaml.safe_load_all(printed) if tree]
+
+
+def test_rules_and_dashboard_are_deployed_as_they_are_in_their_files() -> None:
+    wanted = dict.fromkeys(("monitoring.podMonitor", "monitoring.rules", "monitoring.dashboard"), "true")
+    objects = {tree["kind"]: tree for tree in rendered(**{"scheduler.enabled": "false", **wanted})}
+    assert objects["PrometheusRule"]["spec"] == yaml.safe_load((CHART / "monitoring/rules.yaml").read_text())
+    shown = json.loads(objects["ConfigMap"]["data"]["dray.json"])
+    assert shown == json.loads((CHART / "monitoring/dashboard.json").read_text())
+    [deployment] = [tree for tree in rendered() if tree["kind"] == "Deployment"]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert objects["PodMonitor"]["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    paths = {(one["port"], one["path"]) for one in objects["PodMonitor"]["spec"]["podMetricsEndpoints"]}
+    assert paths == {(container["ports"][0]["name"], path) for path in ("/metrics", "/metrics/resources")}
+
+
+def test_to_take_turns_with_kube_scheduler_the_role_is_for_its_lease() -> None:
+    lease = {"scheduler.lease.name": "kube-scheduler", "scheduler.lease.namespace": "kube-system"}
+    objects = rendered(**lease, **{"scheduler.schedulerNames": "{default-scheduler}"})
+    [role] = [tree for tree in objects if tree["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == "kube-system"
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, ["kube-scheduler"]]
+    [file] = [tree["data"]["scheduler.yaml"] for tree in objects if tree["kind"] == "ConfigMap"]
+    configuration = read(yaml.safe_load(file))
+    assert (configuration.election.name, configuration.election.namespace) == ("kube-scheduler", "kube-system")
+    assert [*configuration.profiles] == ["default-scheduler"]
 
 
 LABELLED = {"policy.namespaceSelector.matchLabels.team": "ml", "policy.onlyDevices": "false"}
