@@ -15,7 +15,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.api.types.scheduling import PodGroup, PriorityClass
-from dray.api.users import AUTHENTICATED, User
+from dray.api.users import AUTHENTICATED, NODE_NAME, User
 from dray.assembly.simulated_nodes import SimulationOptions, StandaloneSimulation
 from dray.client import InProcess, LeaderElection, LeaseSettings
 from dray.client.cluster_gates import discover
@@ -32,6 +32,7 @@ from tests.scheduler.test_shadow import compared, shadowing
 from tests.waiting import eventually
 
 DRAY = User("dray", groups=(AUTHENTICATED,))
+IN_A_POD = User("system:serviceaccount:dray-system:dray", groups=(AUTHENTICATED,), extra={NODE_NAME: ("some-node",)})
 GATES = "GenericWorkload=true"
 
 
@@ -137,12 +138,12 @@ async def test_the_shadow_uses_its_role_all_of_it_which_has_no_verb_that_writes(
 
 async def test_simulated_nodes_use_their_role_all_of_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dray.sim.nodes.LEASE_SECONDS", 0.25)  # between two renewals
-    asked = watch_requests(monkeypatch, DRAY.name)
+    asked = watch_requests(monkeypatch, IN_A_POD.name)
     async with cluster(parts=(SCHEDULER, CONTROLLERS)) as c:
-        await allow(c.client, DRAY.name, *role("simulated-nodes"))
+        await allow(c.client, IN_A_POD.name, *role("simulated-nodes"))
         simulation = StandaloneSimulation(SimulationOptions(simulated=1, untainted=True))
         readiness = Readiness()
-        client: Any = InProcess(c.running.api, DRAY)
+        client: Any = InProcess(c.running.api, IN_A_POD)
         task = asyncio.create_task(simulation.run(client, c.gates, readiness))
         await unless_refused(play(c, asked), asked)
         task.cancel()
