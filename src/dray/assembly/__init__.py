@@ -1,8 +1,8 @@
-"""Puts the parts of a cluster together and runs them in one process: for commands, tests and demonstrations.
+"""Assemble the components of a cluster and run them in one process: for commands, tests and demonstrations.
 
-`options` says what is wanted, `server` runs an API server with parts beside it, `parts` makes the parts of `dray up`,
-`component` runs one part against any API server, `clusters` finds the clusters of a user. Left out: words of command
-lines and what people read (`dray.cli`).
+`options` has the settings, `server` runs an API server with components beside it, `parts` creates the components of
+`dray up`, `component` runs one component with any API server, `clusters` finds the clusters of a user. `dray.cli` has
+the command lines and their output.
 """
 
 from dray.assembly.options import ClusterOptions, ServerOptions, ServerStartError

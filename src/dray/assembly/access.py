@@ -1,4 +1,4 @@
-"""Who may look at a dashboard: users of an API server in this process, or the one user of a kubeconfig."""
+"""Who may use a dashboard: users of an API server in this process, or the single user of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Operations = Mapping[str, Sequence[Tree]]
 
 
 class ServerAccess:
-    """Users of the API server in this process: by token, by certificate, or everybody where it has no users."""
+    """Users of the API server in this process: by token or client certificate, or the administrator without users."""
 
     mode = "live"
 
@@ -64,12 +64,14 @@ class ServerAccess:
         return measured_operations()
 
     def _bearer(self, token: str) -> User:
+        """Return the user of a bearer token. Raises Unauthorized."""
         authenticator = self._running.http.authenticator
         if authenticator is None:
             raise Unauthorized("this server has no users: sign in without a token")
         return authenticator.authenticate([(b"authorization", b"Bearer " + token.encode("latin-1", "replace"))], None)
 
     def _certified(self, certificate: Any) -> User:
+        """Return the user of a client certificate. Raises Unauthorized."""
         from dray.api.users import ADMIN
 
         authenticator = self._running.http.authenticator
@@ -81,7 +83,7 @@ class ServerAccess:
 
 
 class ClientAccess:
-    """One user, whoever that is to the API server: `connect` gives a client that acts as that user."""
+    """The single user that the API server sees. `connect` returns a client that acts as that user."""
 
     def __init__(
         self, connect: Callable[[], Client], identity: SessionIdentity, server: str, mode: str = "live"
@@ -107,10 +109,10 @@ class ClientAccess:
 
 
 def measured_operations() -> dict[str, list[Tree]]:
-    """What node agents of this process have measured of drivers, by driver."""
+    """Return the measurements of drivers' operations by node agents in this process, by driver."""
     import sys
 
-    metrics = sys.modules.get("dray.node.metrics")  # nobody has measured anything where it was not imported
+    metrics = sys.modules.get("dray.node.metrics")  # None if nothing has imported it, so nothing was measured
     if metrics is None:
         return {}
     buckets: dict[tuple[str, str], dict[float, float]] = {}
@@ -131,6 +133,7 @@ def measured_operations() -> dict[str, list[Tree]]:
 
 
 def _operation(method: str, counts: Mapping[float, float], errors: float) -> Tree:
+    """Return calls, errors and latencies of one method."""
     calls = max(counts.values(), default=0.0)
     return {
         "method": method,
@@ -142,6 +145,6 @@ def _operation(method: str, counts: Mapping[float, float], errors: float) -> Tre
 
 
 def _quantile(counts: Mapping[float, float], rank: float) -> float | None:
-    """The least bound that so many calls kept to; None where they took longer than the largest."""
+    """Return the smallest bucket bound that covers `rank` calls, or None if only the infinite one does."""
     bound = next((bound for bound in sorted(counts) if counts[bound] >= rank), float("inf"))
     return None if bound == float("inf") else bound

@@ -1,4 +1,4 @@
-"""Asks a cluster of the user whether it answers. Whether its process runs is in `clusters`."""
+"""Ask a running cluster of the user for its state. `clusters` checks whether its process runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANSWER_SECONDS = 5.0
 
 
 class ClusterAnswer(NamedTuple):
-    """Numbers of nodes, pods and claims, the leases of leading processes, and a one-time address of the dashboard or ''."""
+    """Number of nodes, pods and claims, leases of leading processes, and a one-time URL of the dashboard or ""."""
 
     nodes: int
     pods: int
@@ -31,15 +31,15 @@ class ClusterAnswer(NamedTuple):
 
 
 async def answer_of(cluster: ClusterDirectory) -> ClusterAnswer:
-    """Ask a cluster of the user. Raises ApiError, ConfigError, TimeoutError and OSError."""
+    """Return the state of a user's cluster. Raises ApiError, ConfigError, TimeoutError and OSError."""
     async with asyncio.timeout(_ANSWER_SECONDS), Http(load(str(cluster.directory / "kubeconfig"))) as client:
         nodes, pods, claims = [len((await client.list(type_)).items) for type_ in (Node, Pod, ResourceClaim)]
-        leases = (await client.list(Lease, "kube-system")).items  # those of nodes are in another namespace
+        leases = (await client.list(Lease, "kube-system")).items  # node leases are in another namespace
         return ClusterAnswer(nodes, pods, claims, leases, await _dashboard(client))
 
 
 async def _dashboard(client: Http) -> str:
-    """Return a new address of the dashboard, which admits one browser; empty if the server has no dashboard."""
+    """Return a new URL of the dashboard, valid for one browser, or "" if the server has no dashboard."""
     with suppress(ApiError):
         code = msgspec.json.decode(await client.read(f"{PREFIX}/api/code"))["code"]
         return f"{client.config.server}{PREFIX}/#code={code}"

@@ -1,6 +1,6 @@
-"""Renews the certificate of a server while it runs, and serves files that somebody has replaced.
+"""Renew a server's certificate while the server runs, and load certificate files that were replaced.
 
-Left out: the authority, which lasts as long as its directory, and clients' certificates.
+The authority is never renewed: it lasts as long as its directory. Client certificates are not renewed either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _LOOK_SECONDS = 600.0
 
 
 async def keep_certificate(keys: Keys, server: HttpServer, pause: float = _LOOK_SECONDS) -> None:
-    """Look again and again whether the certificate must be renewed or was replaced. New connections get the new one."""
+    """Renew the certificate when it expires soon, and load replaced files, periodically.
+
+    New connections use the new one.
+    """
     served = _stamp(keys)
     while True:
         await asyncio.sleep(pause)
@@ -36,6 +39,6 @@ async def keep_certificate(keys: Keys, server: HttpServer, pause: float = _LOOK_
 
 
 def _stamp(keys: Keys) -> tuple[tuple[int, int], ...]:
-    """Differs when a file was replaced."""
+    """Return a value that changes when a file is replaced."""
     found = [file.stat() for file in (keys.certificate_file, keys.key_file)]
     return tuple((file.st_ino, file.st_mtime_ns) for file in found)

@@ -1,8 +1,8 @@
-"""The clusters of this user: where each has its directory, which process runs it, and how to end it.
+"""Clusters of the user: their directories, the processes that run them, and how to stop them.
 
-A cluster is its directory. `dray up` leaves a record there while it runs, and a link in the user's list, so that
-`dray list` finds clusters wherever they are. A process counts as the cluster's only if it began when the record says:
-numbers of processes are given out again. Left out: starting one (`up`).
+A cluster is its directory. While `dray up` runs, it keeps a record there, and a link in the user's list so that `dray
+list` finds clusters in any directory. A process is the cluster's only if its start time matches the record, because
+process IDs are reused.
 """
 
 from __future__ import annotations
@@ -24,51 +24,52 @@ from dray.files import read_regular, read_text
 
 DEFAULT_DIR = Path(".dray")
 DEMO = "dray-demo-"
-"""Prefix of the names of directories of invented clusters, which `dray dashboard --demo` shows."""
+"""Prefix of the directory names of demonstration clusters, which `dray dashboard --demo` shows."""
 _RECORD = "cluster.json"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _END_SECONDS = 30.0
 
 
 class ClusterError(Exception):
-    """What is wrong with the cluster that was named, in words for a person."""
+    """Error with a cluster named by the user. The text is shown to the user."""
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What a running cluster leaves in its directory."""
+    """Record of a running cluster in its directory."""
 
     pid: int
-    begun: int  # of the process, in the kernel's ticks since the machine started
+    begun: int  # start time of the process, in kernel ticks since boot
     url: str
-    runs: tuple[str, ...]  # what it runs, in words: "3 simulated nodes × 8 devices"
+    runs: tuple[str, ...]  # running components as text: "3 simulated nodes × 8 devices"
     started: str
-    state: str = ""  # where it is kept; empty for a cluster whose state is gone when it ends
+    state: str = ""  # location of the state; empty if the state is lost at the end
 
 
 class ClusterDirectory:
-    """One cluster by its directory."""
+    """A cluster, identified by its directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
 
     @property
     def name(self) -> str:
+        """Name of the cluster, or its directory if it is not in the user's data directory."""
         return self.directory.name if self.directory.parent == _home() else str(self.directory)
 
     @property
     def option(self) -> str:
-        """How a command line names the cluster, with a space before it; empty for the one of this directory."""
+        """Command line option that selects the cluster, with a leading space; empty for the cluster in `.dray`."""
         if self.directory.parent == _home():
             return f" --name {self.name}"
         return "" if self.directory == DEFAULT_DIR.resolve() else f" --dir {self.directory}"
 
     @property
     def exists(self) -> bool:
-        """Whether there is something that a cluster left; nothing else is ever deleted."""
+        """Whether the directory contains files of a cluster. Other directories are never deleted."""
         return any((self.directory / name).exists() for name in (_RECORD, "ca.key", "state.db"))
 
     def record(self) -> Record | None:
-        """The record of the process that runs the cluster; None when none does."""
+        """Return the record of the process that runs the cluster, or None if no process does."""
         try:
             record = msgspec.json.decode(read_regular(self.directory / _RECORD), type=Record)
         except (OSError, msgspec.DecodeError):
@@ -76,7 +77,7 @@ class ClusterDirectory:
         return record if _begun(record.pid) == record.begun else None
 
     def stop(self) -> Record | None:
-        """End the process that runs the cluster, and say what it ran; None when there was none."""
+        """Stop the process that runs the cluster. Returns its record, or None if no process ran. Raises ClusterError."""
         record = self.record()
         if record is None:
             return None
@@ -90,19 +91,19 @@ class ClusterDirectory:
         return record
 
     def delete(self) -> None:
-        """Remove what the cluster left; it does not run any more."""
+        """Delete the files of a stopped cluster."""
         shutil.rmtree(self.directory)
         _link(self.directory).unlink(missing_ok=True)
 
     @contextmanager
     def recorded(self, url: str, runs: tuple[str, ...], state: str) -> Iterator[None]:
-        """Leave a record while the cluster runs in this process, and enter it into the user's list."""
+        """Keep a record while the cluster runs in this process, and add the cluster to the user's list."""
         pid = os.getpid()
         started = timestamp(time.time())
         record = Record(pid, _begun(pid) or 0, url, runs, started, state)
         path = self.directory / _RECORD
         path.write_bytes(msgspec.json.encode(record))
-        with suppress(OSError):  # a list that cannot be written is no reason not to run
+        with suppress(OSError):  # the cluster can run without an entry in the list
             link = _link(self.directory)
             link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             link.write_text(str(self.directory))
@@ -113,7 +114,7 @@ class ClusterDirectory:
 
 
 def clusters() -> list[ClusterDirectory]:
-    """Return the clusters of this user that still have a directory, sorted by name; without invented ones."""
+    """Return the user's clusters with an existing directory, sorted by name, without demonstration clusters."""
     found = {}
     with suppress(OSError):
         for link in (_home() / ".list").iterdir():
@@ -123,11 +124,14 @@ def clusters() -> list[ClusterDirectory]:
     return sorted(found.values(), key=lambda cluster: cluster.name)
 
 
-# Which cluster is meant
+# Selecting a cluster
 
 
 def directory_of(name: str, directory: Path | None) -> Path:
-    """The directory of a cluster by its name or as it is given; ClusterError when both are."""
+    """Return the directory of a cluster by name or path.
+
+    Raises ClusterError if both are given or the name is invalid.
+    """
     if not name:
         return directory or DEFAULT_DIR
     if directory is not None:
@@ -138,7 +142,7 @@ def directory_of(name: str, directory: Path | None) -> Path:
 
 
 def existing(name: str, directory: Path | None) -> ClusterDirectory:
-    """A cluster that is there; ClusterError, with those that there are, when it does not exist."""
+    """Return an existing cluster. Raises ClusterError, which lists the existing ones."""
     cluster = ClusterDirectory(directory_of(name, directory))
     if not cluster.exists:
         known = ", ".join(one.name for one in clusters()) or "none"
@@ -155,7 +159,7 @@ def _link(directory: Path) -> Path:
 
 
 def _begun(pid: int) -> int | None:
-    """When a process began, in ticks of the kernel; None when there is none."""
+    """Return the start time of a process in kernel ticks, or None if it does not exist."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Commands that read a whole cluster make many objects that stay; a collection would look at all of them, again and again."""
+"""Disable garbage collection in commands that read a whole cluster, whose objects stay and need no visits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Let nobody look for garbage until the end of the block. With 5,000 nodes that takes 0.7 s of 2.6."""
+    """Disable garbage collection within the block. With 5,000 nodes it takes 0.7 of 2.6 s."""
     was_on = gc.isenabled()
     gc.disable()
     try:

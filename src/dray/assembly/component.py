@@ -1,4 +1,4 @@
-"""Runs one part of a cluster as a process of its own: the way to the API server, metrics, leader election, a clean end."""
+"""Run one component of a cluster as a process: API client, metrics, leader election, clean shutdown."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 RunComponent = Callable[["Http", "FeatureGates", "Readiness"], Awaitable[None]]
 Probe = Callable[["Client"], Awaitable[object]]
-"""A request that a part cannot do without."""
+"""A request that the component cannot work without."""
 _ASK_AGAIN_SECONDS = 0.5
 _SAY_AGAIN_SECONDS = 5.0
 
 
 class ComponentError(Exception):
-    """Why a part does not start or ended, in words for a person."""
+    """The reason why a component does not start or has ended. The text is shown to the user."""
 
 
 @dataclass(frozen=True)
 class ComponentOptions:
-    """How a part reaches its API server, and where it shows its metrics: `port` 0 is any, -1 is none.
+    """How a component connects to its API server and serves metrics: `port` 0 is any free port, -1 none.
 
-    Without a limit on requests, the one of the kubeconfig's configuration counts. `lease` decides who leads; None for no election.
+    Without limits on requests, those of the kubeconfig apply. `lease` configures leader election; None disables it.
     """
 
     kubeconfig: str = ""
@@ -50,11 +50,11 @@ class ComponentOptions:
     kube_api_qps: float | None = None
     kube_api_burst: int | None = None
     lease: LeaseSettings | None = None
-    read_only: bool = False  # whether the client sends no write
+    read_only: bool = False  # the client sends no writes
 
 
 def on_signals() -> asyncio.Event:
-    """What is set when the process is told to end."""
+    """Return an event that is set on SIGINT or SIGTERM."""
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -62,17 +62,17 @@ def on_signals() -> asyncio.Event:
 
 
 async def lists_pods(client: Client) -> None:
-    """What scheduler and controllers cannot do without."""
+    """List pods, which the scheduler and controllers require."""
     from dray.api.types.core import Pod
 
     await client.list(Pod, limit=1)
 
 
 def run_component(name: str, options: ComponentOptions, run: RunComponent, probe: Probe = lists_pods) -> None:
-    """Run one part against the API server until a signal. Raises ComponentError, GateError and ConfigError.
+    """Run one component with the API server until a signal. Raises ComponentError, GateError and ConfigError.
 
-    The part begins when the server has answered `probe`, be it with Forbidden, and when it has the lease, where it needs
-    one. It is ready as its `Readiness` says.
+    The component starts when the server has answered `probe` (even with Forbidden) and, with leader election, when it
+    has the lease. Its `Readiness` says when it is ready.
     """
     import uvloop
 
@@ -88,6 +88,7 @@ def run_component(name: str, options: ComponentOptions, run: RunComponent, probe
 
 
 def _paced(config: Config, options: ComponentOptions) -> Config:
+    """Return the configuration with the request limits of the options."""
     qps, burst = options.kube_api_qps, options.kube_api_burst
     return dataclasses.replace(
         config, qps=config.qps if qps is None else qps, burst=config.burst if burst is None else burst
@@ -131,7 +132,7 @@ async def _run(
 
 
 async def _cluster_gates(client: Http, chosen: FeatureGates) -> FeatureGates:
-    """The gates of the cluster; says what is different there from the defaults."""
+    """Return the feature gates of the cluster, and print those that differ from the defaults."""
     from dray.client.cluster_gates import discover
 
     found = await discover(client, chosen)
@@ -142,9 +143,10 @@ async def _cluster_gates(client: Http, chosen: FeatureGates) -> FeatureGates:
 
 
 async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Event) -> bool:
-    """Ask the server until it answers, and say every few seconds why it does not; False when told to stop first.
+    """Send `probe` until the server answers. Returns False if told to stop first.
 
-    Forbidden is an answer: whoever does the work reports what it may not do.
+    Prints the reason every few seconds. Forbidden counts as an answer, because the component itself reports missing
+    rights.
     """
     from dray.api.errors import ApiError, Forbidden
 
@@ -168,9 +170,9 @@ async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Eve
 async def _lead(
     name: str, lease: LeaseSettings | None, client: Http, gates: FeatureGates, run: RunComponent, readiness: Readiness
 ) -> None:
-    """Do the work, whenever this process leads where there is a lease; who waits for the lease is ready to take over.
+    """Run the component, with a lease only while this process is the leader.
 
-    A process that loses the lease waits for it again.
+    A process that waits for the lease is ready. A process that loses the lease waits for it again.
     """
     if lease is None:
         await run(client, gates, readiness)
@@ -178,10 +180,10 @@ async def _lead(
     from dray.client import LeaderElection
     from dray.client.http import Http
 
-    leading = logging.getLogger("dray.client.leader")  # who leads is always told
+    leading = logging.getLogger("dray.client.leader")  # leadership changes are always logged
     leading.setLevel(min(logging.INFO, leading.getEffectiveLevel()))
     identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-    # A client of its own, since a limit on requests must not cost the lease.
+    # A separate client, so that the request limit does not delay renewals of the lease.
     async with Http(dataclasses.replace(client.config, qps=0.0)) as own:
         election = LeaderElection(own, lease, identity)
         readiness.check("lease", lambda: [election.problem] if election.problem else [])
@@ -198,6 +200,7 @@ async def _lead(
 
 
 async def _lead_again_and_again(name: str, election: LeaderElection, lead: Callable[[], Awaitable[None]]) -> None:
+    """Run the component whenever this process is the leader, until the component ends."""
     from dray.client import LostLeadership
 
     while True:
@@ -209,6 +212,7 @@ async def _lead_again_and_again(name: str, election: LeaderElection, lead: Calla
 
 
 async def _stand_by(election: LeaderElection, readiness: Readiness) -> None:
+    """Report readiness once another process is known to be the leader."""
     await election.answered.wait()
     if election.leader != election.identity:
         readiness.start()
@@ -219,9 +223,9 @@ def _bracketed(address: str) -> str:
 
 
 async def serve_metrics(port: int, address: str, readiness: Readiness) -> int:
-    """Serve /metrics, /metrics/resources, /healthz, /livez and /readyz; the port that was taken, 0 for none.
+    """Serve /metrics, /metrics/resources, /healthz, /livez and /readyz. Returns the port, or 0 if disabled.
 
-    A part that cannot do its work lives, but is not ready: to start it again would not help.
+    A component that cannot work is alive but not ready, because a restart would not help.
     """
     if port < 0:
         return 0
@@ -235,7 +239,7 @@ async def serve_metrics(port: int, address: str, readiness: Readiness) -> int:
     async def resources(_: Request) -> Response:
         registry = CollectorRegistry()
         async with one_at_a_time:
-            if OBJECT_FIGURES.look is not None:  # otherwise the text is empty: so it is while another process leads
+            if OBJECT_FIGURES.look is not None:  # None while another process is the leader; then the text is empty
                 registry.register(OBJECT_FIGURES.look())
             body = await asyncio.to_thread(generate_latest, registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,4 +1,4 @@
-"""The scheduler's configuration, read from a file. Left out: what it means (`dray.core.configuration`)."""
+"""Read the scheduler's configuration from a file. `dray.core.configuration` interprets it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_configuration(path: Path | None) -> Configuration:
-    """The configuration in a file, or the default. Raises ConfigurationError and OSError."""
+    """Return the configuration in a file, or the default without a file. Raises ConfigurationError and OSError."""
     from dray.core.configuration import Configuration, ConfigurationError, read
 
     if path is None:

@@ -1,4 +1,4 @@
-"""Containers of a cluster's node agents that outlive the cluster's process, and their end."""
+"""Containers of a cluster's node agents that continue after the cluster's process has ended, and their termination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def running(directory: Path, node: str = "*") -> list[tuple[Runtime, ContainerKey]]:
-    """The containers below a cluster's directory that run, of one node or of all, each with what can end it."""
+    """Return the running containers below a cluster's directory, of one node or all, each with its runtime."""
     from dray.node.process import ProcessWrapper
     from dray.node.supervised import Supervised
 
@@ -28,12 +28,12 @@ def running(directory: Path, node: str = "*") -> list[tuple[Runtime, ContainerKe
 
 
 def left(directory: Path) -> str:
-    """What is to be said of containers that go on when the cluster has ended; empty where there are none."""
+    """Return the message about containers that continue after the cluster's end, or ""."""
     number = len(running(directory))
     rest = "left running: the next `dray up` finds them again, `dray delete` ends them"
     return f"{counted(number, 'container')} {rest}" if number else ""
 
 
 async def end(directory: Path, node: str = "*") -> None:
-    """End them at once."""
+    """Kill the running containers of one node or all."""
     await asyncio.gather(*(runtime.stop(key, 0) for runtime, key in running(directory, node)))

@@ -1,4 +1,4 @@
-"""The dashboard inside `dray up`: mounted below `/dashboard/`, for the users of the server."""
+"""The dashboard in `dray up`: mounted at `/dashboard/`, for the users of the server."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _KEY = "dashboard.key"
 
 
 class DashboardKeyError(ServerStartError):
-    """Why the key of cookies cannot be used, and how to repair it."""
+    """The key for cookies is unusable. The text says how to repair it."""
 
 
 class Mounted:
-    """The dashboard of a server, made when somebody first asks for it: what it needs takes a while to import."""
+    """The dashboard of a server, created on the first request, because its imports take a while."""
 
     def __init__(self, running: Running, options: ServerOptions) -> None:
         from dray.web.sessions import Sessions
@@ -47,13 +47,13 @@ class Mounted:
         await self._dashboard(scope, receive, send)
 
     async def run(self) -> None:
-        """Keep the dashboard until cancelled."""
+        """Run the dashboard, once it has been created, until cancelled."""
         await self._asked.wait()
         assert self._dashboard is not None
         await self._dashboard.run()
 
     def address(self, url: str) -> str:
-        """Where the administrator signs in, once."""
+        """Return a one-time URL that signs in the administrator."""
         from dray.api.users import ADMIN
 
         return f"{url}{PREFIX}/#code={self._sessions.mint(credential_of(ADMIN))}"
@@ -75,25 +75,25 @@ class Mounted:
 
 
 def mount(running: Running, options: ServerOptions) -> Mounted:
-    """Serve the dashboard on the server's own socket; whoever mounts it runs it."""
+    """Mount the dashboard on the server's socket. The caller must run it."""
     mounted = Mounted(running, options)
     running.http.mounts[PREFIX] = mounted
     return mounted
 
 
 def address(running: Running, url: str) -> str:
-    """Where the administrator signs in, once; empty where no dashboard is mounted."""
+    """Return a one-time URL that signs in the administrator, or "" if no dashboard is mounted."""
     mounted = running.http.mounts.get(PREFIX)
     return mounted.address(url) if isinstance(mounted, Mounted) else ""
 
 
 def credential_of(user: User, namespace: str = "default") -> Tree:
-    """What a cookie holds of somebody who has proven to be a user."""
+    """Return the credential that a cookie stores for an authenticated user."""
     return {"user": {"name": user.name, "uid": user.uid, "groups": list(user.groups)}, "namespace": namespace}
 
 
 def _key(directory: Path) -> bytes:
-    """The key of cookies, made once, so that sessions outlive a restart. Raises DashboardKeyError."""
+    """Return the key for cookies, created once, so that sessions survive a restart. Raises DashboardKeyError."""
     from dray.apiserver.security.certificates import write_private
     from dray.web.sessions import check_key, new_key
 

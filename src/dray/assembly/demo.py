@@ -1,8 +1,6 @@
-"""A workload that moves: pods with claims come, run for a while and go, some wait, and now and then a device is tainted.
+"""A changing workload for demonstrations: pods with claims come and go, some wait, sometimes a device is tainted.
 
-Beside it, a group of pods that shares one claim and pods that share CPUs stay.
-
-For talks and pictures; the sequence is always the same. Left out: the cluster itself.
+A group of pods with a shared claim and pods with shares of CPUs are permanent. The sequence is always the same.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ GATES = "GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true"
 _ZONE, _RACK = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
 _GPU, _MIG = "gpu.nvidia.com", "mig.nvidia.com"
 _TEAMS = ("research", "serving", "batch")
-_KINDS = {  # claim template → class, count, selector; and how often pods ask for it
+_KINDS = {  # claim template → class, count, selector, weight
     "one-gpu": (_GPU, 1, "", 8),
     "four-gpus": (_GPU, 4, 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"', 3),
     "node": (_GPU, 8, 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"', 1),
@@ -33,7 +31,7 @@ _KINDS = {  # claim template → class, count, selector; and how often pods ask 
 }
 _GROUP, _MEMBERS = "evaluation", 3
 _CORES, _SHARES = "cores", 5
-_PODS = 60  # at a time
+_PODS = 60  # at the same time
 _STEP_SECONDS = 0.4
 _TAINT_EVERY = 60  # steps
 _FIRST_PODS = 45
@@ -41,7 +39,7 @@ _SEED = 7
 
 
 async def keep_busy(client: Client) -> None:
-    """Let pods come and go until cancelled."""
+    """Create and delete pods until cancelled."""
     chance = random.Random(_SEED)
     await _fill(client)
     for team in _TEAMS:
@@ -62,7 +60,7 @@ async def keep_busy(client: Client) -> None:
 
 
 async def _fill(client: Client) -> None:
-    """Give the nodes zones and racks, so that the map has some."""
+    """Label the nodes with zones and racks."""
     nodes: tuple[Node, ...] = ()
     while len(nodes) < NODES:
         nodes = (await client.list(Node)).items
@@ -73,7 +71,7 @@ async def _fill(client: Client) -> None:
 
 
 async def _share(client: Client, grouped: str, sharing: str) -> None:
-    """One team has a group whose pods share one claim, another one pods that have shares of the same CPUs."""
+    """Create a group of pods that shares one claim, and pods with shares of the same CPUs."""
     entry = {"name": "devices", "resourceClaimTemplateName": "slice"}
     spec = {"schedulingPolicy": {"gang": {"minCount": _MEMBERS}}, "resourceClaims": [entry]}
     await _create(client, PodGroup, {"metadata": {"name": _GROUP, "namespace": grouped}, "spec": spec})
@@ -90,6 +88,7 @@ async def _share(client: Client, grouped: str, sharing: str) -> None:
 
 
 async def _come(client: Client, chance: random.Random, number: int) -> tuple[str, str]:
+    """Create a random pod. Returns its namespace and name."""
     team = chance.choice(_TEAMS)
     kind = chance.choices([*_KINDS], [weight for *_, weight in _KINDS.values()])[0]
     name = f"{kind}-{number}"
@@ -103,7 +102,7 @@ async def _go(client: Client, pod: tuple[str, str]) -> None:
 
 
 async def _taint(client: Client, chance: random.Random) -> None:
-    """One device needs attention; the one before it is well again."""
+    """Taint a random device, and remove the previous taint."""
     with suppress(NotFound):
         await client.delete(DeviceTaintRule, "maintenance")
     selector = {"driver": _GPU, "pool": f"dgx-h100-{chance.randrange(12)}", "device": f"gpu-{chance.randrange(8)}"}

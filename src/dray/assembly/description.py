@@ -1,4 +1,4 @@
-"""What a cluster runs, in words: for the record of a running cluster, and for whoever started it."""
+"""Describe the components of a cluster in text, for its record and for the user who started it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dray.assembly.options import ClusterOptions, ServerOptions
 
 
 def runs(options: ServerOptions) -> tuple[str, ...]:
-    """The parts of a cluster in words."""
+    """Return one line of text per component of a cluster."""
     lines = [f"API server, {'state in memory' if options.store == 'memory' else f'state in {options.store}'}"]
     if not isinstance(options, ClusterOptions):
         return tuple(lines)
@@ -27,6 +27,7 @@ def runs(options: ServerOptions) -> tuple[str, ...]:
 
 
 def _runtime(name: str) -> str:
+    """Return the runtime that `auto` selects on this machine, or the given one."""
     from dray.node.runtimes import AUTO, unavailable
 
     if name != AUTO:
@@ -35,7 +36,7 @@ def _runtime(name: str) -> str:
 
 
 def not_isolated(runtime: str) -> str:
-    """What a runtime leaves open, as the end of a line."""
+    """Return a remark on the isolation of a runtime, to append to a line."""
     return {
         "process": " (containers are plain processes of yours: files, network and other processes are not isolated)",
         "bwrap": " (own mounts, devices and processes; the network is the machine's)",
@@ -44,5 +45,5 @@ def not_isolated(runtime: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
+    """Return a number with its noun: `1 node`, `2 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""Runs a cluster in the background: as a process in a session of its own, whose log is in the cluster's directory."""
+"""Run a cluster in the background: as a process in its own session, with a log in the cluster's directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _START_SECONDS = 60.0
 
 
 class DetachedCluster(NamedTuple):
-    """A cluster in the background, and what it said until it was ready."""
+    """A cluster in the background, and its output until it was ready."""
 
     pid: int
     log: Path
@@ -24,7 +24,7 @@ class DetachedCluster(NamedTuple):
 
 
 def start(directory: Path, words: Sequence[str]) -> DetachedCluster:
-    """Start the command line `dray WORDS` and wait until it is ready. Raises ServerStartError with what it said."""
+    """Start `dray WORDS` in the background and wait until it is ready. Raises ServerStartError with its output."""
     log = directory / LOG
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """The kubeconfig of a cluster: written at each start, and merged into the user's own on request.
 
-Only the entries of the cluster are written. What a user added to the file (contexts, users, another current context)
-stays as it is.
+Only the entries of the cluster are written. Other contexts and users, and another current context, are kept.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from dray.files import YamlError, read_text, yaml_document
 if TYPE_CHECKING:
     from dray.apiserver.security.certificates import Keys
 
-_NAME = "dray"  # of the cluster and its context in its own file
+_NAME = "dray"  # name of cluster and context in the cluster's own file
 _LISTS = ("clusters", "users", "contexts")
 
 
 def entries(url: str, keys: Keys | None, name: str = _NAME, user: str = "admin") -> Tree:
-    """Cluster, user and context of a cluster; without keys, nobody has to say who asks."""
+    """Return the cluster, user and context entries of a cluster. Without keys, no credentials are needed."""
     cluster: Tree = {"server": url}
     secrets: Tree = {}
     if keys is not None:
@@ -38,10 +37,10 @@ def entries(url: str, keys: Keys | None, name: str = _NAME, user: str = "admin")
 
 
 def write(path: Path, added: Tree, *, select: bool) -> None:
-    """Put entries into a kubeconfig and leave the others alone.
+    """Add entries to a kubeconfig and keep all others.
 
-    `select` makes the new context the current one, also where another was; otherwise it is only where none was.
-    Raises ValueError when the file is no kubeconfig.
+    `select` makes the new context current; without it, that happens only if no context was current. Raises ValueError
+    if the file is not a kubeconfig.
     """
     config = _read(path)
     for kind in _LISTS:
@@ -54,7 +53,7 @@ def write(path: Path, added: Tree, *, select: bool) -> None:
 
 
 def port(path: Path) -> int | None:
-    """The port of the cluster that was written into this file; None where there is none."""
+    """Return the port of the dray cluster in a kubeconfig, or None."""
     with suppress(ValueError, KeyError, TypeError, OSError):
         for entry in _read(path).get("clusters") or []:
             if entry["name"] == _NAME:
@@ -63,7 +62,7 @@ def port(path: Path) -> int | None:
 
 
 def remove(path: Path, name: str) -> None:
-    """Take the entries of a cluster out of the user's kubeconfig again."""
+    """Remove the entries of a cluster from the user's kubeconfig."""
     if not path.exists():
         return
     config = _read(path)
@@ -77,12 +76,13 @@ def remove(path: Path, name: str) -> None:
 
 
 def of_user() -> Path:
-    """The file that kubectl writes to."""
+    """Return the file that kubectl writes to."""
     first = os.environ.get("KUBECONFIG", "").split(":")[0]
     return Path(first) if first else Path.home() / ".kube" / "config"
 
 
 def _read(path: Path) -> Tree:
+    """Return the content of a kubeconfig, or a new one if the file does not exist. Raises ValueError."""
     try:
         config = yaml_document(read_text(path)) if path.exists() else None
     except YamlError as error:
@@ -104,5 +104,6 @@ def _save(path: Path, config: Tree) -> None:
 
 
 def _merged(known: list[Tree], added: list[Tree]) -> list[Tree]:
+    """Return the known entries, replaced or extended by the added ones."""
     new = {entry["name"]: entry for entry in added}
     return [new.pop(entry["name"], entry) for entry in known] + [*new.values()]

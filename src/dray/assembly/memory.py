@@ -1,13 +1,13 @@
-"""Memory that the C library keeps although nobody uses it, given back to the machine while a server runs.
+"""Return unused memory of the C library to the operating system while a server runs.
 
-A large write takes many times its size for a moment. What it took is freed, but glibc gives back only what lies at the end
-of its heap, and a few small objects that were made meanwhile and stay keep it from that: resident memory would remain as
-high as the largest writes ever made it. Two things are done about it. Large blocks get pages of their own, which go back
-when they are freed; left to itself, glibc stops doing so for blocks as large as any that was freed before. And now and then
-`malloc_trim` gives back every page within the heap that is free.
+A large write needs many times its size for a moment. glibc returns freed memory only from the end of its heap, and a
+few small objects allocated in the meantime prevent even that, so resident memory would stay at the peak of the
+largest writes. Two measures help. Large blocks get their own pages, which are returned when freed; by default, glibc
+stops that for sizes up to the largest freed block. And `malloc_trim` periodically returns all free pages within the
+heap.
 
-Left out: what Python's own allocator keeps for small objects, which nobody can ask it for; and other C libraries, which
-have no such functions.
+Memory that Python's allocator keeps for small objects cannot be returned. Other C libraries do not have these
+functions.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import asyncio
 import ctypes
 from collections.abc import Callable
 
-_PAUSE_SECONDS = 10.0  # it takes 0.2 ms where little is free, and about 6 ms for each 100 MiB that it gives back
-_LARGE_BYTES = 1 << 20  # of a block with pages of its own; connections read into blocks of a quarter, again and again
-_END_BYTES = 16 << 20  # that may be free at the end of the heap before it shrinks at once
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+_PAUSE_SECONDS = 10.0  # takes 0.2 ms if little is free, and about 6 ms per 100 MiB returned
+# minimum size of a block with its own pages; connections repeatedly read into blocks of a quarter of that
+_LARGE_BYTES = 1 << 20
+_END_BYTES = 16 << 20  # free bytes at the end of the heap, above which it shrinks immediately
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # constants of malloc.h
 
 
 def keep_large_apart() -> None:
-    """Let large blocks have pages of their own, however large those were that were freed before."""
+    """Make glibc always allocate large blocks on their own pages."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
@@ -33,7 +34,7 @@ def keep_large_apart() -> None:
 
 
 def trimming() -> Callable[[], None] | None:
-    """What gives free memory back; nothing where the C library has no such function."""
+    """Return the function that returns free memory, or None if the C library has none."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError):
@@ -43,9 +44,9 @@ def trimming() -> Callable[[], None] | None:
 
 
 async def give_back(pause: float = _PAUSE_SECONDS) -> None:
-    """Give free memory back now and then, until it is cancelled.
+    """Return free memory periodically until cancelled.
 
-    On the event loop: a thread would hold the heap's lock as long, and whoever needs memory would wait for that.
+    Runs on the event loop: a thread would lock the heap for as long, and every allocation would wait for it.
     """
     trim = trimming()
     while trim is not None:

@@ -1,4 +1,4 @@
-"""What a server and a whole cluster are started with: the options of `dray apiserver`, `dray up` and `dray.testing`."""
+"""Options of a server and of a whole cluster, for `dray apiserver`, `dray up` and `dray.testing`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from pathlib import Path
 
 import msgspec
 
-DEFAULT_PORT = 6443  # as Kubernetes has it
+DEFAULT_PORT = 6443  # as in Kubernetes
 SIMULATED_PODS = "198.19.0.0/16"  # reserved for benchmarks and not routed
 
 
 class ServerStartError(Exception):
-    """Why a server cannot start, in words for a person."""
+    """The reason why a server cannot start. The text is shown to the user."""
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """An API server. `store` is memory, sqlite, sqlite:PATH or etcd://HOST:PORT,…; `port` 0 takes any that is free.
+    """Options of an API server.
 
-    Without a port, the one that the cluster had is taken, else Kubernetes' own, else any. `gates_enable_apis`: a gate enables its
-    kinds that have no stable version.
+    `store` is memory, sqlite, sqlite:PATH or etcd://HOST:PORT,…; `port` 0 is any free port. Without a port, the
+    cluster's previous port is used, else 6443, else any. With `gates_enable_apis`, a gate also enables its kinds
+    without a stable version.
     """
 
     dir: Path = Path(".dray")
@@ -39,10 +40,10 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterOptions(ServerOptions, frozen=True, kw_only=True):
-    """A whole cluster: an API server, controllers, the scheduler, simulated nodes and node agents.
+    """Options of a whole cluster: API server, controllers, scheduler, simulated nodes and node agents.
 
-    `nodes`, `profile` and `autoscale` (a file of node groups) simulate nodes, `adopt_nodes` selects nodes by labels that are
-    simulated, too; `agents` are real node agents in this process.
+    `nodes`, `profile` and `autoscale` (a file of node groups) create simulated nodes; `adopt_nodes` selects existing
+    nodes by label to simulate; `agents` are real node agents in this process.
     """
 
     gates_enable_apis: bool = True

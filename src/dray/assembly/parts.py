@@ -1,4 +1,4 @@
-"""The parts that a whole cluster runs beside the API server, each as its own user, on one set of informers."""
+"""The components that a whole cluster runs beside the API server, each as its own user, with shared informers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from dray.node.images.puller import ImageSettings
     from dray.sim import SimulatedNodes
 
-_LOOK_SECONDS = 1.0  # between two looks for pods that wait: simulated nodes come fast
+_LOOK_SECONDS = 1.0  # between checks for waiting pods; simulated nodes start quickly
 
 RunPart = Callable[[], Coroutine[Any, Any, None]]
 
 
 class ServerPart(NamedTuple):
-    """Something that runs beside the API server until it is cancelled."""
+    """A component that runs beside the API server until cancelled."""
 
     name: str
     run: RunPart
@@ -45,15 +45,15 @@ class ServerPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """The options of a cluster, with everything that they name read and checked."""
+    """The options of a cluster, with all files that they name read and validated."""
 
     options: ClusterOptions
     profiled: list[Tree]
-    """The objects of the nodes that profiles ask for."""
+    """Objects of the nodes in profiles."""
     adopted: LabelRequirements | None
-    """Which nodes of others are played."""
+    """Selects existing nodes to simulate."""
     groups: NodeGroups | None
-    """The groups whose nodes come and go by themselves."""
+    """Groups of nodes that the autoscaler adds and removes."""
     images: ImageSettings | None
     pod_range: Network
     pod_addresses: IPv4Network | None
@@ -61,7 +61,7 @@ class ClusterPlan:
 
 
 def plan_of(options: ClusterOptions) -> ClusterPlan:
-    """Read what the options name, before anything is started. Raises ServerStartError."""
+    """Read and validate the options before anything starts. Raises ServerStartError."""
     from dray.api.selectors import labels
     from dray.core.configuration import ConfigurationError
 
@@ -92,7 +92,7 @@ def plan_of(options: ClusterOptions) -> ClusterPlan:
 
 
 def pod_range(text: str) -> Network:
-    """The addresses of pods that nothing runs. Raises ValueError."""
+    """Return the address range of simulated pods. Raises ValueError."""
     from dray.api import simulated
 
     try:
@@ -102,7 +102,7 @@ def pod_range(text: str) -> Network:
 
 
 def pod_addresses(text: str) -> IPv4Network | None:
-    """The loopback addresses of pods that run; None where they share their node's. Raises ValueError."""
+    """Return the loopback addresses for running pods, or None if they share their node's address. Raises ValueError."""
     if not text:
         return None
     from dray.node.podaddresses import loopback_range
@@ -114,8 +114,8 @@ def pod_addresses(text: str) -> IPv4Network | None:
 
 
 def image_settings(directories: Sequence[Path], registries: Sequence[str]) -> ImageSettings | None:
-    """Where images come from; None where nothing is given. Raises ValueError."""
-    if not directories and not registries:  # what reads images takes long to import
+    """Return the sources of images, or None if none are given. Raises ValueError."""
+    if not directories and not registries:  # importing the code that reads images takes long
         return None
     from dray.node.images.puller import ImageSettings
 
@@ -132,6 +132,7 @@ def image_settings(directories: Sequence[Path], registries: Sequence[str]) -> Im
 
 
 def _profiled(options: ClusterOptions) -> list[Tree]:
+    """Return the objects of the nodes in profiles. Raises ValueError."""
     if not options.profile:
         return []
     from dray.api.times import timestamp
@@ -141,6 +142,7 @@ def _profiled(options: ClusterOptions) -> list[Tree]:
 
 
 def _groups(options: ClusterOptions) -> NodeGroups | None:
+    """Return the node groups in the autoscaling file, or None without a file."""
     if not options.autoscale:
         return None
     from dray.api.gates import FeatureGates
@@ -154,7 +156,7 @@ def _groups(options: ClusterOptions) -> NodeGroups | None:
 
 
 def parts(running: Running, plan: ClusterPlan, abandoned: list[str]) -> Sequence[ServerPart]:
-    """Controllers, scheduler, simulated nodes and node agents; `abandoned` are nodes that nobody runs any more."""
+    """Return controllers, scheduler, simulated nodes and node agents. `abandoned` are nodes to remove."""
     from dray.api.users import ADMIN, AUTHENTICATED, MASTERS, User
     from dray.client import InProcess, SharedInformers
 
@@ -186,7 +188,10 @@ def parts(running: Running, plan: ClusterPlan, abandoned: list[str]) -> Sequence
 
 
 def _informers(informers: SharedInformers) -> RunPart:
-    """End the informers with the parts that share them: left alone, each would watch a server once more that stops."""
+    """Return a component that stops the shared informers together with the components that use them.
+
+    Otherwise each informer would try to watch the stopping server again.
+    """
 
     async def run() -> None:
         try:
@@ -198,7 +203,10 @@ def _informers(informers: SharedInformers) -> RunPart:
 
 
 def leftovers(storage: Storage, plan: ClusterPlan) -> list[str]:
-    """The nodes of an earlier start that this one does not run: simulated ones, and agents of this directory."""
+    """Return the nodes from an earlier start that this start does not run.
+
+    These are simulated nodes, and agents of this directory.
+    """
     from dray.api.resources import BY_TYPE
     from dray.api.simulated import SIMULATED
     from dray.api.types.core import Node
@@ -213,7 +221,7 @@ def leftovers(storage: Storage, plan: ClusterPlan) -> list[str]:
         assert isinstance(node, Node)
         name, is_simulated = node.metadata.name, node.metadata.labels.get(SIMULATED) == "true"
         if plan.groups is not None and plan.groups.of(node) is not None:
-            continue  # the provider of simulated nodes takes it over
+            continue  # the provider of simulated nodes adopts the node
         if plan.adopted is not None and plan.adopted.matches(node.metadata.labels):
             continue
         if (is_simulated and name not in simulated) or (name in had and name not in agents):
@@ -222,7 +230,10 @@ def leftovers(storage: Storage, plan: ClusterPlan) -> list[str]:
 
 
 def _leftovers(client: Client, names: list[str], directory: Path) -> RunPart:
-    """Remove nodes that nobody runs any more, and end their containers; their pods and slices go with them."""
+    """Return a component that deletes abandoned nodes and kills their containers.
+
+    Their pods and slices are deleted with them.
+    """
     from dray.api.errors import NotFound
     from dray.api.types.core import Node
     from dray.assembly import containers
@@ -240,6 +251,7 @@ def _leftovers(client: Client, names: list[str], directory: Path) -> RunPart:
 def _controllers(
     client: Client, informers: SharedInformers, running: Running, accounts: Callable[[str], Client], volumes: str
 ) -> RunPart:
+    """Return the controller manager."""
     from dray.controllers import ControllerManager
 
     return ControllerManager(
@@ -253,6 +265,7 @@ def _controllers(
 
 
 def _scheduler(client: Client, informers: SharedInformers, running: Running, plan: ClusterPlan) -> RunPart:
+    """Return the scheduler."""
     from dray.scheduler import Scheduler
 
     give_way, background = running.api.priority.give_way, running.background
@@ -263,10 +276,10 @@ def _scheduler(client: Client, informers: SharedInformers, running: Running, pla
 
 
 def _after_agents(agents: Sequence[Agent], scheduler: RunPart) -> RunPart:
-    """Run the scheduler once all agents have started.
+    """Return the scheduler, delayed until all agents have started.
 
-    A stored node is still Ready from the time before this start. Until its agent has deleted the slices of that time,
-    pods would be scheduled onto drivers that do not run.
+    A stored node is still Ready from before this start. Until its agent has deleted the old slices, pods would be
+    scheduled onto drivers that do not run.
     """
 
     async def run() -> None:
@@ -279,7 +292,7 @@ def _after_agents(agents: Sequence[Agent], scheduler: RunPart) -> RunPart:
 def _nodes(
     client: Client, scaler: Client, informers: SharedInformers, running: Running, plan: ClusterPlan
 ) -> list[ServerPart]:
-    """Simulated nodes, and what adds and removes some of them."""
+    """Return the simulated nodes, and the autoscaling of some of them."""
     from dray.sim import SimulatedNodes
 
     nodes = SimulatedNodes(
@@ -311,7 +324,10 @@ def autoscaling(
     running: Running,
     plan: ClusterPlan,
 ) -> RunPart:
-    """What adds and removes nodes of groups: the loop, or Cluster Autoscaler through gRPC."""
+    """Return the component that adds and removes nodes of groups.
+
+    This is dray's autoscaler, or a gRPC provider for Cluster Autoscaler.
+    """
     from dray.api.types.core import Node
     from dray.api.wire import tree_of
     from dray.autoscaling.simulated import SimulatedProvider
@@ -339,7 +355,7 @@ def autoscaling(
 
 
 def _agent(name: str, running: Running, plan: ClusterPlan) -> Agent:
-    """A node agent with the rights of a node."""
+    """Return a node agent with the rights of a node."""
     from dray.api.users import node_user
     from dray.client import InProcess
     from dray.node.agent import Agent, AgentSettings

@@ -1,6 +1,6 @@
-"""The options of a cluster as a YAML file: one that a user wrote, or the one that `dray up` leaves for the next start.
+"""Options of a cluster in a YAML file: written by a user, or by `dray up` for the next start.
 
-The keys are the options of `dray up` without their dashes in front. Left out: which options a command line gave (`cli`).
+The keys are the options of `dray up` without leading dashes. `cli` knows which options a command line gave.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dray.files import read_text, reason, yaml_document
 
 FILE = "up.yaml"
 INCIDENTAL = frozenset({"dir", "host", "port", "keys_from", "shutdown_delay"})
-"""Options that say how a cluster is reached or started, not what it is."""
+"""Options that do not describe the cluster, but how to reach or start it."""
 
 _NOT_IN_FILES = frozenset({"dir", "gates_enable_apis"})
 _MAPS = ("feature_gates", "runtime_config")
@@ -25,7 +25,7 @@ _HEADER = "# What `dray up` was started with. `dray up` without options starts t
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The options in a file, by field of ClusterOptions. Raises ServerStartError."""
+    """Return the options in a file, by field of ClusterOptions. Raises ServerStartError."""
     try:
         tree = yaml_document(read_text(path))
         return _options(tree if tree is not None else {})
@@ -36,6 +36,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _options(tree: object) -> dict[str, Any]:
+    """Return the validated options in a YAML tree. Raises ValueError."""
     if not isinstance(tree, dict):
         raise ValueError("expected a map of options, such as `nodes: 3`")
     found: dict[str, Any] = {}
@@ -61,7 +62,7 @@ def _path(type_: type, value: object) -> object:
 
 
 def write(options: ClusterOptions) -> None:
-    """Leave the options in the cluster's directory for the next start."""
+    """Write the options into the cluster's directory for the next start."""
     import yaml
 
     default = ClusterOptions()
@@ -79,7 +80,7 @@ def write(options: ClusterOptions) -> None:
 
 
 def _plain(value: object) -> object:
-    """A value for YAML; files are named so that they are found from every directory."""
+    """Return a value for YAML. Paths are made absolute, so that they are valid from any directory."""
     if isinstance(value, Path):
         return str(value.resolve())
     if isinstance(value, tuple):

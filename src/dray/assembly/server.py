@@ -1,4 +1,4 @@
-"""Runs an API server, with the parts of a cluster beside it, from start to a clean end."""
+"""Run an API server, with the components of a cluster beside it, from start to clean shutdown."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from dray.apiserver.wire.serving import ServingTls
     from dray.assembly.parts import ClusterPlan
 
-# The collector walks everything that was made since its last pass; objects of the API are outside its view, so passes over
-# everything can be rare. A pass over the youngest objects frees up to ten microseconds' worth for each that was left in a
-# circle, as of pods that the scheduler waited for: at most 1,000 or 5,000 at once keep pauses at a few milliseconds.
+# The collector visits all objects created since its last pass; API objects are not tracked by it, so full passes can
+# be rare. A pass over the youngest objects takes up to ten microseconds for each object freed from a reference cycle,
+# for example pods that the scheduler waited for: at most 1,000 or 5,000 at once keep pauses at a few milliseconds.
 _GC_THRESHOLDS = (1_000, 4, 30_000)
 _OPEN_FILES = 65_536
-# How long a thread beside the event loop may keep it waiting, each time that the loop reads or writes a connection.
+# Maximum time that another thread may delay the event loop, each time the loop reads or writes a connection.
 _SWITCH_SECONDS = 0.0005
 
 
 @dataclass(frozen=True)
 class StartedServer:
-    """A server that answers: its address, and what it took over from an earlier start.
+    """A server that accepts requests: its URL, and the state of an earlier start.
 
-    `found` counts objects by plural name, `removed` are nodes that nobody runs any more.
+    `found` counts stored objects by plural name; `removed` are nodes that this start does not run.
     """
 
     options: ServerOptions
@@ -51,6 +51,7 @@ class StartedServer:
 
     @property
     def kubeconfig(self) -> Path:
+        """Path of the cluster's kubeconfig."""
         return (self.options.dir / "kubeconfig").resolve()
 
     def merge(self, name: str) -> Path:
@@ -63,6 +64,7 @@ class StartedServer:
         return own
 
     def write_kubeconfig(self) -> None:
+        """Write the cluster's kubeconfig. Raises ServerStartError."""
         try:
             kubeconfig.write(self.kubeconfig, self._entries(), select=False)
         except ValueError as error:
@@ -76,9 +78,9 @@ OnStarted = Callable[[StartedServer], None]
 
 
 def serve(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) -> int:
-    """Run until a signal; returns the exit status. Raises ServerStartError and StoreError.
+    """Run until a signal. Returns the exit status. Raises ServerStartError and StoreError.
 
-    A StoreError at the end says what could not be written any more.
+    A StoreError at the end describes writes that were lost.
     """
     import uvloop
 
@@ -89,6 +91,7 @@ def serve(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) ->
 
 
 async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) -> int:
+    """Run until a signal. Returns the exit status."""
     stopping, started = on_signals(), asyncio.Event()
 
     def answers(server: StartedServer) -> None:
@@ -103,7 +106,7 @@ async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, 
     signalled = asyncio.ensure_future(stopping.wait())
     giving_back = asyncio.ensure_future(memory.give_back())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
-    if not started.is_set():  # a start may wait for a store that does not answer
+    if not started.is_set():  # the start may be waiting for a store that does not answer
         serving.cancel()
     signalled.cancel()
     giving_back.cancel()
@@ -116,7 +119,10 @@ async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, 
 async def serve_until(
     stopping: asyncio.Event, options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted
 ) -> int:
-    """Run a server, with the parts of a plan beside it, until it is told to stop; `ready` is called once it answers."""
+    """Run a server, with the components of a plan, until `stopping` is set. Returns the exit status.
+
+    `ready` is called once the server accepts requests.
+    """
     _check_idle(options.dir)
     with _listen(options) as sock:
         return await _serve_on(sock, stopping, options, plan, ready)
@@ -125,6 +131,7 @@ async def serve_until(
 async def _serve_on(
     sock: socket.socket, stopping: asyncio.Event, options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted
 ) -> int:
+    """Run a server on a socket until `stopping` is set. Returns the exit status."""
     from dray.apiserver.wire.serving import HttpServer
     from dray.assembly.certificate import keep_certificate
     from dray.assembly.parts import leftovers, parts
@@ -155,12 +162,12 @@ async def _serve_on(
 
 
 def _state(options: ServerOptions) -> str:
-    """Where the state of a cluster is kept; empty for memory."""
+    """Return where the state of a cluster is stored; "" for memory."""
     return {"memory": "", "sqlite": str(options.dir.resolve())}.get(options.store, options.store)
 
 
 def _found(storage: Storage) -> dict[str, int]:
-    """How many objects an earlier start left, by plural name."""
+    """Return the number of stored objects from an earlier start, by plural name."""
     from dray.api.resources import BY_TYPE
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
@@ -171,14 +178,14 @@ def _found(storage: Storage) -> dict[str, int]:
 
 
 async def _announced(stopping: asyncio.Event, running: Running, delay: float) -> None:
-    """Wait for a signal, then until load balancers had time to notice that the server is not ready any more."""
+    """Wait for the stop event, report not ready, then wait until load balancers have noticed."""
     await stopping.wait()
     running.announce_end()
     await asyncio.sleep(delay)
 
 
 async def _until_stopped(stopped: Coroutine[Any, Any, None], tasks: list[asyncio.Task[None]]) -> int:
-    """Wait for a signal or for a part that ends, then end the parts."""
+    """Wait until told to stop or a component ends, then stop all components. Returns the exit status."""
     signalled = asyncio.create_task(stopped)
     done, _ = await asyncio.wait([signalled, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in (signalled, *tasks):
@@ -192,16 +199,17 @@ async def _until_stopped(stopped: Coroutine[Any, Any, None], tasks: list[asyncio
 
 
 def _allow_connections() -> None:
-    """Every connection is an open file, of which a process may have 1,024 unless it asks for more."""
+    """Raise the limit on open files, because each connection is one and the default is 1,024."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, _OPEN_FILES)), most))
 
 
-# Starting, with words for what can go wrong
+# Starting, with error messages for users
 
 
 def _check_idle(directory: Path) -> None:
+    """Raise ServerStartError if the cluster is already running."""
     cluster = clusters.ClusterDirectory(directory)
     if (record := cluster.record()) is not None:
         raise ServerStartError(
@@ -211,6 +219,7 @@ def _check_idle(directory: Path) -> None:
 
 
 def _listen(options: ServerOptions) -> socket.socket:
+    """Return a listening socket on the chosen port, the previous one, 6443 or any. Raises ServerStartError."""
     from dray.apiserver.wire.serving import listen
 
     if options.insecure and options.host not in ("127.0.0.1", "::1", "localhost"):
@@ -226,7 +235,7 @@ def _listen(options: ServerOptions) -> socket.socket:
 
 
 def listen_at(host: str, port: int) -> socket.socket:
-    """Listen. Raises ServerStartError with what to do instead."""
+    """Return a listening socket. Raises ServerStartError, which says what to do instead."""
     from dray.apiserver.wire.serving import listen
 
     if not 0 <= port < 65536:
@@ -244,13 +253,14 @@ def listen_at(host: str, port: int) -> socket.socket:
 
 
 def _address(sock: socket.socket) -> str:
-    """Where this machine reaches the server, as HOST:PORT."""
+    """Return HOST:PORT by which this machine reaches the server."""
     host, port = sock.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _keys(options: ServerOptions) -> Keys:
+    """Return the keys in the cluster's directory. Raises ServerStartError."""
     from dray.apiserver.security.certificates import Keys
 
     try:
@@ -263,7 +273,7 @@ def _keys(options: ServerOptions) -> Keys:
         raise ServerStartError(f"--keys-from: {error.filename} does not exist; start the other server first") from error
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.EFBIG, errno.EISDIR):
-            file = error.filename2 or error.filename  # a file that cannot be replaced is named second
+            file = error.filename2 or error.filename  # if a file cannot be replaced, the second name is the target
             raise ServerStartError(f"{file} cannot be used: {error.strerror}; restore it") from error
         raise ServerStartError(
             f"directory {options.dir} cannot be used: {error.strerror or error}; choose another with --dir"
@@ -273,7 +283,7 @@ def _keys(options: ServerOptions) -> Keys:
 
 
 def _tls(keys: Keys) -> ServingTls:
-    """The server's certificate and key; told apart here from what the store says, and before it is opened."""
+    """Return the server's TLS files, checked before the store is opened. Raises ServerStartError."""
     from dray.apiserver.wire.serving import ServingTls
 
     tls = ServingTls(keys.certificate_file, keys.key_file, keys.authority_file)
@@ -288,6 +298,7 @@ def _tls(keys: Keys) -> ServingTls:
 
 
 def _settings(options: ServerOptions, keys: Keys, sock: socket.socket) -> ServerSettings:
+    """Return the settings of the server. Raises ServerStartError."""
     from dray.api.gates import FeatureGates
     from dray.apiserver.admission.pool_status import RequestLimits
     from dray.apiserver.assembly import ServerSettings
@@ -314,6 +325,7 @@ def _settings(options: ServerOptions, keys: Keys, sock: socket.socket) -> Server
 
 
 async def _open(settings: ServerSettings) -> Running:
+    """Open the server. Raises ServerStartError."""
     from dray.apiserver.assembly import Running
     from dray.store import StoreError
 

@@ -1,4 +1,4 @@
-"""What `dray dashboard` shows: a cluster of a kubeconfig, a recording, or a cluster that is made for a demonstration."""
+"""The cluster that `dray dashboard` shows: one from a kubeconfig, a recording, or a demonstration."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Shown:
-    """Whom the page is for, and which features the cluster has."""
+    """The user of the page, and the feature gates of the cluster."""
 
     access: ClientAccess
     gates: FeatureGates = field(default_factory=FeatureGates)
 
 
 async def cluster(connect: Callable[[], Http], namespace: str) -> Shown:
-    """The cluster of a kubeconfig, and the name that its user has there."""
+    """Return the cluster of a kubeconfig, with the name of its user."""
     from dray.api.errors import Forbidden, NotFound
     from dray.api.types.authentication import SelfSubjectReview
 
@@ -43,7 +43,7 @@ async def cluster(connect: Callable[[], Http], namespace: str) -> Shown:
         try:
             user = (await client.create(SelfSubjectReview, {})).status.userInfo
             name, groups = user.username, tuple(user.groups)
-        except (Forbidden, NotFound):  # an older cluster
+        except (Forbidden, NotFound):  # a cluster of an older version
             name, groups = "the user of the kubeconfig", ()
     namespace = namespace or client.config.namespace
     identity = SessionIdentity(name, {"local": client.config.server}, groups, namespace)
@@ -51,6 +51,7 @@ async def cluster(connect: Callable[[], Http], namespace: str) -> Shown:
 
 
 def recording(file: str) -> Shown:
+    """Return the cluster in a recording."""
     from dray.recordings.client import Recorded
     from dray.recordings.manifests import read_manifests
 
@@ -62,7 +63,7 @@ def recording(file: str) -> Shown:
 
 @asynccontextmanager
 async def demonstration() -> AsyncIterator[Shown]:
-    """A whole cluster in this process, and somebody who keeps it busy."""
+    """Run a demonstration cluster with a changing workload in this process, as a context manager."""
     from dray.api.users import ADMIN
     from dray.assembly.parts import plan_of
     from dray.assembly.server import serve_until
@@ -94,9 +95,9 @@ async def demonstration() -> AsyncIterator[Shown]:
 async def serve_page(
     what: Shown, sock: socket.socket, stopping: asyncio.Event, ready: Callable[[Callable[[], str]], None]
 ) -> None:
-    """Serve the page of a cluster on this machine, at a socket, until told to stop.
+    """Serve the dashboard of a cluster on a socket until `stopping` is set.
 
-    `ready` gets a function whose every call gives an address that admits one browser.
+    `ready` receives a function that returns a new URL, valid for one browser, on each call.
     """
     from dray import __version__
     from dray.apiserver.wire.serving import HttpServer
@@ -112,7 +113,7 @@ async def serve_page(
 
     server = HttpServer(dashboard, sock, None)
     await server.start()
-    dashboard.open(access.identity)  # history begins now, not with the first page
+    dashboard.open(access.identity)  # history starts now, not with the first page
     running = asyncio.ensure_future(dashboard.run())
     ready(address)
     try:

@@ -1,8 +1,8 @@
-"""Simulated nodes as a process of their own, for any API server: to try a control plane with many nodes that have devices.
+"""Simulated nodes as a separate process for any API server, to test a control plane with many nodes.
 
-Nodes of a real cluster are never touched: a node that exists and is not marked as simulated ends the command. Simulated nodes
-have a taint, so that pods which do not ask for them stay on nodes that run them. Nodes stay when the process ends; they are
-not ready any more when their leases expire. Left out: deleting nodes (`kubectl delete nodes -l dray.dev/simulated=true`).
+Nodes of a real cluster are never changed: an existing node that is not marked as simulated ends the command.
+Simulated nodes have a taint, so pods without a toleration stay off them. They remain when the process ends, and
+become not ready when their leases expire. Delete them with `kubectl delete nodes -l dray.dev/simulated=true`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TAINT = {"key": SIMULATED, "value": "true", "effect": "NoSchedule"}
 
 
 class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `dray node --simulated`: so many nodes with so many devices each, and those of profiles."""
+    """Options of `dray node --simulated`: number of nodes and devices, and profiles."""
 
     simulated: int = 0
     devices: int = 8
@@ -42,7 +42,7 @@ class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StandaloneSimulation:
-    """Simulated nodes whose options have been read. Raises ValueError."""
+    """Simulated nodes from validated options. Creating it raises ValueError."""
 
     def __init__(self, options: SimulationOptions) -> None:
         for name in ("simulated", "devices"):
@@ -58,6 +58,7 @@ class StandaloneSimulation:
             raise ValueError("there are no nodes to simulate: --simulated and --profile name none")
 
     async def run(self, client: Http, gates: FeatureGates, readiness: Readiness) -> None:
+        """Run the simulated nodes until cancelled. Raises ComponentError if a real node has one of the names."""
         await self._refuse_real_nodes(client)
         informers = SharedInformers(client)
         nodes = SimulatedNodes(
@@ -92,7 +93,7 @@ class StandaloneSimulation:
 
 
 def _trees(options: SimulationOptions) -> list[Tree]:
-    """The objects of all nodes."""
+    """Return the objects of all nodes."""
     now = timestamp(time.time())
     trees: list[Tree] = []
     if options.simulated and options.devices:

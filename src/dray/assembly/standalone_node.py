@@ -1,4 +1,4 @@
-"""A node agent as a process of its own, for any API server."""
+"""A node agent as a separate process for any API server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dray.node.runtimes import open_runtime
 
 
 class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `dray node`; `labels` and `capacity` are NAME=VALUE,…."""
+    """Options of `dray node`; `labels` and `capacity` are NAME=VALUE,…."""
 
     name: str
     root: Path
@@ -39,7 +39,7 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StandaloneNode:
-    """An agent whose options have been read. Raises ValueError and RuntimeUnavailable."""
+    """A node agent with validated options. Creating it raises ValueError and RuntimeUnavailable."""
 
     def __init__(self, options: NodeOptions) -> None:
         self._options = options
@@ -50,6 +50,7 @@ class StandaloneNode:
         self.runtime = open_runtime(options.runtime, options.root.resolve())
 
     async def run(self, client: Http, gates: FeatureGates, readiness: Readiness) -> None:
+        """Run the agent until cancelled. Raises ComponentError."""
         readiness.start()
         settings = AgentSettings(
             self._options.name,
@@ -72,23 +73,24 @@ class StandaloneNode:
             raise ComponentError(str(error)) from error
 
     async def lists_own_pods(self, client: Client) -> None:
-        """The request that an agent cannot do without."""
+        """List the node's pods, which an agent requires."""
         await client.list(Pod, fields=f"spec.nodeName={self._options.name}", limit=1)
 
 
 def _authority(config: Config) -> str:
-    """The cluster's CA, if it has one: an API server without users has none."""
+    """Return the cluster's CA certificate, or "" if it has none, as an API server without users."""
     return config.ca.decode() if config.server.startswith("https") else ""
 
 
 def _address(config: Config) -> str:
-    """HOST:PORT of the API server, for clients in containers."""
+    """Return HOST:PORT of the API server, for clients in containers."""
     server = urlsplit(config.server)
     host = server.hostname or ""
     return f"{f'[{host}]' if ':' in host else host}:{server.port or (443 if server.scheme == 'https' else 80)}"
 
 
 def _pairs(option: str, text: str) -> dict[str, str]:
+    """Return the names and values in NAME=VALUE,…. Raises ValueError."""
     pairs = {}
     for entry in filter(None, text.split(",")):
         name, equals, value = entry.partition("=")

@@ -213,7 +213,7 @@ class ClusterAnalyst:
             async for objects, pools in copy.news(facts):
                 begins, copy.is_new = self._gates if copy.is_new else None, False
                 self._begin(partial(_update, facts.key, objects, pools, hidden, begins))
-            self._copies[facts.key] = copy  # the last one that asked
+            self._copies[facts.key] = copy  # moved to the end: the most recently used copy
             while len(self._copies) > _COPIES:
                 oldest = next(iter(self._copies))
                 del self._copies[oldest]

@@ -59,7 +59,7 @@ class Causes:
 
     async def _find_out(self, ask: ReadFacts, kinds: Mapping[CauseKind, list[Key]]) -> None:
         """Run one round: ask for the cause of one pod of each kind, new kinds first."""
-        order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
+        order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # new kinds first
         first = [kinds[kind][0] for kind in order]
         begun = time.monotonic()
         found = await self._analyst.ask(await ask(), _ROUND_SECONDS, Answers.causes, first)

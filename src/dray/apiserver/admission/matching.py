@@ -30,7 +30,10 @@ class Matcher:
         self._match = match
 
     def may_concern(self, request: AdmissionRequest) -> bool:
-        """Return whether a rule matches such requests in some version, regardless of the object's name and labels."""
+        """Return whether a rule matches requests like this one in some version.
+
+        The object's name and labels are not considered.
+        """
         rules, versions = self._match.resourceRules, request.resource.versions
         return any(_rule_matches(rule, request, version) for version in versions for rule in rules)
 

@@ -43,7 +43,7 @@ async def with_second_look(cache: Cache, request: Request, attempt: Callable[[Re
 async def _was_behind(cache: Cache, before: int, refusal: ApiError) -> bool:
     """Return whether the cache lacked changes of the store at the start of an attempt.
 
-    Raises ServiceUnavailable if the store cannot be read: nobody knows then whether the refusal is right.
+    Raises ServiceUnavailable if the store cannot be read, because the refusal may then be wrong.
     """
     try:
         return await cache.read() > before
