@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, cast
 
-from dray.api.errors import ApiError, Expired, Forbidden, Gone, NotFound
+from dray.api.errors import ApiError, Expired, Forbidden, Gone, NotFound, ServiceUnavailable
 from dray.background.turns import EVENT, in_turns
 from dray.client.backoff import Backoff
 from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client, Object, T, WatchEvent, resource_of
+from dray.client.outage import Outage
 from dray.shrinking import shrink
 
 log = logging.getLogger(__name__)
@@ -145,14 +146,19 @@ class Informer(Generic[T]):
         fields: str = "",
         clock: Clock | None = None,
         gather: float = 0.0,
+        outage: Outage | None = None,
     ) -> None:
-        """`gather` is the pause in seconds between two batches, for consumers that prefer larger batches."""
+        """`gather` is the pause in seconds between two batches, for consumers that prefer larger batches.
+
+        Informers that share an `outage` log a server that does not answer once.
+        """
         self._client = client
         self._gather = gather
         self._type = type_
         self._scope: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
         self._clock = clock or SystemClock()
         self._backoff = Backoff(self._clock)
+        self._outage = outage or Outage(self._clock)
         self._objects: dict[Key, T] = {}
         self._changes: list[Key] = []  # changed keys that indexes may not have processed yet
         self._indexes: dict[str, _Index[T]] = {}
@@ -240,6 +246,8 @@ class Informer(Generic[T]):
                 self._version = ""
             except Forbidden as error:
                 self._deny(str(error))
+            except ServiceUnavailable as error:
+                self._outage.report(self._name, error)
             except ApiError as error:
                 log.warning("%s: list or watch failed: %s", self._name, error)
             except Exception:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Collection
 from typing import Any, cast
 
-from dray.client.clock import Clock
+from dray.client.clock import Clock, SystemClock
 from dray.client.informer import Informer
 from dray.client.interface import Client, T
+from dray.client.outage import Outage
 
 
 class SharedInformers:
@@ -21,13 +22,14 @@ class SharedInformers:
     def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
         self.client = client
         self._clock = clock
+        self._outage = Outage(clock or SystemClock())
         self._informers: dict[type[Any], Informer[Any]] = {}
         self._tasks: dict[type[Any], asyncio.Task[None]] = {}
 
     def informer(self, type_: type[T]) -> Informer[T]:
         """Return the informer of all objects of a type."""
         if type_ not in self._informers:
-            self._informers[type_] = Informer(self.client, type_, clock=self._clock)
+            self._informers[type_] = Informer(self.client, type_, clock=self._clock, outage=self._outage)
         return cast("Informer[T]", self._informers[type_])
 
     def followed(self, type_: type[T]) -> list[T]:
