@@ -1,7 +1,7 @@
-"""The command `dray`: finds the command that is meant and runs it.
+"""The command `dray`: parse a command line and run its command.
 
-Each module here is a command with `add_parser(subparsers)` and `run(args)`. Only the module of the command that was
-asked for is imported, so that `dray up` does not pay for the others; their own imports wait until `run`.
+Each module here is a command with `add_parser(subparsers)` and `run(args)`. Only the module of the requested command
+is imported, and its own imports wait until `run`, so that commands start quickly.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ GATES_HELP = "feature gates to turn on or off; see `dray gates`"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit status."""
-    return run_command("dray", commands(), [*(sys.argv[1:] if argv is None else argv)])  # `list` is a command here
+    """Run a command line. Returns the exit status."""
+    # `list` is a command in this package
+    return run_command("dray", commands(), [*(sys.argv[1:] if argv is None else argv)])
 
 
 def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
-    """Run one of the known commands; without any, say which there are."""
+    """Run one of the known commands, or print help if none is given. Returns the exit status."""
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and first not in known:
         print(f"{prog}: there is no command {first}{suggestion(first, known)}", file=sys.stderr)
         return 2
     parser = parser_of(prog, [first] if first in known else known)
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next
+    if "_ARGCOMPLETE" in os.environ:  # a shell requests completions
         import argcomplete
 
         argcomplete.autocomplete(parser)
@@ -52,14 +53,14 @@ def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
     try:
         return int(args.run(args))
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has seen enough
+        sys.stderr.close()  # the reader of the output has closed it
         return 1
     except KeyboardInterrupt:
         return 130
 
 
 def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of a command line with these commands."""
+    """Return the parser of a command line with these commands."""
     parser = _CommandParser(
         prog=prog,
         description="A complete implementation of Kubernetes Dynamic Resource Allocation (DRA), in Python.",
@@ -77,7 +78,7 @@ def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """Says which of the known words was probably meant; the parsers of commands are of this kind, too."""
+    """Parser that suggests the most similar word for an unknown one. Parsers of commands have this class too."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -85,7 +86,7 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 def _not_understood(word: str, parser: argparse.ArgumentParser) -> str:
-    """What is wrong with a word that no option or argument takes."""
+    """Return the error for a word that no option or argument accepts."""
     name = word.partition("=")[0]
     if not name.startswith("-"):
         return f"{word} is one argument too many"
@@ -94,6 +95,7 @@ def _not_understood(word: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield all options of a parser and its commands."""
     for action in parser._actions:
         yield from action.option_strings
         if isinstance(action, argparse._SubParsersAction):
@@ -102,24 +104,24 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Wraps prose; leaves what has lines of its own, such as examples, as it is."""
+    """Wraps prose in help texts; keeps texts with line breaks, such as examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """The known word that was probably meant, as the end of a sentence."""
+    """Return the end of an error message: the most similar known word, or all known words."""
     close = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
 
 
 class InputError(ValueError):
-    """What was asked cannot be answered; says what to change."""
+    """Error in the user's input. The text says what to change."""
 
 
 def fail(command: str, why: object, status: int = 1) -> int:
-    """Print why a command failed. Returns the exit status: 2 for input that cannot be used, else `status`."""
+    """Print why a command failed. Returns the exit status: 2 for unusable input, else `status`."""
     text = problem(why) if isinstance(why, Exception) else why
     print(f"dray {command}: {text}", file=sys.stderr)
     return 2 if isinstance(why, BaseException) and _is_unusable_input(why) else status
@@ -133,7 +135,7 @@ def problem(error: Exception) -> str:
 
 
 def _is_unusable_input(error: BaseException | None) -> bool:
-    """Whether an error comes from a file that cannot be read or from text that cannot be parsed."""
+    """Return whether an error comes from a file that cannot be read or from text that cannot be parsed."""
     while error is not None:
         if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)):
             return True
@@ -144,12 +146,12 @@ def _is_unusable_input(error: BaseException | None) -> bool:
 
 
 def options_of(kind: type[T], args: argparse.Namespace) -> T:
-    """The typed options among the arguments of a command line: fields are named as the options are."""
+    """Return the typed options in the arguments of a command line. Fields have the names of options."""
     given = vars(args)
     lists = ((name, tuple(value) if isinstance(value, list) else value) for name, value in given.items())
     return kind(**{name: value for name, value in lists if name in kind.__struct_fields__})
 
 
 def commands() -> list[str]:
-    """The names of all commands."""
+    """Return the names of all commands."""
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")

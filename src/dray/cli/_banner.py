@@ -1,4 +1,4 @@
-"""What `dray up` says when it is ready: what was taken over, what is off, and what to do next."""
+"""Messages of `dray up` when it is ready: existing objects, disabled features, and next steps."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ _NAMED = 5
 
 
 def taken_over(started: StartedServer) -> str:
-    """What an earlier start left, in words; empty for a new cluster."""
+    """Return the message about objects from an earlier start, or "" for a new cluster."""
     found = ", ".join(f"{number} {plural}" for plural, number in started.found.items())
     rest = f"; removed, since nobody runs them now: {_listed(started.removed)}" if started.removed else ""
     return f"taken over from an earlier start: {found}{rest}" if found else ""
 
 
 def _listed(names: list[str]) -> str:
+    """Return names as text, at most five of them."""
     shown = ", ".join(sorted(names)[:_NAMED])
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
 def off(gates: FeatureGates) -> str:
-    """How many features are off, and how to turn on those that are off by default."""
+    """Return the message about disabled features and how to enable those that are off by default, or ""."""
     from dray.api.gates import GATES
 
     missing = [gate for gate in GATES if not gates.served(gate.name)]
@@ -55,7 +56,7 @@ def next_steps(kubeconfig: Path, options: ServerOptions) -> tuple[str, ...]:
 
 
 def shown(lines: Iterable[str], width: int | None = None) -> list[str]:
-    """The lines below the first, broken at words where they are too long for a terminal so wide."""
+    """Return the lines below the first, indented and wrapped to the terminal's width."""
     import textwrap
 
     found: list[str] = []

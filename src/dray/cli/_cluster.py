@@ -1,4 +1,4 @@
-"""What the commands that look at a running cluster share: which cluster, and as whom."""
+"""Options and helpers of commands that read a running cluster: which cluster, and as which user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ClusterObjects(NamedTuple):
-    """What a cluster has that scheduling depends on; `unread` are the resources that the user may not list."""
+    """The objects in a cluster that scheduling depends on; `unread` are the resources that the user may not list."""
 
     objects: list[Any]
     unread: list[str]
@@ -26,7 +26,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def connect(args: argparse.Namespace, *, briefly: bool = True) -> Http:
-    """A client for the cluster, for a few questions or for long; a context manager. Raises ConfigError."""
+    """Return a client for the cluster, as a context manager. Raises ConfigError.
+
+    With `briefly`, the client is optimized for a few requests.
+    """
     from dray.client.config import ConfigError, load
 
     try:
@@ -46,7 +49,7 @@ def connect(args: argparse.Namespace, *, briefly: bool = True) -> Http:
 
 
 async def namespace_problem(client: Http, namespace: str) -> str:
-    """Return that a namespace does not exist; empty if it exists, or if the user may not read it."""
+    """Return an error message if a namespace does not exist; "" if it exists or may not be read."""
     from dray.api.errors import ApiError, NotFound
     from dray.api.types.core import Namespace
 
@@ -60,7 +63,7 @@ async def namespace_problem(client: Http, namespace: str) -> str:
 
 
 async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects:
-    """Read everything that a recording holds, and objects of more types. Raises ConfigError and ApiError."""
+    """Read all objects that a recording contains, and objects of more types. Raises ConfigError and ApiError."""
     from dray.inspect.reading import read
     from dray.recordings.recording import TYPES
 

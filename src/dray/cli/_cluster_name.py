@@ -1,4 +1,4 @@
-"""The options that say which cluster of the user a command is about."""
+"""Options that select a cluster of the user."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def add_existing(parser: argparse.ArgumentParser) -> None:
-    """For commands about a cluster that is there: its name may stand alone."""
+    """Add the options of commands for an existing cluster, whose name may also be an argument."""
     parser.add_argument("cluster", nargs="?", default="", metavar="NAME", help="name of the cluster, like --name NAME")
     add_cluster(parser)
 
 
 def directory_of(args: argparse.Namespace) -> Path:
-    """The directory that --name or --dir says. Raises ClusterError."""
+    """Return the directory that --name or --dir selects. Raises ClusterError."""
     return clusters.directory_of(args.name, args.dir)
 
 
 def existing(args: argparse.Namespace) -> clusters.ClusterDirectory:
-    """The cluster that a command is about. Raises ClusterError."""
+    """Return the existing cluster that the options select. Raises ClusterError."""
     if args.cluster and args.name not in ("", args.cluster):
         raise clusters.ClusterError(f"{args.cluster} and --name {args.name} are two clusters: give one of them")
     args.name = args.name or args.cluster

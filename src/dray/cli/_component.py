@@ -1,4 +1,4 @@
-"""What the commands of single parts share: options, logs, and what they say when a part cannot run."""
+"""Options, logging and error messages that the commands of single components share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dray.assembly.component import Probe, RunComponent
     from dray.client import LeaseSettings
 
-# -v as Kubernetes' components understand it: 0 to 3 say what happens, 4 what is decided, 5 and more why.
+# -v as in Kubernetes' components: 0 to 3 log events, 4 decisions, 5 and more the reasons.
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO, 4: logging.DEBUG}
 
 
@@ -86,7 +86,7 @@ def set_up_logging(verbosity: int, form: str = "text") -> None:
 
 
 def lease_of(name: str, args: argparse.Namespace, **durations: float) -> LeaseSettings | None:
-    """The lease that the options ask for, None for none. Raises ValueError."""
+    """Return the settings of leader election in the options, or None if it is disabled. Raises ValueError."""
     from dray.client import LeaseSettings
 
     if args.no_leader_elect:
@@ -103,7 +103,7 @@ def run_part(
     lease: LeaseSettings | None = None,
     read_only: bool = False,
 ) -> int:
-    """Run one part against the API server until a signal; returns the exit status."""
+    """Run one component with the API server until a signal. Returns the exit status."""
     from dray.api.gates import GateError
     from dray.assembly.component import ComponentError, ComponentOptions, lists_pods, run_component
     from dray.client.config import ConfigError

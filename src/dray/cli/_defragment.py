@@ -1,4 +1,4 @@
-"""`dray what-if --defragment`: which moves make room, as text."""
+"""`dray what-if --defragment`: print the pod moves that make room."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def misused(args: argparse.Namespace) -> str:
-    """What is wrong with the options of --defragment."""
+    """Return the error in the options of --defragment, or ""."""
     if not args.defragment:
         return "--class needs --defragment" if args.of_class else ""
     if args.how_many:
@@ -53,7 +53,7 @@ def misused(args: argparse.Namespace) -> str:
 def found(
     args: argparse.Namespace, cluster: Cluster, demand: PodBatch | None, supposed: Iterable[SupposedChange]
 ) -> list[Defragmentation]:
-    """The answer, or one for each class."""
+    """Return the moves for the demand, or, without demand, the largest claim for each class."""
     from dray.questions.defragmenting import defragment, largest_claims
 
     if demand is not None:
@@ -62,7 +62,7 @@ def found(
 
 
 def shown(answers: list[Defragmentation], output: str) -> str:
-    """The answers as text or JSON."""
+    """Return the results as text or JSON."""
     if output == "json":
         from dray.questions.defragmenting import defragmentation_tree
 
@@ -71,6 +71,7 @@ def shown(answers: list[Defragmentation], output: str) -> str:
 
 
 def _lines(answer: Defragmentation) -> Iterator[str]:
+    """Yield the lines of one result."""
     plan = answer.plan
     if answer.device_class:
         yield f"class {answer.device_class}: the largest claim on one node is for {answer.devices} devices{_now(answer)}"
@@ -88,6 +89,7 @@ def _lines(answer: Defragmentation) -> Iterator[str]:
 
 
 def _now(answer: Defragmentation) -> str:
+    """Return the end of the line about the largest claim: its size without moves."""
     if answer.devices == answer.devices_now:
         return ", without moves"
     return f"; now it is for {answer.devices_now}. After these moves:"

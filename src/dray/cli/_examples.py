@@ -99,5 +99,5 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def epilog(command: str) -> str:
-    """The end of a command's help."""
+    """Return the examples of a command, for the end of its help."""
     return "\n".join(["examples:", *(f"  {example}" for example in EXAMPLES.get(command, ()))])

@@ -1,4 +1,4 @@
-"""Notes which options a command line gives, as opposed to those that have their default."""
+"""Record which options a command line gives, in contrast to defaults."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 GIVEN = "given"
-"""Attribute of the parsed arguments: the names of the options that were given, if there are any."""
+"""Attribute of the parsed arguments with the names of the given options."""
 
 
 def note_given(parser: argparse.ArgumentParser) -> None:
-    """Let the options that are added to the parser from now on be noted."""
+    """Record the options that are added to the parser from now on."""
     for name in (None, "store"):
         parser.register("action", name, _Stored)
     parser.register("action", "store_true", _Switched)
@@ -19,6 +19,8 @@ def note_given(parser: argparse.ArgumentParser) -> None:
 
 
 class _Stored(argparse.Action):
+    """Stores a value and records the option."""
+
     def __call__(
         self,
         parser: argparse.ArgumentParser,
@@ -34,6 +36,8 @@ class _Stored(argparse.Action):
 
 
 class _Switched(_Stored):
+    """Stores True and records the option."""
+
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:  # argparse's name
         super().__init__(option_strings, dest, nargs=0, default=False, help=help)
 
@@ -42,5 +46,7 @@ class _Switched(_Stored):
 
 
 class _Appended(_Stored):
+    """Appends a value and records the option."""
+
     def value(self, namespace: argparse.Namespace, values: object) -> object:
         return [*(getattr(namespace, self.dest, None) or ()), values]

@@ -1,4 +1,4 @@
-"""Answers on standard output: as data for programs, or as plain columns for people."""
+"""Output of results: data for programs, or columns of text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def data(answer: object, form: str) -> str:
-    """An answer as indented JSON, or as YAML."""
+    """Return a result as indented JSON, or as YAML."""
     import msgspec
 
     if form == "json":
@@ -17,6 +17,6 @@ def data(answer: object, form: str) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines, with columns as wide as what is in them; the last one may be of any length."""
+    """Return rows as lines, with columns as wide as their longest cell; the last column may have any length."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]

@@ -1,4 +1,4 @@
-"""What `dray up` and `dray apiserver` share: their options, and what they say once the server answers."""
+"""Options of `dray up` and `dray apiserver`, and their output once the server is ready."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STORES = (
 
 
 def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> None:
-    """Add the options of a server. `gates_enable_apis`: a gate enables its kinds that have no stable version."""
+    """Add the options of a server. With `gates_enable_apis`, a gate also enables its kinds without a stable version."""
     parser.set_defaults(gates_enable_apis=gates_enable_apis)
     add_cluster(parser)
     parser.add_argument(
@@ -93,7 +93,7 @@ def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> 
 def run_server(
     command: str, args: argparse.Namespace, kind: type[ServerOptions], planned: Callable[..., ClusterPlan] | None = None
 ) -> int:
-    """Run a server until a signal; returns the exit status."""
+    """Run a server until a signal. Returns the exit status."""
     from dray.assembly.clusters import ClusterError
     from dray.assembly.containers import left
     from dray.assembly.options import ServerStartError
@@ -106,12 +106,13 @@ def run_server(
         status = serve(options, planned(options) if planned else None, lambda started: _announce(args, started))
     except (ServerStartError, StoreError, ClusterError) as error:
         return fail(command, error)
-    if rest := left(options.dir):  # nothing else would say what continues after the end
+    if rest := left(options.dir):  # containers that continue are reported only here
         print(rest, file=sys.stderr)
     return status
 
 
 def _announce(args: argparse.Namespace, started: StartedServer) -> None:
+    """Print the address of a ready server, its components and next steps."""
     from dray.assembly import dashboard
     from dray.assembly.description import runs
 
@@ -135,5 +136,5 @@ def _announce(args: argparse.Namespace, started: StartedServer) -> None:
 
 
 def context_of(name: str) -> str:
-    """The context of a cluster in the user's own kubeconfig."""
+    """Return the name of a cluster's context in the user's own kubeconfig."""
     return f"dray-{name}" if name else "dray"

@@ -1,6 +1,6 @@
-"""`dray scheduler --shadow`: compares with the cluster's scheduler and writes nothing to the cluster.
+"""`dray scheduler --shadow`: compare decisions with the cluster's scheduler, without writing to the cluster.
 
-The client refuses every request that is no GET before it is sent. There is no lease, and there are no events.
+The client rejects every request other than GET before it is sent. There is no lease, and no events are created.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def misused(args: argparse.Namespace) -> str:
-    """What is wrong with the options of shadow mode; empty when nothing is."""
+    """Return the error in the options of shadow mode, or ""."""
     if not args.shadow and (args.seconds is not None or args.scheduler_name or args.html or args.record):
         return "--seconds, --scheduler-name, --html and --record need --shadow"
     if args.seconds is not None and not args.seconds > 0:
@@ -64,7 +64,7 @@ def misused(args: argparse.Namespace) -> str:
 
 
 def run_shadow(args: argparse.Namespace, configuration: Configuration) -> int:
-    """Compare until a signal, or for a while, then report."""
+    """Compare until a signal or for a given time, then print the report. Returns the exit status."""
     reports: list[ShadowReport] = []
 
     async def work(client: Http, gates: FeatureGates, readiness: Readiness) -> None:
@@ -84,7 +84,7 @@ def run_shadow(args: argparse.Namespace, configuration: Configuration) -> int:
             finally:
                 reports.append(shadow.report(client.config.server))
 
-    with redirect_stdout(sys.stderr if args.output == "json" else sys.stdout):  # stdout is for the report alone
+    with redirect_stdout(sys.stderr if args.output == "json" else sys.stdout):  # stdout contains only the report
         status = run_part("scheduler", args, work, read_only=True)
     try:
         for report in reports:
@@ -95,7 +95,7 @@ def run_shadow(args: argparse.Namespace, configuration: Configuration) -> int:
 
 
 async def _record(stack: AsyncExitStack, client: Http, path: str) -> None:
-    """Follow the cluster into a file until the stack is closed."""
+    """Record the cluster's changes to a file until the stack is closed."""
     from dray.api.times import timestamp
     from dray.recordings.following import Follower
     from dray.recordings.history import HistoryFile
@@ -111,6 +111,7 @@ async def _record(stack: AsyncExitStack, client: Http, path: str) -> None:
 
 
 def _tell(args: argparse.Namespace, report: ShadowReport) -> None:
+    """Print the report, and write it as HTML if requested."""
     from dray.replay.shadow_report import page_of, text_of, tree_of
 
     print(data(tree_of(report), "json") if args.output == "json" else text_of(report), flush=True)

@@ -1,5 +1,7 @@
-"""Tables as kubectl prints them: whole names, columns as wide as what is in them, and lines that may be longer than a
-screen. What may give way are titles and bars; the remark at the end of a row goes below it where it does not fit.
+"""Tables as kubectl prints them: names are never cut, columns are as wide as their content.
+
+Lines may be longer than the screen. On narrow screens titles and bars are shorter, and the remark of a row moves
+below the row.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
     TableCell = str | Text
 
 _GAP = "  "
-BARS = (20, 10, 6)  # characters of a full bar, on a wide screen and on narrower ones
+BARS = (20, 10, 6)  # width of a bar, on wide and narrower screens
 
 
 class Column(NamedTuple):
-    """A column: its title, and the one that it has where there is little room."""
+    """A column: its title, and a shorter title for narrow screens."""
 
     title: str
     short: str = ""
@@ -27,7 +29,7 @@ class Column(NamedTuple):
 
 
 class ShareBar(NamedTuple):
-    """A bar: the parts of a whole that are in use, and those that nobody can have; colours say what they are."""
+    """A bar: used and unavailable shares, and the unhealthy part of the used share."""
 
     used: float
     lost: float = 0.0
@@ -35,14 +37,14 @@ class ShareBar(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The cells of a row, and a remark at its end."""
+    """Cells of a row, and a remark at its end."""
 
     cells: tuple[TableCell | ShareBar, ...]
     remark: str = ""
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[Text]:
-    """The table for a screen so wide; without a width, with everything at its widest."""
+    """Return the lines of a table for a screen of this width; None: unlimited."""
     from rich.text import Text
 
     rows = [row._replace(remark=visible(row.remark)) for row in rows]
@@ -66,6 +68,7 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> 
 
 
 def _line(cells: Sequence[Text], columns: Sequence[Column], sizes: Sequence[int]) -> Text:
+    """Return one line with its cells padded to the column widths."""
     from rich.text import Text
 
     line = Text()
@@ -80,6 +83,7 @@ def _line(cells: Sequence[Text], columns: Sequence[Column], sizes: Sequence[int]
 
 
 def _below(remark: str, width: int | None) -> list[Text]:
+    """Return the remark of a row as lines below it."""
     import textwrap
 
     from rich.text import Text
@@ -91,6 +95,7 @@ def _below(remark: str, width: int | None) -> list[Text]:
 
 
 def _cell(cell: TableCell | ShareBar, bar_width: int) -> Text:
+    """Return a cell as text."""
     from rich.text import Text
 
     if isinstance(cell, ShareBar):
@@ -99,7 +104,7 @@ def _cell(cell: TableCell | ShareBar, bar_width: int) -> Text:
 
 
 def bar(share: ShareBar, width: int = BARS[0]) -> Text:
-    """`██████████▒▒░░░░░░░░  50 %`: in use, tainted or unusable, free. What is not healthy is red."""
+    """Return a bar as text, `██████████▒▒░░░░░░░░  50 %`: used, unavailable, free. The unhealthy part is red."""
     from rich.text import Text
 
     full, lost = round(share.used * width), round(share.lost * width)

@@ -1,7 +1,7 @@
-"""The tables of `dray top`: pools, nodes, devices, claims and groups, row by row.
+"""Tables of `dray top`: pools, nodes, devices, claims and groups.
 
-Names are never cut. Colours say what is in use (cyan), what is free (green), what cannot be had (yellow) and what is not
-healthy (red); a remark says why. Left out: reading a cluster (`top`).
+Names are never cut. Colours mean in use (cyan), free (green), unavailable (yellow) and unhealthy (red); a remark has
+the reason. `top` reads the cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COUNTS = (
     Column("AVAILABLE", "FREE", right=True),
     Column("UNAVAILABLE", "OUT", right=True),
 )
-# What rows may be sorted by; numbers come with the largest first.
+# Columns to sort by; numbers are sorted in descending order.
 SORT_KEYS: Mapping[str, tuple[str, ...]] = {
     "pools": ("driver", "pool", "node", "total", "allocated", "available", "unavailable", "utilisation"),
     "nodes": ("node", "driver", "total", "allocated", "available", "unavailable", "utilisation"),
@@ -39,11 +39,11 @@ SORT_KEYS: Mapping[str, tuple[str, ...]] = {
     "claims": ("namespace", "name", "state", "devices", "node", "created"),
     "groups": ("namespace", "name", "state", "pods", "placed", "domain", "created"),
 }
-_FIELDS = {"devices": "devices", "node": "nodes"}  # of claims, where the key is not the field
+_FIELDS = {"devices": "devices", "node": "nodes"}  # field names of claims that differ from the column
 
 
 def sorted_rows(what: str, rows: Sequence[Any], key: str) -> list[Any]:
-    """The rows by one of the keys; rows that are equal stay in order."""
+    """Return the rows sorted by a column. The sort is stable."""
 
     def value(row: Any) -> Any:
         found = getattr(row, _FIELDS.get(key, key) if what == "claims" else key)
@@ -54,12 +54,13 @@ def sorted_rows(what: str, rows: Sequence[Any], key: str) -> list[Any]:
 
 
 def picture(what: str, rows: Sequence[Any], width: int | None, *, wide: bool) -> list[Text]:
-    """The rows as people read them, and totals below pools and nodes."""
+    """Return the lines of a table, with totals below pools and nodes."""
     draw = {"pools": _pools, "nodes": _nodes, "devices": _devices, "claims": _claims, "groups": _groups}[what]
     return [*draw(rows, width, wide), *_summary(what, rows)]
 
 
 def _summary(what: str, rows: Sequence[Any]) -> list[Text]:
+    """Return the line with totals, for pools and nodes."""
     from rich.text import Text
 
     if what not in ("pools", "nodes") or not rows:
@@ -73,15 +74,18 @@ def _summary(what: str, rows: Sequence[Any]) -> list[Text]:
 
 
 def _share(row: Any) -> ShareBar:
+    """Return the bar of a row."""
     total = row.total or 1
     return ShareBar(row.allocated / total, row.unavailable / total, row.unhealthy / total)
 
 
 def _numbers(row: Any) -> tuple[str, ...]:
+    """Return the device counts of a row as text."""
     return tuple(str(number) for number in (row.total, row.allocated, row.available, row.unavailable))
 
 
 def _remark(row: Any) -> str:
+    """Return the remark of a row: its problem and the reasons for unavailable devices."""
     return "; ".join(text for text in (row.problem, *row.why) if text)
 
 
@@ -164,4 +168,5 @@ def _pairs(values: dict[str, str]) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
+    """Return the first two names and the number of further ones."""
     return ", ".join(names[:2]) + (f" +{len(names) - 2}" if len(names) > 2 else "")

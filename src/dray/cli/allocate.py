@@ -1,8 +1,8 @@
-"""`dray allocate`: ask the allocator without a cluster, for recorded scenarios or for Kubernetes manifests.
+"""`dray allocate`: run the allocator without a cluster, on scenarios or Kubernetes manifests.
 
-For manifests it prints which devices each request gets, or request by request why it gets none. `-o json`, and scenarios
-always, give one JSON line for each question: {"id", "outcome", "result", "message", "ms"}; a failure of manifests is then
-explained on standard error. Left out: writing allocations anywhere.
+For manifests, the command prints the devices of each request, or for each request why there are none. With `-o json`,
+and always for scenarios, it prints one JSON line per question: {"id", "outcome", "result", "message", "ms"}; then
+failures of manifests are explained on standard error. Allocations are not written anywhere.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def answer(id_: str, outcome: AllocationOutcome, milliseconds: float) -> dict[str, Any]:
-    """An outcome as it is printed."""
+    """Return the JSON line of an outcome as a dict."""
     from dray.allocator import Allocated, Failed, GaveUp
     from dray.api.reasons.wording import input_problem, timed_out
     from dray.api.reasons.wording import line as words
@@ -104,11 +104,12 @@ def _print(line: dict[str, Any]) -> None:
 
 
 def _scenarios(args: argparse.Namespace) -> int:
+    """Allocate for each scenario in a file, and print one JSON line each. Returns the exit status."""
     from dray.allocator import steps_in
     from dray.allocator.scenarios import read_scenario
 
     gc.collect()
-    gc.freeze()  # what is imported by now stays; collections during the answers need not visit it
+    gc.freeze()  # imported modules stay, so collections need not visit them
     with open(args.scenarios, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -124,6 +125,7 @@ def _scenarios(args: argparse.Namespace) -> int:
 
 
 def _manifests(args: argparse.Namespace) -> int:
+    """Allocate for manifests and print the results. Returns the exit status."""
     from dray.allocator import Allocated, Unallocatable, steps_in
     from dray.api.gates import FeatureGates
     from dray.api.reasons.wording import tree
@@ -152,7 +154,7 @@ def _manifests(args: argparse.Namespace) -> int:
 
 
 def _lines(claims: Sequence[ResourceClaim], outcome: Allocated) -> Iterator[str]:
-    """The devices of every request."""
+    """Yield one line per allocated device."""
     if not claims:
         yield "  nothing: it asks for no devices"
     for claim, result in zip(claims, outcome.results, strict=True):

@@ -1,4 +1,4 @@
-"""`dray allocator test`: compare another allocator with Kubernetes; `dray allocator cases`: write down what it is asked."""
+"""`dray allocator test`: compare another allocator with Kubernetes; `dray allocator cases`: write the test cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dray apiserver`: the API server alone, for clusters whose other parts are processes of their own."""
+"""`dray apiserver`: run only the API server, for clusters whose other components are separate processes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`dray autoscale simulate|plan|run`: which nodes to add for the pods that wait, which can go, and why.
+"""`dray autoscale simulate|plan|run`: which nodes to add for waiting pods, which to remove, and why.
 
-`simulate` reads files, `plan` a running cluster; neither writes anything, and they exit 1 where a pod stays without a
-node. `run` does it, with a provider behind Cluster Autoscaler's external gRPC protocol. The planning is
-`dray.autoscaling`; here are the options.
+`simulate` reads files, `plan` a running cluster; both change nothing and exit with 1 if a pod remains without a node.
+`run` adds and removes nodes through a provider with Cluster Autoscaler's external gRPC protocol. `dray.autoscaling`
+does the planning.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
-    """The cluster of a recording, with what a manifest asks for; the groups, and the DaemonSets."""
+    """Return the recorded cluster with the demand of manifests, the node groups, and the DaemonSets."""
     from dray.api.types.apps import DaemonSet
     from dray.recordings.manifests import read_manifests, read_recordings
     from dray.sim.cluster import Cluster
@@ -145,6 +145,7 @@ def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster,
 
 
 def _from_cluster(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
+    """Return the running cluster, the node groups, and the DaemonSets."""
     from dray.api.types.apps import DaemonSet
     from dray.autoscaling.upcoming import complete_nodes
     from dray.sim.cluster import Cluster
@@ -161,6 +162,7 @@ def _from_cluster(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluste
 
 
 def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -> NodeGroups:
+    """Return the node groups in the file, with settings overridden by options. Raises GroupError."""
     from msgspec.structs import replace
 
     from dray.autoscaling.groups import Expander, GroupError, read
@@ -177,6 +179,7 @@ def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -
 
 
 def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daemons: list[Any]) -> int:
+    """Print the plan. Returns the exit status."""
     from dray.autoscaling import report
     from dray.questions import plan
 
@@ -189,6 +192,7 @@ def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daem
 
 
 def run_loop(args: argparse.Namespace) -> int:
+    """Add and remove nodes until a signal. Returns the exit status."""
     from dray.api.gates import FeatureGates, GateError
     from dray.autoscaling.groups import GroupError, read
     from dray.cli._component import lease_of, run_part
@@ -218,6 +222,7 @@ def run_loop(args: argparse.Namespace) -> int:
 
 
 def _credentials(args: argparse.Namespace) -> Any:
+    """Return the TLS credentials for the provider, or None. Raises ValueError."""
     if args.cacert is None:
         if args.cert or args.key:
             raise ValueError("--cert and --key need --cacert")

@@ -1,4 +1,4 @@
-"""`dray bench scheduling`: how fast this machine gives devices to pods."""
+"""`dray bench scheduling`: measure how fast this machine schedules pods with devices."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _scheduling(nodes: int, devices: int, pods: int) -> None:
+    """Measure and print the scheduling rates of several workloads."""
     from dray.benchmarks import scheduling as b
 
     print(f"# {nodes} nodes x {devices} devices, {pods} pods, Python {platform.python_version()}")
@@ -47,4 +48,5 @@ async def _scheduling(nodes: int, devices: int, pods: int) -> None:
 
 
 def _line(what: str, rate: float, more: str = "") -> None:
+    """Print one result."""
     print(f"{what:<45} {rate:8.0f} pods/s {more}".rstrip(), flush=True)

@@ -1,4 +1,4 @@
-"""`dray cel`: evaluate device selectors without a cluster, one expression or a file of cases (`dray.cel.cases`)."""
+"""`dray cel`: evaluate device selectors without a cluster: one expression, or a file of cases (`dray.cel.cases`)."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cases(path: str) -> int:
+    """Print the result of each case in a file. Returns the exit status."""
     from dray.cel.cases import answer_case
 
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
@@ -59,6 +60,7 @@ def _cases(path: str) -> int:
 
 
 def _expression(expression: str, device: DeviceView | None) -> int:
+    """Evaluate or check one expression and print the result. Returns the exit status."""
     from dray.cel import check_selector, compile_selector
 
     refusal = check_selector(expression)
@@ -77,7 +79,7 @@ def _expression(expression: str, device: DeviceView | None) -> int:
 
 
 def _device(path: str | None, driver: str) -> DeviceView | None:
-    """The device of a file, or one that only has a driver; None without either."""
+    """Return the device in a file, or a device with only a driver; None without either."""
     from dray.cel.cases import read_device
 
     if path is None:

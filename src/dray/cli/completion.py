@@ -1,4 +1,4 @@
-"""`dray completion`: what a shell must read to complete the words of dray's command lines."""
+"""`dray completion`: print a shell script that completes dray's command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dray controller-manager`: the controllers alone, for any Kubernetes API server."""
+"""`dray controller-manager`: run only the controllers, with any Kubernetes API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dray dashboard`: the devices of a cluster in the browser, for the user of a kubeconfig, on this machine only."""
+"""`dray dashboard`: show the devices of a cluster in the browser, for the user of a kubeconfig, on this machine only."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace) -> None:
+    """Serve the dashboard until a signal."""
     from dray.assembly.component import on_signals
     from dray.assembly.server import listen_at
     from dray.assembly.shown import HOST, cluster, demonstration, recording, serve_page
@@ -75,7 +76,7 @@ async def _serve(args: argparse.Namespace) -> None:
 
 
 def _announce(args: argparse.Namespace, what: Shown, address: Callable[[], str]) -> None:
-    """Print the address with a code, and another one whenever Enter is pressed."""
+    """Print a one-time URL, and another one whenever Enter is pressed."""
 
     def pressed() -> None:
         if sys.stdin.readline():

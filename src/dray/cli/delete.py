@@ -1,4 +1,4 @@
-"""`dray delete`: end a cluster with its containers, and remove all that it left."""
+"""`dray delete`: stop a cluster and its containers, and delete all its files."""
 
 from __future__ import annotations
 

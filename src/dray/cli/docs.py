@@ -1,4 +1,4 @@
-"""`dray docs`: the documentation, which is inside the package, in the terminal."""
+"""`dray docs`: show the documentation, which is part of the package, in the terminal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def pages() -> dict[str, Traversable]:
-    """Return the pages by name; those in a directory are named DIRECTORY/PAGE."""
+    """Return the pages by name; pages in a directory are named DIRECTORY/PAGE."""
     return dict(_pages_in(files("dray") / "docs", ""))
 
 
@@ -59,13 +59,13 @@ def _pages_in(directory: Traversable, prefix: str) -> Iterator[tuple[str, Traver
 
 
 def _show(text: str) -> None:
-    """Print a page; in a terminal, in pages."""
+    """Print a page; in a terminal, through a pager."""
     from rich.console import Console
     from rich.markdown import Markdown
 
     console: Console = Console()
     if not console.is_terminal:
-        print(text, end="")  # whoever reads it with a program wants it as it is
+        print(text, end="")  # programs receive the text unchanged
         return
     with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))

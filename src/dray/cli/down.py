@@ -1,4 +1,4 @@
-"""`dray down`: end a cluster that runs in the background, or in another terminal."""
+"""`dray down`: stop a cluster that runs in the background or in another terminal."""
 
 from __future__ import annotations
 

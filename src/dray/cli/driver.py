@@ -1,4 +1,4 @@
-"""`dray driver example`: run an example driver; `dray driver test`: find out what a driver does wrong."""
+"""`dray driver example`: run an example driver; `dray driver test`: run conformance tests on a driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KINDS = ("cpu", "gpu", "mig", "network", "nic")
 _DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
-_EXAMPLE_DEVICES = 130  # more than fit into one slice, so that pools of several slices are tested too
+_EXAMPLE_DEVICES = 130  # more than fit into one slice, so that pools with several slices are tested too
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -140,6 +140,7 @@ def run_example(args: argparse.Namespace) -> int:
 
 
 async def _example(args: argparse.Namespace) -> None:
+    """Run an example driver until a signal. Raises ConfigError, SocketError and OSError."""
     from dray.client.config import ConfigError, load
     from dray.client.http import Http
     from dray.driver import Runner
@@ -175,6 +176,7 @@ async def _lists_slices(client: Client) -> None:
 
 
 def _driver(args: argparse.Namespace) -> Driver:
+    """Return the example driver that the options select."""
     from dray.driver.example import BandwidthDriver, CpuDriver, GpuDriver, NetworkDriver, PartitionDriver
 
     match args.kind:
@@ -191,6 +193,7 @@ def _driver(args: argparse.Namespace) -> Driver:
 
 @asynccontextmanager
 async def _healthcheck(args: argparse.Namespace, runner: Runner) -> AsyncIterator[None]:
+    """Serve gRPC health probes within the context, if requested."""
     if args.healthcheck_port is None:
         yield
         return
@@ -203,6 +206,7 @@ async def _healthcheck(args: argparse.Namespace, runner: Runner) -> AsyncIterato
 
 @asynccontextmanager
 async def _webhook(args: argparse.Namespace) -> AsyncIterator[None]:
+    """Serve the validating webhook within the context, if requested."""
     if args.webhook_port is None:
         yield
         return
@@ -274,9 +278,10 @@ def run_test(args: argparse.Namespace) -> int:
 
 
 async def _test(args: argparse.Namespace) -> DriverReport:
+    """Test a driver that the test starts, with its own API server. Returns the report."""
     from dray.driverkit import Places, own_cluster, run
 
-    with tempfile.TemporaryDirectory(prefix="dray-") as name:  # short, for the sake of sockets
+    with tempfile.TemporaryDirectory(prefix="dray-") as name:  # short, because paths of sockets are limited
         directory = Path(name)
         async with own_cluster(directory) as cluster:
             places = Places(cluster.kubeconfig, cluster.node, directory / "kubelet", directory / "kubelet" / "cdi")
@@ -284,6 +289,7 @@ async def _test(args: argparse.Namespace) -> DriverReport:
 
 
 async def _test_running(args: argparse.Namespace, socket: Path) -> DriverReport:
+    """Test a driver that is already running. Returns the report."""
     from dray.client.config import ConfigError, load
     from dray.client.http import Http
     from dray.driverkit import DriverTestCluster, Places, RegisteredDriver, run
@@ -297,6 +303,7 @@ async def _test_running(args: argparse.Namespace, socket: Path) -> DriverReport:
 
 
 def _subject(args: argparse.Namespace, directory: Path) -> DriverUnderTest:
+    """Return the command to test, with a way to change its devices."""
     from dray.driverkit import Command
 
     if args.target != ["example"]:
@@ -313,11 +320,12 @@ def _subject(args: argparse.Namespace, directory: Path) -> DriverUnderTest:
 
 
 def _device_names(count: int) -> str:
-    """From the highest down, so that leaving out the last number moves every device to another place."""
+    """Return device names in descending order, so that removing the last number moves every device."""
     return "\n".join(f"gpu-{number}" for number in reversed(range(count)))
 
 
 def _patience(args: argparse.Namespace) -> Patience:
+    """Return the time limits, multiplied by --patience."""
     from dray.driverkit import Patience
 
     usual = Patience()

@@ -1,4 +1,4 @@
-"""`dray example`: files to begin with, which are inside the package."""
+"""`dray example`: write example files, which are part of the package, into a directory."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def contents(name: str) -> list[Traversable]:
-    """The files of an example, in the order of their names."""
+    """Return the files of an example, sorted by name."""
     found = (files("dray") / "examples" / name).iterdir()
     return sorted((one for one in found if one.name.endswith((".yaml", ".py", ".csv"))), key=lambda one: one.name)

@@ -1,4 +1,4 @@
-"""`dray explain`: why a pod, a claim or a request for pool status waits, on any cluster."""
+"""`dray explain`: explain why a pod, claim, group, workload or pool status request waits, on any cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMES = {
 }
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in (kind, *names)}
 _WATCH_SECONDS = 1.0
-_ABSENT_SECONDS = 60.0  # many suggestions are to delete a pod and to make it again
+_ABSENT_SECONDS = 60.0  # many suggestions are to delete and recreate a pod
 _COLOURS = {"cause": "bold", "help": "green", "plain": "", "note": "yellow"}
 
 
@@ -100,7 +100,7 @@ def _schema() -> int:
 
 
 def _problem(args: argparse.Namespace, what: str, kind: str, name: str) -> str:
-    """What is wrong with the arguments."""
+    """Return the error in the arguments, or ""."""
     if not kind:
         return f"expected pod NAME, claim NAME, request NAME or podgroup NAME, or a workload ({', '.join([*_NAMES][4:])}), not {what or 'nothing'}"
     if not name:
@@ -117,7 +117,7 @@ async def _once(args: argparse.Namespace, kind: str, name: str) -> None:
 
 
 async def _watch(args: argparse.Namespace, kind: str, name: str) -> None:
-    """Say it whenever it is not what was said last, until nothing waits any more."""
+    """Print the explanation whenever it changes, until nothing waits."""
     from dray.inspect.explain import NotThere
     from dray.inspect.layout import text_of
 
@@ -142,7 +142,7 @@ async def _watch(args: argparse.Namespace, kind: str, name: str) -> None:
 
 
 async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
-    """Explain what was deleted once it exists again. Raises `NotThere` when it stays away."""
+    """Return the explanation of a deleted object once it exists again. Raises `NotThere` after a minute."""
     from dray.inspect.explain import NotThere
 
     ends = time.monotonic() + _ABSENT_SECONDS
@@ -156,6 +156,7 @@ async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: s
 
 
 async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
+    """Return the explanation of an object. Raises NotThere."""
     from dray.inspect.reading import NAMESPACES, REQUESTS, fetch
     from dray.inspect.snapshot import WORKLOADS
     from dray.questions import Allowance, NotThere, explain
@@ -180,7 +181,7 @@ def _show(found: WaitExplanation, output: str) -> None:
 
 
 def _draw(found: WaitExplanation) -> None:
-    """On a terminal in colours and within its width; into anything else one line for each thing."""
+    """Print an explanation: in a terminal with colours and wrapped, otherwise one line per item."""
     from rich.console import Console
     from rich.text import Text
 

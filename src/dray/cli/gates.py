@@ -1,4 +1,4 @@
-"""`dray gates`: print the table of feature gates, so that nobody has to look for it."""
+"""`dray gates`: print the table of feature gates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(gates: FeatureGates) -> list[str]:
-    """The table: one row a gate, in the order of the list."""
+    """Return the lines of the table, one per gate."""
     rows = [("NAME", "STAGE", "ON", "NEEDS", "MEANING"), *(_row(gate, gates) for gate in GATES)]
     return columns(rows)
 

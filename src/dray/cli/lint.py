@@ -1,6 +1,6 @@
-"""`dray lint`: what manifests get wrong, offline, or against the devices of a cluster.
+"""`dray lint`: check manifests, offline or against the devices of a cluster.
 
-Exits 1 where something is wrong. Left out: changing files; a rewritten manifest is printed for you to take.
+Exits with 1 if there are errors. Files are not changed; a corrected manifest is printed.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _with_line(finding: Finding, place: DocumentPlace) -> Finding:
+    """Return the finding with its line number."""
     from msgspec.structs import replace
 
     from dray.inspect.lines import line_of
@@ -92,6 +93,7 @@ def _with_line(finding: Finding, place: DocumentPlace) -> Finding:
 
 
 def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
+    """Return the objects to check against: of a cluster or recording, or None."""
     if args.cluster:
         return asyncio.run(_fetched(args))
     if args.recording:
@@ -110,6 +112,7 @@ async def _fetched(args: argparse.Namespace) -> Snapshot:
 
 
 def _shown(findings: Sequence[Finding], output: str) -> str:
+    """Return the findings as text or JSON."""
     if output == "json":
         return data(findings, output)
     if not findings:

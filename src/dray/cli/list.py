@@ -1,4 +1,4 @@
-"""`dray list`: the clusters of this user."""
+"""`dray list`: list the clusters of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dray node`: a node agent as a process of its own, for any API server."""
+"""`dray node`: run a node agent, or simulated nodes, as a separate process for any API server."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def add_pod_addresses_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_image_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where images come from. Without them containers see the files of the host."""
+    """Add the options for sources of images. Without them, containers use the files of the host."""
     parser.add_argument(
         "--images",
         action="append",

@@ -1,6 +1,6 @@
-"""`dray record`: what scheduling depends on in a cluster, as one file, and with --follow what happens over time.
+"""`dray record`: record what scheduling in a cluster depends on to a file; with --follow, also its changes over time.
 
-Writes nothing to the cluster. Left out: what the file is good for (`replay`, `what_if`, `lint`).
+Writes nothing to the cluster. `replay`, `what_if` and `lint` use the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NOTHING_TO_READ = "nothing was recorded, and no file was written"
-_SHOWN = 5  # names that a person gets to see
+_SHOWN = 5  # maximum number of names to print
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _misused(args: argparse.Namespace) -> str:
+    """Return the error in the options, or ""."""
     if args.follow and args.filename:
         return "--follow needs a cluster: what happens is not in files"
     if args.seconds is not None and not (args.follow and args.seconds > 0):
@@ -86,6 +87,7 @@ def _misused(args: argparse.Namespace) -> str:
 
 
 def _tell(args: argparse.Namespace, made: Recording, objects: Iterable[Wire]) -> None:
+    """Print a summary of the recording, and warnings about remaining names and resources that could not be read."""
     from dray.recordings.anonymous import names_left
 
     print(f"{args.output}: {_summary(made)}", flush=True)
@@ -101,6 +103,7 @@ def _tell(args: argparse.Namespace, made: Recording, objects: Iterable[Wire]) ->
 
 
 def _from_files(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
+    """Return a recording of objects in files, and the objects. Raises ManifestError if there is nothing to record."""
     from dray.api.gates import FeatureGates
     from dray.api.manifests import ManifestError
     from dray.api.times import timestamp
@@ -115,6 +118,7 @@ def _from_files(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
 
 
 def _from_cluster(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
+    """Return a recording of the cluster, and the objects."""
     from dray.api.times import timestamp
     from dray.recordings.recording import record
 
@@ -124,7 +128,7 @@ def _from_cluster(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
 
 
 def _summary(made: Recording) -> str:
-    """`3 Nodes, 1 Pod`."""
+    """Return the numbers of objects, such as `3 Nodes, 1 Pod`."""
     counts = Counter(tree["kind"] for tree in made.objects)
     return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing"
 
@@ -133,8 +137,9 @@ def _summary(made: Recording) -> str:
 
 
 def _followed(args: argparse.Namespace) -> int:
+    """Record changes until Ctrl-C or for a given time. Returns the exit status."""
     following = _Following(args)
-    with suppress(KeyboardInterrupt):  # the end that --follow waits for
+    with suppress(KeyboardInterrupt):  # ends --follow
         asyncio.run(following.run())
     if following.failure is not None:
         raise following.failure
@@ -154,6 +159,7 @@ class _Following:
 
     @property
     def changes(self) -> int:
+        """Number of recorded changes."""
         return self._file.events if self._file is not None else 0
 
     @property
@@ -161,6 +167,7 @@ class _Following:
         return time.monotonic() - self._begun
 
     async def run(self) -> None:
+        """Record until Ctrl-C, the time limit, or a write error."""
         from dray.api.errors import Forbidden
         from dray.api.times import timestamp
         from dray.recordings.following import Follower
@@ -189,8 +196,11 @@ class _Following:
         return self._write
 
     def _write(self, events: Iterable[RecordedEvent]) -> None:
-        """Write, or end where that fails: an informer would go on without the file."""
-        assert self._file is not None  # it is open from the beginning on
+        """Write changes to the file.
+
+        On an error, recording stops, because an informer would continue without the file.
+        """
+        assert self._file is not None  # open from the beginning
         try:
             self._file.write(events)
         except OSError as error:

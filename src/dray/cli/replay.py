@@ -1,7 +1,7 @@
-"""`dray replay`: live through a recording once more, as it was or with something changed, and compare.
+"""`dray replay`: replay a recording, unchanged or with changes, and compare.
 
-Reads a file and writes nothing to any cluster. Exits 1 where an unchanged recording does not give its own placements. The
-replaying is `dray.replay.replaying`; here are the options.
+Reads a file and writes to no cluster. Exits with 1 if replaying an unchanged recording yields other placements.
+`dray.replay.replaying` does the replaying.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replayed(args: argparse.Namespace, gates: FeatureGates) -> SimulationReport:
+    """Return the report of the replay."""
     from dray.replay.comparison import compare, recorded_placements
     from dray.replay.replaying import Replay, Setup
     from dray.replay.report import Run, SimulationReport
@@ -113,7 +114,7 @@ def _replayed(args: argparse.Namespace, gates: FeatureGates) -> SimulationReport
 
 
 def _finished(replay: Replay, name: str) -> Replayed:
-    """A replay at its end, or where Ctrl-C ended it."""
+    """Return the result of a replay at its end, or at Ctrl-C."""
     with _progress(name) as tick:
         try:
             found = replay.run(tick)
@@ -125,7 +126,7 @@ def _finished(replay: Replay, name: str) -> Replayed:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on the terminal for the person who waits."""
+    """Show a progress bar in a terminal within the context."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -138,6 +139,7 @@ def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _timeline(args: argparse.Namespace) -> Timeline:
+    """Return the timeline in the recording. Raises RecordingError."""
     from dray.recordings.history import history_from_bytes
     from dray.recordings.recording import RecordingError
     from dray.replay.timeline import timeline_of
@@ -155,7 +157,7 @@ def _timeline(args: argparse.Namespace) -> Timeline:
 
 
 def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
-    """What is to be changed; None for nothing."""
+    """Return the changes to apply, or None without changes. Raises ChangeError."""
     from dray.assembly.configuration import read_configuration
     from dray.cli.what_if import changes_of, supposed
     from dray.questions.supposing import suppose
@@ -178,6 +180,7 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
 
 
 def _prices(args: argparse.Namespace) -> Prices:
+    """Return the prices of nodes in the options. Raises ChangeError."""
     from dray.replay.measures import Prices
     from dray.sim.changes import ChangeError
 

@@ -1,4 +1,4 @@
-"""`dray scheduler`: the scheduler alone, for any Kubernetes API server."""
+"""`dray scheduler`: run only the scheduler, with any Kubernetes API server."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _take_over(configuration: Configuration, args: argparse.Namespace) -> LeaseSettings | None:
-    """Complete the options with what the file says of connection and election; options go before the file."""
+    """Complete the options with the connection and leader election in the configuration file.
+
+    Returns the lease settings. Options take precedence over the file.
+    """
     from dray.core.configuration import LEASE_DURATIONS
 
     connection, election = configuration.connection, configuration.election

@@ -1,6 +1,6 @@
-"""`dray snapshot save|check|restore`: copies of a cluster's state, and what can be saved of a damaged database.
+"""`dray snapshot save|check|restore`: copy a cluster's state, and recover the intact part of a damaged database.
 
-A copy is a SQLite file, whether it is made of a SQLite database or of an etcd, and is restored as either.
+A copy is a SQLite file, whether made from SQLite or etcd, and can be restored to either.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _DATABASE = "state.db"
-_KEYS = (".crt", ".key", ".token")  # how the names of a cluster's keys end
+_KEYS = (".crt", ".key", ".token")  # suffixes of a cluster's key files
 _MOST_LINES = 20
 
 
@@ -104,6 +104,7 @@ def run_restore(args: argparse.Namespace) -> int:
 
 
 async def _read_etcd(url: str) -> Recovered:
+    """Return the state in etcd."""
     from dray.store import etcd_copy
 
     log = await _etcd(url)
@@ -114,6 +115,7 @@ async def _read_etcd(url: str) -> Recovered:
 
 
 async def _write_etcd(url: str, database: Path) -> None:
+    """Write the state in a database to etcd."""
     from dray.store import etcd_copy, snapshot
 
     log = await _etcd(url)
@@ -124,6 +126,7 @@ async def _write_etcd(url: str, database: Path) -> None:
 
 
 async def _etcd(url: str) -> EtcdLog:
+    """Return an open connection to etcd. Raises StoreError."""
     from dray.store import EtcdLog, StoreError, open_log
 
     if not url.startswith("etcd://"):
@@ -134,11 +137,12 @@ async def _etcd(url: str) -> EtcdLog:
 
 
 def _database(place: Path) -> Path:
+    """Return the database file, given the file or a cluster directory."""
     return place / _DATABASE if place.is_dir() else place
 
 
 def _summary(found: Recovered) -> str:
-    """What there is and what is lost, in lines for a person."""
+    """Return lines about the number of objects and what is lost."""
     lines = [f"{len(found.rows)} objects at revision {found.head}"]
     if found.unverified:
         lines.append(f"{found.unverified} rows have no checksum, since an older dray wrote them")
@@ -153,6 +157,7 @@ def _summary(found: Recovered) -> str:
 
 
 def _copy_keys(source: Path, target: Path) -> None:
+    """Copy key files that do not exist in the target."""
     from dray.apiserver.security.certificates import write_private
 
     for file in source.iterdir():
@@ -161,7 +166,10 @@ def _copy_keys(source: Path, target: Path) -> None:
 
 
 async def _repair(path: Path) -> int:
-    """Delete what cannot be decoded, and let what is held agree with the claims and Services; how many were deleted."""
+    """Delete objects that cannot be decoded, and repair device holds and Service addresses.
+
+    Returns the number deleted.
+    """
     from dray.apiserver.read.storage import decode
     from dray.apiserver.write.holds import PREFIX, DeviceHolds
     from dray.apiserver.write.service_addresses import NODE_PORTS, ServiceAddresses
@@ -170,7 +178,7 @@ async def _repair(path: Path) -> int:
     def is_whole(version: KeyVersion) -> bool:
         try:
             return version.key.startswith((PREFIX, NODE_PORTS)) or version.object is not None
-        except Exception:  # whatever a key or a value of another kind makes of it
+        except Exception:  # a key or value of unknown form may raise any error
             return False
 
     log = await SqliteLog.open(path)

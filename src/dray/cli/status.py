@@ -1,4 +1,4 @@
-"""`dray status`: whether a cluster runs, what it runs, and whether it answers."""
+"""`dray status`: show whether a cluster runs, its components, and whether it answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`dray top devices|pools|nodes|claims|groups`: what is in use, as a table for people or as data, on any cluster.
+"""`dray top devices|pools|nodes|claims|groups`: show what is in use, as a table or as data, on any cluster.
 
-A user who may not read claims still learns how full pools are: then the numbers are asked for with
-ResourcePoolStatusRequests, which are deleted again. `--watch` reads again every few seconds and draws in place. Left
-out: tables (`_top_tables`).
+A user who may not read claims can still see the usage of pools: the numbers are then requested with
+ResourcePoolStatusRequests, which are deleted afterwards. `--watch` reads again every few seconds and redraws. Tables
+are in `_top_tables`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 _NAMESPACED = ("claims", "groups")
-_ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten a minute
+_ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten per minute
 
 
 class NotShown(Exception):
-    """What cannot be shown, and what would do instead."""
+    """The requested rows cannot be shown. The text has the reason and an alternative."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _problem(args: argparse.Namespace) -> str:
-    """What is wrong with the arguments."""
+    """Return the error in the arguments, or ""."""
     if args.watch and args.output in ("json", "yaml"):
         return "--watch draws a table; leave it out with -o json or yaml"
     if args.interval <= 0:
@@ -108,6 +108,7 @@ def _console() -> Console:
 
 
 async def _once(args: argparse.Namespace) -> None:
+    """Print the rows once. Raises NotShown."""
     async with connect(args) as client:
         rows, _ = await rows_of(client, args)
         if not rows and args.namespace and (problem := await namespace_problem(client, args.namespace)):
@@ -122,7 +123,7 @@ async def _once(args: argparse.Namespace) -> None:
 
 
 async def _watch(args: argparse.Namespace) -> None:
-    """Draw in place on a terminal, and one picture after the other into anything else."""
+    """Print the rows repeatedly: redrawn in a terminal, otherwise one table after the other."""
     from rich.live import Live
 
     console = _console()
@@ -142,12 +143,13 @@ async def _watch(args: argparse.Namespace) -> None:
 
 
 async def rows_of(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any], bool]:
-    """The rows, and whether they had to be asked for."""
+    """Return the rows, and whether they required ResourcePoolStatusRequests."""
     found, asked = await _found(client, args)
     return sorted_rows(args.what, found, args.sort_by) if args.sort_by else found, asked
 
 
 async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any], bool]:
+    """Return the unsorted rows, and whether they required ResourcePoolStatusRequests. Raises NotShown."""
     from dray.api.types.core import Pod
     from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
     from dray.inspect.reading import read
@@ -170,11 +172,13 @@ async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any
 
 
 def _tell_unread(snapshot: Snapshot, args: argparse.Namespace) -> None:
+    """Print a warning about resources that the user may not list."""
     if not args.watch and (unread := snapshot.blind_spots()):
         print(f"dray top: you may not list {', '.join(unread)}; what follows from them is not counted", file=sys.stderr)
 
 
 async def _groups(client: Client, namespace: str, args: argparse.Namespace) -> Sequence[Any]:
+    """Return the rows of groups. Raises NotShown."""
     from dray.api.types.core import Node, Pod
     from dray.api.types.scheduling import PodGroup
     from dray.inspect.reading import read
@@ -190,7 +194,7 @@ async def _groups(client: Client, namespace: str, args: argparse.Namespace) -> S
 
 
 def _namespace(client: Client, args: argparse.Namespace) -> str:
-    """The namespace whose claims or groups are wanted; empty for all, and where it is about neither."""
+    """Return the namespace of the requested claims or groups; "" for all, and for other rows."""
     if args.what not in _NAMESPACED or args.all_namespaces:
         return ""
     config = getattr(client, "config", None)
@@ -202,6 +206,7 @@ def _where(args: argparse.Namespace) -> str:
 
 
 def _must_read(snapshot: Snapshot, type_: type[Any], instead: str) -> None:
+    """Raise NotShown if a type could not be read."""
     from dray.api.resources import BY_TYPE
 
     if type_ in snapshot.unreadable:
@@ -209,7 +214,7 @@ def _must_read(snapshot: Snapshot, type_: type[Any], instead: str) -> None:
 
 
 async def _ask(client: Client, snapshot: Snapshot, driver: str) -> list[Any]:
-    """Answers of the controller, one for each driver."""
+    """Return the answers to ResourcePoolStatusRequests, one per driver. Raises NotShown."""
     from dray.api.types.resource import ResourceSlice
 
     drivers = [driver] if driver else sorted({one.spec.driver for one in snapshot.all(ResourceSlice)})
@@ -219,6 +224,7 @@ async def _ask(client: Client, snapshot: Snapshot, driver: str) -> list[Any]:
 
 
 async def _answer(client: Client, driver: str) -> Any:
+    """Return the answer to one ResourcePoolStatusRequest. Raises NotShown."""
     from dray.client.poolstatus import PATIENCE_SECONDS, ask_pool_status
 
     answer = await ask_pool_status(client, driver, "dray-top")
@@ -233,7 +239,7 @@ async def _answer(client: Client, driver: str) -> Any:
 
 
 def drawn(args: argparse.Namespace, rows: Sequence[Any], console: Console) -> Group:
-    """Table and totals. Whoever reads from a pipe wants everything on one line, however narrow a terminal would be."""
+    """Return the table with totals. Output to a pipe is not wrapped."""
     from rich.console import Group
 
     width = console.width if console.is_terminal else None

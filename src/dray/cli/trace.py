@@ -1,6 +1,6 @@
-"""`dray trace`: load for `dray replay`, made up or read from files of public traces.
+"""`dray trace`: create load for `dray replay`, randomly or from files of public traces.
 
-Writes a recording and asks no cluster. The making and reading are `dray.replay.traces`.
+Writes a recording and uses no cluster. `dray.replay.traces` generates and reads traces.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generated(args: argparse.Namespace) -> list[TracePod]:
+    """Return randomly generated pods."""
     from dray.replay.traces.generator import LoadShape, generate
 
     return generate(
@@ -145,6 +146,7 @@ def _generated(args: argparse.Namespace) -> list[TracePod]:
 
 
 def _sizes(text: str) -> dict[int, float]:
+    """Return device counts with their weights. Raises TraceError."""
     from dray.replay.traces import TraceError
 
     try:
@@ -155,6 +157,7 @@ def _sizes(text: str) -> dict[int, float]:
 
 
 def _read(args: argparse.Namespace) -> list[TracePod]:
+    """Return the pods in a public trace. Raises TraceError."""
     from dray.replay.traces import TraceError
     from dray.replay.traces.formats import read
 
@@ -168,7 +171,7 @@ def _read(args: argparse.Namespace) -> list[TracePod]:
 
 
 def _hardware(args: argparse.Namespace) -> tuple[list[TraceNode], list[Tree]]:
-    """What the pods run on: plain machines, and the objects of profiles."""
+    """Return the plain nodes, and the objects of profiles. Raises TraceError if there are none."""
     from dray.replay.traces import TIME, TraceError, TraceNode
     from dray.replay.traces.formats import FORMATS
     from dray.sim import hardware

@@ -1,4 +1,4 @@
-"""`dray up`: a whole cluster in one process, in the foreground or, with `--detach`, in the background."""
+"""`dray up`: run a whole cluster in one process, in the foreground or, with `--detach`, in the background."""
 
 from __future__ import annotations
 
@@ -107,7 +107,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _complete(args: argparse.Namespace) -> str:
-    """Take what the command line does not say from a file; says so, if it is the one of the last start."""
+    """Complete the options from a file: --config, or the options of the last start.
+
+    Returns the message about restored options, or "".
+    """
     from dray.assembly import remembered
 
     file = directory_of(args) / remembered.FILE
@@ -123,7 +126,7 @@ def _complete(args: argparse.Namespace) -> str:
 
 
 def _detached(args: argparse.Namespace) -> int:
-    """Start the same command line without `--detach`, and say what it said until it was ready."""
+    """Run the same command line in the background, and print its output until it is ready. Returns the exit status."""
     from dray.assembly.clusters import ClusterDirectory, ClusterError
     from dray.assembly.detached import start
     from dray.assembly.options import ServerStartError

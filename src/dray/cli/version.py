@@ -1,4 +1,4 @@
-"""`dray version`: the versions of dray, of the Kubernetes API that it implements, and of Python."""
+"""`dray version`: print the versions of dray, of the implemented Kubernetes API, and of Python."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`dray what-if`: will a manifest fit, where, how many more of it, and what if nodes go, come or are tainted.
+"""`dray what-if`: whether and where a manifest fits, how often, and with nodes removed, added or tainted.
 
-Reads a cluster or a recording and writes nothing. Exits 1 where a pod finds no place. Left out: how the answer is found
-(`dray.questions.supposing`).
+Reads a cluster or recording and changes nothing. Exits with 1 if a pod does not fit. `dray.questions.supposing`
+computes the answer.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _misused(args: argparse.Namespace) -> str:
-    """What is wrong with the options; nothing if they make a question."""
+    """Return the error in the options, or ""."""
     if wrong := _defragment.misused(args):
         return wrong
     if not args.filename and not args.drain and not args.defragment:
@@ -127,17 +127,19 @@ def _misused(args: argparse.Namespace) -> str:
 
 
 def _answered(args: argparse.Namespace, gates: FeatureGates) -> WhatIfAnswer:
+    """Return the answer to the question in the options."""
     from dray.questions.supposing import what_if
 
     return what_if(*_question(args, gates), at_most=args.at_most if args.how_many else 0)
 
 
 def _defragmented(args: argparse.Namespace, gates: FeatureGates) -> list[Defragmentation]:
+    """Return the moves that make room."""
     return _defragment.found(args, *_question(args, gates))
 
 
 def _question(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, PodBatch | None, list[SupposedChange]]:
-    """The cluster that is asked, what should fit, and what is supposed first."""
+    """Return the cluster, the demand of the manifest, and the assumed changes."""
     from dray.questions.supposing import DrainNode, cluster_of
     from dray.recordings.manifests import read_manifests
     from dray.sim.demands import demand_of
@@ -150,7 +152,7 @@ def _question(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, P
 
 
 def changes_of(args: argparse.Namespace) -> list[SupposedChange]:
-    """What --taint and --add-nodes suppose."""
+    """Return the changes that --taint and --add-nodes assume."""
     from dray.questions.supposing import AddNodes, AddTaint
 
     more = [AddNodes(args.like, args.add_nodes)] if args.add_nodes else []
@@ -158,7 +160,7 @@ def changes_of(args: argparse.Namespace) -> list[SupposedChange]:
 
 
 def supposed(args: argparse.Namespace, gates: FeatureGates) -> list[Wire]:
-    """The nodes that --profile asks for, with their devices and classes. Raises ProfileError."""
+    """Return the nodes of --profile, with their devices and classes. Raises ProfileError."""
     from dray.api.manifests import object_of
     from dray.api.times import timestamp
     from dray.sim.profiles import objects_of
@@ -168,7 +170,7 @@ def supposed(args: argparse.Namespace, gates: FeatureGates) -> list[Wire]:
 
 
 def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wire], Iterable[str]]:
-    """What there is, and what could not be read."""
+    """Return the objects of the cluster or recording, and the resources that could not be read."""
     if not args.recording and not args.profile:
         return asyncio.run(read_all(args))[:2]
     from dray.recordings.manifests import read_recordings
@@ -178,6 +180,7 @@ def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wi
 
 
 def _count(text: str) -> int:
+    """Return a positive integer. Raises argparse.ArgumentTypeError."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("expected a number from 1")
@@ -188,6 +191,7 @@ def _count(text: str) -> int:
 
 
 def _shown(found: WhatIfAnswer, output: str) -> str:
+    """Return the answer as text or JSON."""
     if output == "json":
         from dray.questions.supposing import answer_tree
 
@@ -202,6 +206,7 @@ def _shown(found: WhatIfAnswer, output: str) -> str:
 
 
 def _lines(one: PodOutcome, verb: str) -> list[str]:
+    """Return the lines about one pod."""
     if not one.node:
         return [f"pod {one.pod} finds no place: {one.words}"]
     lines = [f"pod {one.pod} {verb} to {one.node}"]
@@ -209,6 +214,7 @@ def _lines(one: PodOutcome, verb: str) -> list[str]:
 
 
 def _count_line(count: HowMany) -> str:
+    """Return the line about the number of copies that fit."""
     times = f"{count.copies} time{'' if count.copies == 1 else 's'}"
     if count.end is None:
         return f"it fits at least {times}; --at-most allows to count further"
