@@ -1,4 +1,4 @@
-"""The chart, rendered by real Helm and installed on a node agent: the scheduler runs in pods, from the image, with its role."""
+"""The chart, rendered by real Helm and installed on a node agent: its parts run in pods, from the image, with their roles."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ VALUES = {
     "scheduler.lease.duration": "3s",
     "scheduler.lease.renewDeadline": "2s",
     "scheduler.lease.retryPeriod": "500ms",
+    "shadow.enabled": "true",
+    "simulatedNodes.enabled": "true",
+    "simulatedNodes.count": "1",
 }
 
 
@@ -54,8 +57,9 @@ def install(cluster: Cluster) -> None:
 
 
 def ready(cluster: Cluster) -> bool:
-    found = cluster.get("deployments", "dray-scheduler", NAMESPACE)["status"]
-    return bool(found.get("readyReplicas") == 2)
+    found = {one["metadata"]["name"]: one["status"] for one in cluster.list("deployments", NAMESPACE)}
+    parts = {name.removeprefix("dray-"): status.get("readyReplicas") for name, status in found.items()}
+    return parts == {"scheduler": 2, "shadow": 1, "simulated-nodes": 1}
 
 
 def leader(cluster: Cluster) -> str:
@@ -70,7 +74,7 @@ def test_skopeo_reads_the_image(images: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_scheduler_runs_in_pods_and_survives_the_kill_of_its_leader(cluster: Cluster) -> None:
+def test_all_parts_run_in_pods_and_the_scheduler_survives_the_kill_of_its_leader(cluster: Cluster) -> None:
     install(cluster)
     wait_until(lambda: ready(cluster))
     cluster.apply(pod("first", schedulerName="dray-scheduler"))
