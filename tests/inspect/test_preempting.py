@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 
+from dray.api.reasons.causes.taken import EndPods
 from dray.api.types.core import Node, Pod
 from dray.api.types.scheduling import PodGroup
 from dray.inspect.explain import explain_group, explain_pod
@@ -141,6 +142,16 @@ def test_explain_says_so_of_a_gang() -> None:
     assert found.preemption.is_least
     assert {*found.preemption.victims} == {"default/large", "default/small-1", "default/small-2"}
     assert "no other choice of victims disturbs less" in text_of(found)
+
+
+@pytest.mark.parametrize(("least", "suggested"), [(1, ("pod other",)), (2, ("pod other", "pod small"))])
+def test_what_is_suggested_for_a_gang_makes_room_for_all_that_it_needs(least: int, suggested: tuple[str, ...]) -> None:
+    node = convert(objects.node("n", allocatable={"cpu": "4", "memory": "8Gi", "pods": "20"}), Node)
+    tree = {"metadata": {"name": "g", "namespace": "default", "uid": "g"}}
+    group = convert({**tree, "spec": {"schedulingPolicy": {"gang": {"minCount": least}}}}, PodGroup)
+    gang = [cpus(f"g-{n}", 2, node="", schedulingGroup={"podGroupName": "g"}) for n in range(2)]
+    found = explain_group(Snapshot.of(node, cpus("small", 2), cpus("other", 2), group, *gang), "default", "g")
+    assert [one.pods for one in found.help if isinstance(one, EndPods)] == [suggested]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dray.api.allocations import DeviceId, Taken
 from dray.api.errors import InternalError
 from dray.api.reasons import wording
 from dray.api.reasons.nodes import NodeCode, NoPreemption, PreemptionCode
@@ -16,6 +17,8 @@ from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup, PriorityClass
 from dray.api.wire import Tree
+from dray.core.state import ROOM_AND_DEVICES
+from dray.sim.hardware import DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write
 from tests.e2e.objects import claim, on_node, pod, request, template
@@ -464,3 +467,18 @@ async def test_pods_that_are_just_being_bound_are_victims_as_soon_as_they_are(is
         hold.go()
         await c.runs("p")
         await c.gone(Pod, "victim")
+
+
+async def test_devices_that_a_decision_sets_free_help_others_without_further_events() -> None:
+    """A nomination that is given up while its pod's status says nothing of it changes no object."""
+    async with crowded(devices=1) as c:
+        await two(c)
+        await c.stop(NODES)
+        core = c.scheduler.core
+        core.state.devices.ledger.promise("nominated x", Taken((DeviceId(DRIVER, "node-0", "gpu-0"),)))
+        await c.create(Pod, of("mid", "p", templates=["one"]))
+        await c.waits("p")
+        await c.quiet(0.1)
+        core.state.devices.ledger.forget("nominated x")
+        core.wake(ROOM_AND_DEVICES)
+        assert await placed(c, "p") == "node-0"

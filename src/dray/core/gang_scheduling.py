@@ -63,10 +63,12 @@ class GangScheduling:
             return False
         if key in self._preempting:
             self._core.queue.refuse(waiting, ())
+            self._core.queue.judged(waiting)
             return False
         pause = self._pauses.get(key, 0.0) - self._core.now
         if pause > 0:
             self._core.queue.retry(waiting, pause, waiting.refused_by)
+            self._core.queue.judged(waiting)
             return False
         return True
 

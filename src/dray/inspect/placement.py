@@ -69,13 +69,17 @@ def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, budget: Budget = UNLI
     return rules.verdicts(judgement)
 
 
-def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup) -> GangRefused | None:
-    """Why the gang of a pod finds no place as a whole, decided as the scheduler would; None if it finds one."""
+def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup, *, is_hasty: bool = False) -> GangRefused | None:
+    """Why the gang of a pod finds no place as a whole, decided as the scheduler would; None if it finds one.
+
+    `is_hasty`: a place that only the exact search finds does not count.
+    """
     model = model_of(snapshot, group)
     waiting = model.queue.get(pod.metadata.uid)
     gang = model.gangs.begin(waiting) if waiting is not None and model.queue.take(waiting) else None
     if gang is None:
         return None
+    gang.is_hasty |= is_hasty
     decision = model.gangs.decide(gang)
     return decision if isinstance(decision, GangRefused) else None
 

@@ -309,6 +309,15 @@ class PodCase:
             return None
         return GangIncomplete(self.group_name, len(members), gang.minCount)
 
+    def fits(self) -> bool:
+        """Whether the scheduler would place the pod as things are, together with its gang if it is in one."""
+        if not self.places():
+            return False
+        gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
+        if self.group is None or gang is None:
+            return True
+        return gang_refusal(self.snapshot, self.pod, self.group, is_hasty=True) is None
+
     def _unplaced_gang(self) -> Cause | None:
         """The pod fits alone, but its gang does not fit as a whole."""
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None

@@ -84,7 +84,10 @@ class InformerFeed:
             self._look.cancel()
 
     async def report_missing(self) -> None:
-        """Regularly report missing claims and groups of pods, and end expired nominations, until cancelled."""
+        """Regularly report missing claims and groups of pods, and end expired nominations, until cancelled.
+
+        Also looks for devices that a decision has freed without changing an object.
+        """
         while True:
             await asyncio.sleep(REPORTS_APART)
             self._core.now = time.monotonic()
@@ -92,6 +95,7 @@ class InformerFeed:
                 self._pod_status.report_unschedulable(pod, why)
                 self._groups.waits(pod, why)
             self._preempting.expire()
+            self.look_soon()
 
     def _on_changes(self, deltas: Sequence[tuple[Any, Any]]) -> None:
         """Apply changed objects to the core."""

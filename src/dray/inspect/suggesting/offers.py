@@ -156,10 +156,10 @@ def _try(
 
 
 def helps(subject: WaitingPod, offer: Suggestion, allowance: Allowance) -> bool:
-    """Whether the pod has a place once the changes are made."""
+    """Whether the pod has a place once the changes are made, together with its gang if it is in one."""
     after = applied(subject.snapshot, offer.changes)
     pod = after.get(Pod, subject.name, subject.namespace)
-    return pod is not None and bool(PodCase(after, pod, allowance.trial()).places())
+    return pod is not None and PodCase(after, pod, allowance.trial()).fits()
 
 
 def _is_over(allowance: Allowance) -> bool:
