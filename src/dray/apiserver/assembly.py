@@ -145,6 +145,7 @@ class Running:
         self._logs.end()
 
     async def close(self) -> None:
+        """Stop all parts of the server and close the store."""
         self._watchdog.stop()
         await self._health.close()
         await self.establishing.close()

@@ -41,6 +41,7 @@ class StoreHealth:
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:
+        """Stop all checks."""
         tasks = [task for task in (self._looking, self._asking) if task is not None]
         for task in tasks:
             task.cancel()

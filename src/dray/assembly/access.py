@@ -31,6 +31,7 @@ class ServerAccess:
         self.server = url
 
     async def admit(self, offer: SignInCredentials) -> SessionIdentity:
+        """Return the identity for a token or client certificate. Raises Unauthorized."""
         namespace = offer.namespace or "default"
         if offer.token:
             return await self.restore({"token": offer.token, "namespace": namespace})
@@ -40,6 +41,10 @@ class ServerAccess:
         return await self.restore(credential)
 
     async def restore(self, credential: Tree) -> SessionIdentity:
+        """Return the identity of a stored credential.
+
+        Raises Unauthorized if its token or certificate is no longer valid.
+        """
         from dray.api.users import User
 
         namespace = str(credential.get("namespace", "default"))
@@ -53,6 +58,7 @@ class ServerAccess:
         return SessionIdentity(user.name, credential, user.groups, namespace)
 
     def client(self, identity: SessionIdentity) -> Client:
+        """Return a client in this process that acts as the identity."""
         from dray.api.users import User
 
         token = identity.credential.get("token")

@@ -98,6 +98,7 @@ def _paced(config: Config, options: ComponentOptions) -> Config:
 async def _run(
     name: str, options: ComponentOptions, config: Config, gates: FeatureGates, run: RunComponent, probe: Probe
 ) -> None:
+    """Connect to the API server and run the component until a signal. Raises ComponentError."""
     from dray.client.http import Http
     from dray.client.readiness import Readiness
 

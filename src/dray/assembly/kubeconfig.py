@@ -96,6 +96,7 @@ def _read(path: Path) -> Tree:
 
 
 def _save(path: Path, config: Tree) -> None:
+    """Write a kubeconfig that only its owner can read."""
     import yaml
 
     from dray.apiserver.security.certificates import write_private

@@ -77,6 +77,7 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 
 def set_up_logging(verbosity: int, form: str = "text") -> None:
+    """Configure logging for a -v level and a format (text or json)."""
     level = _LEVELS.get(verbosity, WHY if verbosity >= 5 else logging.WARNING)
     logging.addLevelName(WHY, "WHY")
     handler = logging.StreamHandler()

@@ -90,6 +90,7 @@ def _remark(row: Any) -> str:
 
 
 def _pools(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    """Return the table of pools."""
     more = (Column("SLICES", right=True), Column("GENERATION", right=True)) if wide else ()
     columns = (Column("DRIVER"), Column("POOL"), Column("NODE"), *_COUNTS, Column("UTILISATION", "USE"), *more)
     return lines(
@@ -119,6 +120,7 @@ def _nodes(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
 
 
 def _devices(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    """Return the table of devices."""
     from rich.text import Text
 
     from dray.questions.device_tree import lines as device_lines
@@ -139,6 +141,7 @@ def _devices(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
 
 
 def _claims(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    """Return the table of claims."""
     titles = ("NAMESPACE", "NAME", "STATE", "WANTS")
     more = (Column("DEVICE NAMES"),) if wide else ()
     columns = (*map(Column, titles), Column("DEVICES", right=True), Column("NODE"), Column("USED BY"), *more)
@@ -151,6 +154,7 @@ def _claims(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
 
 
 def _groups(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    """Return the table of groups."""
     more = (Column("TOPOLOGY"), Column("WORKLOAD")) if wide else ()
     titles = ("NAMESPACE", "NAME", "POLICY", "STATE")
     columns = (*map(Column, titles), Column("PLACED", right=True), Column("DOMAIN"), Column("NODES"), *more)

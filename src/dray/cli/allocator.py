@@ -43,6 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_test(args: argparse.Namespace) -> int:
+    """Compare an allocator's answers with those of Kubernetes and print the report. Returns the exit status."""
     from dray.allocatorkit import ProgramError, ask_program, cases, read_answers
     from dray.allocatorkit.cases import FEATURES
 
@@ -63,6 +64,7 @@ def run_test(args: argparse.Namespace) -> int:
 
 
 def run_cases(args: argparse.Namespace) -> int:
+    """Write the test cases into a directory. Returns the exit status."""
     from dray.allocatorkit.cases import ALLOCATIONS, SELECTORS, lines
 
     try:

@@ -51,6 +51,7 @@ def pages() -> dict[str, Traversable]:
 
 
 def _pages_in(directory: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    """Yield name and file of all pages below a directory."""
     for entry in directory.iterdir():
         if entry.is_dir():
             yield from _pages_in(entry, f"{prefix}{entry.name}/")

@@ -123,6 +123,7 @@ def _add_example(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_example(args: argparse.Namespace) -> int:
+    """Run an example driver, or print its manifests. Returns the exit status."""
     if args.manifests:
         print((files("dray.driver.example") / "manifests" / f"{args.kind}.yaml").read_text(), end="")
         return 0
@@ -264,6 +265,7 @@ def _add_test(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def run_test(args: argparse.Namespace) -> int:
+    """Run the conformance tests for a driver and print the report. Returns the exit status."""
     from dray.client.config import ConfigError
 
     set_up_logging(0)

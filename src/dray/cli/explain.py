@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schema() -> int:
+    """Print the JSON schema of an explanation. Returns 0."""
     import json
 
     from dray.inspect.schema import explanation_schema
@@ -172,6 +173,7 @@ async def _explained(client: Http, args: argparse.Namespace, kind: str, name: st
 
 
 def _show(found: WaitExplanation, output: str) -> None:
+    """Print an explanation in the requested format."""
     from dray.inspect.layout import data_of
 
     if output == "text":

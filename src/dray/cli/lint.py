@@ -105,6 +105,7 @@ def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
 
 
 async def _fetched(args: argparse.Namespace) -> Snapshot:
+    """Return the objects of the cluster."""
     from dray.inspect.reading import fetch
 
     async with connect(args) as client:
@@ -121,6 +122,7 @@ def _shown(findings: Sequence[Finding], output: str) -> str:
 
 
 def _lines(finding: Finding) -> list[str]:
+    """Return the lines of one finding, with the corrected manifest if there is one."""
     field = f"{finding.field}: " if finding.field else ""
     line = f", line {finding.line}" if finding.line else ""
     lines = [f"{finding.place}{line}: {finding.level}: {field}{finding.text}"]

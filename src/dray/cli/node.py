@@ -151,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_simulated(args: argparse.Namespace) -> int:
+    """Run simulated nodes until a signal. Returns the exit status."""
     from dray.assembly.simulated_nodes import SimulationOptions, StandaloneSimulation
 
     if args.name or args.root is not None:

@@ -190,6 +190,7 @@ class _Following:
                         self._file.close()
 
     def _open(self, recording: Recording) -> Callable[[Iterable[RecordedEvent]], None]:
+        """Create the file with the recording. Returns the function that appends changes."""
         from dray.recordings.history import HistoryFile
 
         self._file = HistoryFile(self._args.output, recording)

@@ -56,6 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_save(args: argparse.Namespace) -> int:
+    """Copy the state of a cluster into a file. Returns the exit status."""
     from dray.store import StoreError, snapshot
 
     try:
@@ -68,6 +69,7 @@ def run_save(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
+    """Check the checksums of a database. Returns the exit status."""
     from dray.store import StoreError, snapshot
 
     path = _database(args.source)
@@ -80,6 +82,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def run_restore(args: argparse.Namespace) -> int:
+    """Create a cluster directory or fill an etcd from a copy or damaged database. Returns the exit status."""
     from dray.store import StoreError, snapshot
 
     source, target = _database(args.source), args.dir / _DATABASE

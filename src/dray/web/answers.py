@@ -299,6 +299,7 @@ class Answers:
         return [self._cause(namespace, name, seconds, deadline) for namespace, name in pods]
 
     def _cause(self, namespace: str, name: str, seconds: float, deadline: float) -> WaitingCause | None:
+        """Return the cause of a waiting pod; None if the pod does not wait or the deadline has passed."""
         if time.monotonic() > deadline:
             return None  # no time left
         try:

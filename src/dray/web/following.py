@@ -58,6 +58,7 @@ class Following:
             await self._end(type_)
 
     def _start(self, type_: type[Any], namespace: str) -> None:
+        """Start an informer for a type in a namespace, or in all if it is empty."""
         informer: Informer[Any] = Informer(self._client, type_, namespace, gather=GATHER_SECONDS)
         informer.add_handler(self._handlers[type_])
         self._informers[type_] = informer

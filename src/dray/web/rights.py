@@ -49,6 +49,7 @@ async def scopes(client: Client, namespace: str) -> Scopes:
 
 
 async def _scope(client: Client, type_: type[Any], namespace: str) -> VisibleScope:
+    """Return how much of a type may be read."""
     if not await client.serves(type_):
         return VisibleScope.ABSENT
     if await _may_follow(client, type_, ""):

@@ -164,6 +164,7 @@ def _asked_by(containers: Sequence[Container]) -> Generator[None, None, list[_As
 
 
 def _parsed(amounts: Mapping[str, str]) -> Generator[None, None, Quantities]:
+    """Return amounts as quantities. A generator that yields after each."""
     found: dict[str, Quantity] = {}
     for name, amount in amounts.items():
         found[name] = Quantity.parse(amount)

@@ -124,6 +124,7 @@ def _in_scope(scope: str | None, resource: Resource) -> bool:
 
 
 def _resource_matches(pattern: str, request: AdmissionRequest) -> bool:
+    """Return whether a rule's pattern (pods, pods/status, */*, …) matches the request's resource and subresource."""
     name, slash, subresource = pattern.partition("/")
     if name not in ("*", request.resource.plural):
         return False

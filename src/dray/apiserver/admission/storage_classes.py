@@ -26,6 +26,7 @@ class DefaultStorageClass(Admission):
         self._reader = reader
 
     def admit(self, request: AdmissionRequest) -> None:
+        """Set the default class in a new PersistentVolumeClaim without a class name."""
         if request.tree is None or request.subresource or request.operation != "CREATE":
             return
         spec = request.tree.setdefault("spec", {})

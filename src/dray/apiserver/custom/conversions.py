@@ -50,6 +50,7 @@ class Conversions:
         self._asking: dict[StateKey, asyncio.Task[ConvertedStates]] = {}
 
     async def aclose(self) -> None:
+        """Cancel running calls and close the connections to webhooks."""
         for task in set(self._asking.values()):
             task.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)

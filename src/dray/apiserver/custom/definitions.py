@@ -77,6 +77,7 @@ class Definitions:
 
     @property
     def _by_version(self) -> ByVersion:
+        """Resources by group and version, then plural name; rebuilt after changes."""
         if self._index is None:
             self._index = {}
             for resource in self._by_name.values():
@@ -99,6 +100,7 @@ class Definitions:
         return list(self._by_name.values())
 
     def _follow(self, events: Sequence[StoreEvent]) -> None:
+        """Apply changed definitions from the cache and notify the listeners."""
         for event in events:
             name, value = event.version.key.removeprefix(DEFINITIONS.prefix), event.version.value
             self._unready.pop(name, None)
@@ -116,6 +118,7 @@ class Definitions:
             asyncio.get_running_loop().call_soon(self._begin_again)
 
     def _begin_again(self) -> None:
+        """Drop all resources and read all definitions from the cache again."""
         self._unready.clear()
         for name in list(self._by_name):
             self._serve(name, None)

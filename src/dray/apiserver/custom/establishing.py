@@ -151,6 +151,7 @@ class Establishing:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
+        """Process changed definitions one by one, and again later after errors."""
         while True:
             name = await self._waiting.get()
             await asyncio.sleep(0)  # lets other work run, because a write in the same process may never wait

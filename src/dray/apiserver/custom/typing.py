@@ -75,6 +75,7 @@ class Convert:
         return self._of(node, value, self._root)
 
     def _of(self, node: SchemaNode, value: Any, root: bool = False) -> Value:
+        """Return the CEL value of a value by its schema node."""
         if isinstance(value, dict):
             return self._object(node, value, root)
         if isinstance(value, list):
@@ -88,6 +89,7 @@ class Convert:
         return value
 
     def _list(self, node: SchemaNode, value: list[Any]) -> Value:
+        """Return a list with converted items. Lists of type set or map compare without order."""
         if node.items is None:
             return value
         found: list[Value] = [self._of(node.items, item) for item in value]
@@ -96,6 +98,7 @@ class Convert:
         return MergedList(found, tuple(map(escaped, node.map_keys)))
 
     def _object(self, node: SchemaNode, value: dict[str, Any], root: bool) -> Value:
+        """Return an object with converted members and escaped field names. Members without schema are omitted."""
         if node.additional is not None:
             return {key: self._of(node.additional, item) for key, item in value.items()}
         found: dict[str, Value] = {}

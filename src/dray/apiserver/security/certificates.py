@@ -381,6 +381,7 @@ def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
 
 
 def _general_name(host: str) -> x509.GeneralName:
+    """Return a host as the IP address or DNS name for a certificate."""
     from cryptography import x509
 
     try:

@@ -155,6 +155,7 @@ def etag(document: bytes) -> str:
 
 
 def _classic(resource: Resource) -> dict[str, Any]:
+    """Return a resource in the classic discovery format."""
     row: dict[str, Any] = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -178,6 +179,7 @@ def _storage_hash(resource: Resource) -> str:
 
 
 def _classic_subresource(resource: Resource, name: str) -> dict[str, Any]:
+    """Return a subresource in the classic discovery format."""
     known = subresource(resource, name)
     row: dict[str, Any] = {
         "name": f"{resource.plural}/{name}",
@@ -192,6 +194,7 @@ def _classic_subresource(resource: Resource, name: str) -> dict[str, Any]:
 
 
 def _aggregated(resource: Resource, version: str) -> dict[str, Any]:
+    """Return a resource in the aggregated discovery format."""
     row: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": {"group": resource.group, "version": version, "kind": resource.kind},
@@ -211,6 +214,7 @@ def _aggregated(resource: Resource, version: str) -> dict[str, Any]:
 
 
 def _aggregated_subresource(resource: Resource, version: str, name: str) -> dict[str, Any]:
+    """Return a subresource in the aggregated discovery format."""
     known = subresource(resource, name)
     kind = {
         "group": known.group if known.version else resource.group,

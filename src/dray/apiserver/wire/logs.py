@@ -160,6 +160,7 @@ class NodeLogs:
         self._closing += [asyncio.ensure_future(socket.close()) for socket in self._sockets]
 
     async def aclose(self) -> None:
+        """Wait until streams have closed, and close the HTTP session."""
         await asyncio.gather(*self._closing, return_exceptions=True)
         if self._session is not None:
             await self._session.close()

@@ -45,6 +45,7 @@ class HeadWithBody:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
+        """Send data. The head of a response is held back until the body or the next turn of the loop."""
         if self._head:
             data, self._head = self._head + data, b""
         elif data.startswith(b"HTTP/"):
@@ -106,6 +107,7 @@ class Protocol(HttpToolsProtocol):
     # Deadlines for received data
 
     def data_received(self, data: bytes) -> None:
+        """Pass received data to the stream or the parser, and set the deadline for the rest of headers or body."""
         if self._refused or self.transport.is_closing():
             return
         if self._duplex is not None:
@@ -135,6 +137,7 @@ class Protocol(HttpToolsProtocol):
             self.scope["client_certificate"] = self.certificate  # type: ignore[typeddict-unknown-key]  # ours
 
     def on_headers_complete(self) -> None:
+        """Check the limits on headers, then start the request."""
         if self._refused:
             return
         headers = self.headers

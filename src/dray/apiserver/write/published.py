@@ -125,6 +125,7 @@ class PublishedPools:
             self._follow()
 
     def _note(self, events: Sequence[StoreEvent]) -> None:
+        """Apply changed slices from the cache."""
         for event in events:
             if event.previous is not None and event.previous.value is not None:
                 self._put(event.previous.object, gone=True)
@@ -132,6 +133,7 @@ class PublishedPools:
                 self._put(event.version.object, gone=False)
 
     def _put(self, slice_: ResourceSlice, *, gone: bool) -> None:
+        """Add a slice to its pool, or remove the slice if `gone`."""
         key = (slice_.spec.driver, slice_.spec.pool.name)
         pool = self._pools.setdefault(key, _PublishedPool())
         pool.put(slice_, gone=gone)

@@ -54,6 +54,7 @@ def group_key(pod: Pod) -> Key | None:
 
 
 def pod_row(pod: Pod, state: PodState, strings: Strings, node: int | None, cause: int | None, claims: tuple[int, ...], group: int | None) -> TableRow:  # fmt: skip
+    """Return the row of a pod."""
     meta = pod.metadata
     return (
         strings.number(meta.namespace),
@@ -69,6 +70,7 @@ def pod_row(pod: Pod, state: PodState, strings: Strings, node: int | None, cause
 
 
 def claim_row(claim: ResourceClaim, strings: Strings, allocated: float | None, node: RowNumber, devices: Iterable[tuple[DeviceId, int]], pods: tuple[int, ...]) -> TableRow:  # fmt: skip
+    """Return the row of a claim."""
     meta, status = claim.metadata, claim.status
     numbers = dict(devices)
     where = node_of(status.allocation)
@@ -119,6 +121,7 @@ def _prepared(claim: ResourceClaim, numbers: dict[DeviceId, int]) -> Iterable[tu
 
 
 def group_row(group: PodGroup | Workload, strings: Strings, pods: int, placed: int, claims: tuple[int, ...], fares: GroupRow | None) -> TableRow:  # fmt: skip
+    """Return the row of a group or workload."""
     meta = group.metadata
     wanted, state = None, ""
     if isinstance(group, PodGroup):

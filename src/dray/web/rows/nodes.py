@@ -13,6 +13,7 @@ _RACKS = ("topology.kubernetes.io/rack", "topology.dray.dev/rack")
 
 
 def node_row(node: Node, strings: Strings) -> TableRow:
+    """Return the row of a node."""
     labels = node.metadata.labels
     return (
         node.metadata.name,
@@ -33,5 +34,6 @@ def _rack(labels: Mapping[str, str]) -> str:
 
 
 def class_row(one: DeviceClass) -> TableRow:
+    """Return the row of a DeviceClass."""
     selectors = tuple(selector.cel.expression for selector in one.spec.selectors if selector.cel is not None)
     return one.metadata.name, selectors, one.spec.extendedResourceName or ""

@@ -169,6 +169,7 @@ def _policy_metadata(name: str) -> Tree:
 
 
 def _cluster_role(name: str, rules: tuple[Rule, ...]) -> Tree:
+    """Return a new ClusterRole."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
@@ -178,6 +179,7 @@ def _cluster_role(name: str, rules: tuple[Rule, ...]) -> Tree:
 
 
 def _cluster_binding(binding: BootstrapBinding) -> Tree:
+    """Return a new ClusterRoleBinding."""
     subjects: list[Tree] = [{"kind": "User", "apiGroup": RBAC, "name": name} for name in binding.users]
     subjects += [{"kind": "Group", "apiGroup": RBAC, "name": name} for name in binding.groups]
     subjects += [{"kind": "ServiceAccount", "namespace": space, "name": name} for space, name in binding.accounts]
@@ -191,6 +193,7 @@ def _cluster_binding(binding: BootstrapBinding) -> Tree:
 
 
 def _priority_class(name: str, value: int, text: str) -> Tree:
+    """Return a new PriorityClass."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

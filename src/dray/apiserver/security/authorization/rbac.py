@@ -67,6 +67,7 @@ class GrantTable:
                 self._add(rule, grant.reason)
 
     def _add(self, rule: PolicyRule, reason: str) -> None:
+        """Index one rule by its resources and paths."""
         verbs = frozenset(rule.verbs)
         for path in rule.nonResourceURLs:
             self._paths.append((verbs, path, reason))
@@ -156,6 +157,7 @@ class Rbac:
         return (everywhere, self._table(user, namespace)) if namespace else (everywhere,)
 
     def _table(self, user: User, scope: str) -> GrantTable:
+        """Return the table of a user's rights in a scope, cached."""
         key = (user.name, user.groups, scope)
         table = self._tables.get(key)
         if table is None:

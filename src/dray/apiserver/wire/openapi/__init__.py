@@ -82,6 +82,7 @@ class OpenApi:
         return digest.hexdigest().upper()
 
     def _v3_document(self, group: str, version: str) -> dict[str, Any]:
+        """Return the OpenAPI 3 document of a group version."""
         found = self._discovery.resources(group, version)
         return {
             "openapi": "3.0.0",
@@ -91,6 +92,7 @@ class OpenApi:
         }
 
     def _v2_document(self) -> dict[str, Any]:
+        """Return the OpenAPI 2 document of all served resources."""
         found = [(r, version) for r, versions in self._served.items() for version in versions]
         return {
             "swagger": "2.0",

@@ -177,6 +177,7 @@ def _owner(entry: Entry) -> str:
 
 
 def _conflict_text(found: list[tuple[str, str]]) -> str:
+    """Return the message about conflicts, grouped by owner, in Kubernetes' wording."""
     if len(found) == 1:
         owner, path = found[0]
         return f"Apply failed with 1 conflict: conflict with {owner}: {path}"

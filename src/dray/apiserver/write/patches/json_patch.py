@@ -143,6 +143,8 @@ class _Document:
         return found
 
     def _add(self, pointer: Pointer, value: JsonValue) -> None:
+        """Insert a value at a pointer, as the operation `add` does."""
+
         def insert(container: JsonValue, token: str) -> None:
             if isinstance(container, dict):
                 container[token] = value
@@ -154,6 +156,7 @@ class _Document:
         self._edit(pointer, insert) if pointer else self._become(value)
 
     def _remove(self, container: JsonValue, token: str) -> None:
+        """Remove a member or element from a container. Raises PatchRejected if it does not exist."""
         if _child(container, token) is _MISSING:
             raise PatchRejected(f"there is nothing to remove at {token!r}")
         if isinstance(container, dict):
@@ -164,6 +167,8 @@ class _Document:
         del container[place]
 
     def _replace(self, pointer: Pointer, value: JsonValue) -> None:
+        """Replace the value at a pointer. Raises PatchRejected if it does not exist."""
+
         def put(container: JsonValue, token: str) -> None:
             container[token if isinstance(container, dict) else _index(token, len(container) - 1)] = value
 

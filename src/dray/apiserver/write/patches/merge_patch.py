@@ -22,6 +22,7 @@ def merge_patch(tree: Tree, patch: JsonValue) -> Tree:
 
 
 def _merged(tree: Tree, patch: Tree) -> Tree:
+    """Return an object with a merge patch applied."""
     merged = dict(tree)
     for key, value in patch.items():
         if value is None:
