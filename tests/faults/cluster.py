@@ -1,7 +1,8 @@
 """A cluster on three etcd members whose processes can be killed and paused, and whose connections can be cut.
 
 Two API servers, each with links of its own to the members; two schedulers, two controller managers and the simulated nodes,
-each with a link that leads to either API server. Left out: what the cluster is asked to do (`workload`).
+each with a link that leads to either API server. Members of etcd are ended and not killed: etcd 3.5.0 to 3.5.2, which tests
+have, may apply a transaction on some members only if it is killed, after which the members differ for ever. Left out: what the cluster is asked to do (`workload`).
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ class Victim:
 
     async def suffer(self, dice: random.Random) -> str:
         """Go through one fault and be well again; returns what it was."""
-        fault = dice.choice(["killed", "paused", "cut off"] if self.links else ["killed", "paused"])
-        if fault == "killed":
-            await asyncio.to_thread(self.process.kill)
+        fault = dice.choice(["killed", "paused", "cut off"] if self.links else ["ended", "paused"])
+        if fault in ("killed", "ended"):
+            end = self.process.end if isinstance(self.process, Etcd) else self.process.kill
+            await asyncio.to_thread(end)
             await asyncio.sleep(dice.uniform(*DOWN))
             await self._start_again()
             return fault

