@@ -118,7 +118,10 @@ class Running:
 
     @classmethod
     async def open(cls, settings: ServerSettings) -> Running:
-        """Open the store, create missing system objects and start the server. Closes the store again if this fails."""
+        """Open the store, create missing system objects and start the server. Returns the running server.
+
+        If this fails, the store is closed again.
+        """
         log = await open_log(settings.store)
         running: Running | None = None
         try:

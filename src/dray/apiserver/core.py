@@ -136,7 +136,7 @@ class ApiServer:
             return Answer(code=answer.code, tree=dict(_DONE), warnings=answer.warnings)  # done, without the webhook
 
     async def _attempt(self, request: Request) -> Answer:
-        """Execute a request once. Raises ServiceUnavailable if the store fails."""
+        """Execute a request once. Returns its Answer. Raises ServiceUnavailable if the store fails."""
         if request.options.patch_type == STRATEGIC_PATCH and request.resource.custom is not None:
             raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
         try:
@@ -152,15 +152,16 @@ class ApiServer:
             raise unavailable(error) from error
 
     def _do(self, request: Request) -> Coroutine[Any, Any, Answer]:
-        """Execute a request.
+        """Execute a request. Returns a coroutine of its Answer.
 
-        If other servers share the store, a failure on an outdated cache is retried (`with_second_look`).
+        If other servers share the store, a write that was refused on an outdated cache is retried
+        (`with_second_look`).
         """
         cache = self.storage.cache
         return self._attempt(request) if cache.is_local else with_second_look(cache, request, self._attempt)
 
     def _measure(self, request: Request) -> Awaitable[Answer]:
-        """Answer a request for metrics.k8s.io. Raises NotImplementedYet if this server has no connection to nodes."""
+        """Return the answer to a request for metrics.k8s.io. Raises NotImplementedYet without a connection to nodes."""
         if self.measured is None:
             raise NotImplementedYet("nothing is measured: this server has no connection to nodes")
         return self.measured.answer(request)
@@ -241,7 +242,11 @@ class ApiServer:
     # Verbs
 
     async def _get(self, request: Request) -> Answer:
-        """Read one object. An empty resourceVersion waits for the latest state; a number waits for that revision."""
+        """Return one object. Raises NotFound.
+
+        Without resourceVersion the read waits for the latest state, with a number for that revision; with "0" it does
+        not wait.
+        """
         cache = self.storage.cache
         wanted = request.options.resource_version
         if not wanted:
@@ -257,7 +262,7 @@ class ApiServer:
         return await listing.list_objects(self.storage.cache, request)
 
     def _create(self, request: Request) -> Awaitable[Answer]:
-        """Create an object, or answer a review or a Binding."""
+        """Create an object, or answer a review or a Binding. Returns an awaitable of the Answer."""
         plural = request.resource.plural
         if plural in self._reviews:
             return self._review(request)
@@ -266,13 +271,14 @@ class ApiServer:
         return self._registry.create(request)
 
     def _update(self, request: Request) -> Awaitable[Answer]:
-        """Update or patch an object."""
+        """Update or patch an object. Returns an awaitable of the Answer."""
         change = self._registry.patch if request.verb == "patch" else self._registry.update
         return self._paced(request, change) if request.resource is SLICES else change(request)
 
     async def _paced(self, request: Request, change: Callable[[Request], Awaitable[Answer]]) -> Answer:
-        """Update a ResourceSlice with `change`. Updates of a node's slices are delayed above a rate per node and
-        driver.
+        """Update a ResourceSlice with `change`. Returns its Answer.
+
+        Updates of a node's slices are delayed above a rate per node and driver.
         """
         found = self.storage.get(SLICES, "", request.name)
         if isinstance(found, ResourceSlice) and found.spec.nodeName:
@@ -282,5 +288,5 @@ class ApiServer:
         return await change(request)
 
     async def _review(self, request: Request) -> Answer:
-        """Answer a review, such as a SubjectAccessReview, with code 201."""
+        """Return the answer to a review, such as a SubjectAccessReview, with code 201."""
         return Answer(code=201, tree=self._reviews[request.resource.plural](request))

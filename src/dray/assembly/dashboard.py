@@ -75,7 +75,7 @@ class Mounted:
 
 
 def mount(running: Running, options: ServerOptions) -> Mounted:
-    """Mount the dashboard on the server's socket. The caller must run it."""
+    """Mount the dashboard on the server's socket. Returns the dashboard, which the caller must run."""
     mounted = Mounted(running, options)
     running.http.mounts[PREFIX] = mounted
     return mounted

@@ -24,7 +24,10 @@ class DetachedCluster(NamedTuple):
 
 
 def start(directory: Path, words: Sequence[str]) -> DetachedCluster:
-    """Start `dray WORDS` in the background and wait until it is ready. Raises ServerStartError with its output."""
+    """Start `dray WORDS` in the background and wait until it is ready. Returns the cluster.
+
+    Raises ServerStartError with the output if it does not start.
+    """
     log = directory / LOG
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

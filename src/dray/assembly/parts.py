@@ -61,7 +61,7 @@ class ClusterPlan:
 
 
 def plan_of(options: ClusterOptions) -> ClusterPlan:
-    """Read and validate the options before anything starts. Raises ServerStartError."""
+    """Return the plan of a cluster, with validated options, before anything starts. Raises ServerStartError."""
     from dray.api.selectors import labels
     from dray.core.configuration import ConfigurationError
 

@@ -325,7 +325,7 @@ def _settings(options: ServerOptions, keys: Keys, sock: socket.socket) -> Server
 
 
 async def _open(settings: ServerSettings) -> Running:
-    """Open the server. Raises ServerStartError."""
+    """Return the opened server. Raises ServerStartError."""
     from dray.apiserver.assembly import Running
     from dray.store import StoreError
 

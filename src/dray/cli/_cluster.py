@@ -63,7 +63,7 @@ async def namespace_problem(client: Http, namespace: str) -> str:
 
 
 async def read_all(args: argparse.Namespace, *more: type[Any]) -> ClusterObjects:
-    """Read all objects that a recording contains, and objects of more types. Raises ConfigError and ApiError."""
+    """Return all objects that a recording contains, and objects of more types. Raises ConfigError and ApiError."""
     from dray.inspect.reading import read
     from dray.recordings.recording import TYPES
 

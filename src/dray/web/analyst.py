@@ -72,7 +72,7 @@ def _forget(key: str, interrupt: Interrupt) -> None:
 
 
 def _answer(key: str, question: Question, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
-    """Answer a question from a copy, in the worker process."""
+    """Return the outcome of a question from a copy, in the worker process."""
     if key not in _known:
         return AnalystOutcome(is_lost=True)
     try:
@@ -194,7 +194,7 @@ class ClusterAnalyst:
     async def _outcome(
         self, facts: ClusterFacts, seconds: float, question: Question, arguments: tuple[Any, ...]
     ) -> AnalystOutcome:
-        """Ask once, with a time limit. Restarts the worker process on a timeout."""
+        """Ask once, with a time limit. Returns the outcome. Raises TimeoutError after restarting the worker process."""
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
                 return await (await self._put(facts, question, (seconds, *arguments)))
@@ -221,7 +221,7 @@ class ClusterAnalyst:
             return self._begin(partial(_answer, facts.key, question, arguments))
 
     def _begin(self, computation: Computation[T]) -> asyncio.Task[T]:
-        """Start a computation in the worker process, after earlier ones."""
+        """Start a computation in the worker process, after earlier ones. Returns its task."""
         return asyncio.create_task(self._background.compute(computation, "questions", job=_IN_ORDER))
 
     def _rest(self) -> None:

@@ -274,7 +274,7 @@ class Desk:
     # One method per question
 
     async def _match(self, picture: DashboardPicture, asked: DeviceMatch) -> Tree:
-        """Answer which devices an expression selects."""
+        """Return the devices that an expression selects."""
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
         return await self._analyst.ask(
@@ -282,11 +282,11 @@ class Desk:
         )
 
     async def _classes(self, picture: DashboardPicture, asked: Nothing) -> Tree:
-        """Answer which devices each class selects."""
+        """Return the devices that each class selects."""
         return await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.members)
 
     async def _why(self, picture: DashboardPicture, asked: Named) -> Tree:
-        """Answer why a pod waits."""
+        """Return why a pod waits."""
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
             hidden = picture.scopes[Pod] is not VisibleScope.ALL
             text = f"there is no pod {asked.namespace}/{asked.name}" + (" that you may read" if hidden else "")
@@ -296,7 +296,7 @@ class Desk:
         return {"pod": number} | await self._analyst.ask(known, SECONDS, Answers.why, asked.namespace, asked.name)
 
     async def _attempt(self, picture: DashboardPicture, asked: TrialQuestion) -> Tree:
-        """Answer a what-if question."""
+        """Return what would happen after a hypothetical change."""
         if (asked.pod is None) != (asked.change is None):
             raise QuestionError("a pod and a change belong together", "pod" if asked.pod is None else "change")
         if asked.pod is None and not asked.manifest.strip() and not asked.drain:
@@ -308,22 +308,22 @@ class Desk:
         )
 
     async def _fits(self, picture: DashboardPicture, asked: Nothing) -> Tree:
-        """Answer how many more devices of each class can be allocated."""
+        """Return how many more devices of each class can be allocated."""
         found = await self._analyst.ask(await facts(picture), SECONDS, Answers.fits)
         return found | {"hidden": picture.scopes[ResourceClaim] is not VisibleScope.ALL}
 
     async def _past(self, picture: DashboardPicture, asked: At) -> Tree:
-        """Answer how the map differed at an earlier time."""
+        """Return how the device map differed at an earlier time."""
         return await past_tree(picture.history, picture.tables, picture.strings, asked.at)
 
     async def _device(self, picture: DashboardPicture, asked: Number) -> Tree:
-        """Answer with the details of a device."""
+        """Return the details of a device."""
         tree = device_tree(picture.inventory, asked.id, *_place(picture, asked.id))
         classes = await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.classes, asked.id)
         return tree | {"classes": classes}
 
     async def _object(self, picture: DashboardPicture, asked: ObjectName) -> Tree:
-        """Answer with an object, without managedFields."""
+        """Return an object, without managedFields."""
         type_ = next((one for one in (*FOLLOWED, *_MORE_SHOWN, *_OWNERS) if one.__name__ == asked.kind), None)
         if type_ is None:
             raise QuestionError(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)

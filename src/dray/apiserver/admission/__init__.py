@@ -97,10 +97,13 @@ class AdmissionPlugin(Protocol):
     def name(self) -> str: ...
 
     def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Mutate `request.tree` in place, before validation."""
+        """Mutate `request.tree` in place, before validation. Returns None, or an awaitable for remaining work."""
 
     def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Deny the request by raising an ApiError. Changes nothing but `warnings`, `writes` and the held locks."""
+        """Deny the request by raising an ApiError. Returns None, or an awaitable for remaining work.
+
+        Changes nothing but `warnings`, `writes` and the held locks.
+        """
 
 
 @runtime_checkable

@@ -63,7 +63,7 @@ def held(conditions: Conditions, read: ReadVariable, known: KnownValues) -> bool
 
 
 def _hold(conditions: Sequence[MatchCondition], read: ReadVariable, interrupt: Interrupt) -> bool:
-    """Compile and evaluate conditions, in the worker process."""
+    """Compile conditions in the worker process. Returns whether all are true. Raises ConditionsFailed."""
     return Conditions(conditions, Compiler(params=False, composed=False)).hold(read, interrupt)
 
 

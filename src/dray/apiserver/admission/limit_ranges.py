@@ -80,7 +80,10 @@ class LimitRanger(Admission):
 
 
 def _fill_in(tree: dict[str, Any], items: Sequence[LimitRangeItem]) -> Generator[None, None, None]:
-    """Fill in the defaults of all items and note them in an annotation. Raises TooLarge."""
+    """Fill in the defaults of all items and note them in an annotation. Raises TooLarge.
+
+    A generator that yields after each container.
+    """
     room = DefaultsBudget(MOST_DEFAULTS)
     for item in items:
         if item.type != "Container":

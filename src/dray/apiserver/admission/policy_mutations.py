@@ -67,7 +67,7 @@ class MutatingPolicy(CompiledPolicy):
 
 
 def _evaluated(policy: MutatingAdmissionPolicy, number: int, read: ReadVariable, interrupt: Interrupt) -> Patch:
-    """Compile a policy and evaluate one of its mutations, in the worker process."""
+    """Compile a policy in the worker process. Returns the patch of one of its mutations. Raises MutationFailed."""
     return MutatingPolicy(policy).evaluated(number, read, interrupt)
 
 

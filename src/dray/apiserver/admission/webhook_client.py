@@ -150,7 +150,7 @@ class WebhookClient:
 
 
 async def _read(content: aiohttp.StreamReader, largest: int) -> bytes:
-    """Read a body. Raises WebhookCallFailed if it is longer than `largest` bytes."""
+    """Return a complete body. Raises WebhookCallFailed if it is longer than `largest` bytes."""
     data = bytearray()
     async for chunk in content.iter_any():
         data += chunk

@@ -69,7 +69,7 @@ class ListSelection(msgspec.Struct, frozen=True):
 
 
 def _selection(resource: Resource, labels: str, fields: str) -> ListSelection:
-    """Parse label and field selectors. Raises BadRequest."""
+    """Return the parsed label and field selectors. Raises BadRequest."""
     try:
         chosen = parse_labels(labels) if labels else EVERYTHING
         wanted = parse_fields(resource, fields)

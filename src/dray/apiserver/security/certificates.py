@@ -74,11 +74,11 @@ class Keys:
         now: datetime | None = None,
         shared: Path | None = None,
     ) -> Keys:
-        """Read the keys in a directory and create missing ones. Raises ValueError for an unusable file.
+        """Read the keys in a directory and create missing ones.
 
-        `hosts` are additional names or addresses of the server. The server's certificate is renewed if it lacks a
-        host or expires soon. `shared` is the directory of another server of the same cluster, from which authority,
-        signing key and token are copied.
+        Returns the keys. Raises ValueError for an unusable file. `hosts` are additional names or addresses of the
+        server. The server's certificate is renewed if it lacks a host or expires soon. `shared` is the directory of
+        another server of the same cluster, from which authority, signing key and token are copied.
         """
         keys = cls(Path(directory))
         _make_private(keys.directory)

@@ -223,7 +223,7 @@ async def _openapi_document(made: DocumentsMade, parts: list[str], accept: str) 
 
 
 def _openapi_made(made: DocumentsMade, name: str) -> Document:
-    """Make an OpenAPI document. Raises UnknownGroup."""
+    """Return a new OpenAPI document. Raises UnknownGroup."""
     if name == "v2.protobuf":
         return Document(made.openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
     if name == "v2":

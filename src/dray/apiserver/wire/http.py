@@ -259,7 +259,7 @@ class HttpCall:
         return value.decode("latin-1") if value else ""
 
     async def _write(self, request: Request) -> Answer:
-        """Read the body and execute the request.
+        """Read the body and execute the request. Returns its Answer.
 
         The body is read only if the user is authorized; large bodies are limited.
         """
@@ -277,7 +277,7 @@ class HttpCall:
         return answer
 
     async def _write_large(self, request: Request, data: bytes) -> Answer:
-        """Execute a request with a large body, after yielding to other work."""
+        """Execute a request with a large body, after yielding to other work. Returns its Answer."""
         await pause(request.user.name)
         await self._read(request, data)
         return await self._api._server.handle(request)
@@ -305,7 +305,7 @@ class HttpCall:
             await pause(request.user.name)
 
     def _run(self, request: Request, read: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        """Run a decoding step where it belongs (event loop or worker thread)."""
+        """Run a decoding step where it belongs (event loop or worker thread). Returns its result."""
         return self._api._server.resolver.run(request.user.name, request.is_large, read, *arguments)
 
     def _complain(self, request: Request) -> None:

@@ -210,9 +210,9 @@ class NodeLogs:
 
 
 async def _stay(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Fail if a node redirects a WebSocket request, because that would let the node choose another target.
+    """Send a request to a node and return its response. Raises ClientError if the node redirects a WebSocket request.
 
-    WebSocket requests have no option to disable redirects.
+    A redirect would let the node choose another target, and WebSocket requests have no option to disable redirects.
     """
     import aiohttp
 

@@ -48,7 +48,10 @@ class WrongMethod(MethodNotAllowed):
 
 
 class RequestTarget(msgspec.Struct, frozen=True):
-    """The meaning of a path. `tail` is the rest after a subresource such as proxy."""
+    """Verb, resource, version, namespace, name and subresource of a path.
+
+    `tail` is the rest after a subresource such as proxy.
+    """
 
     verb: str
     resource: Resource
@@ -79,7 +82,10 @@ class Routes:
         self.groups = {group for group, _ in self._table}
 
     def match(self, method: str, path: str) -> RequestTarget:
-        """Return the meaning of method and path. Raises UnknownGroup, UnknownResource, WrongMethod or BadRequest."""
+        """Return the target of an HTTP method and path.
+
+        Raises UnknownGroup, UnknownResource, WrongMethod or BadRequest.
+        """
         parts = path.split("/")
         if len(parts) > 2 and parts[1] == "api":
             group, version, rest = "", parts[2], parts[3:]
@@ -111,7 +117,7 @@ class Routes:
 def _resolve(
     method: str, plurals: Mapping[str, Resource], version: str, parts: list[str], watching: bool
 ) -> RequestTarget:
-    """Return the meaning of the path's parts after the version."""
+    """Return the target of the path's parts after the version."""
     namespace = ""
     # /namespaces/NAME/finalize and /status are subresources of the namespace, not resources in it.
     if len(parts) > 2 and parts[0] == "namespaces" and not (parts[2] in ("finalize", "status") and len(parts) == 3):

@@ -63,10 +63,10 @@ class Deletion:
         self._admission = admission
 
     async def delete(self, request: Request, *, is_admitted: bool = False) -> Answer:
-        """Delete an object, or mark it for deletion. Retries if another writer changes the object.
+        """Delete an object, or mark it for deletion.
 
-        With `is_admitted`, admission is skipped because the caller has already run it. Raises NotFound, or Conflict
-        if a precondition fails.
+        Returns the object or a Status. Retries if another writer changes the object. With `is_admitted`, admission is
+        skipped because the caller has already run it. Raises NotFound, or Conflict if a precondition fails.
         """
         _check(request.options)
         for _ in range(_ATTEMPTS):
@@ -81,7 +81,11 @@ class Deletion:
         raise conflict(request.resource, request.name, "too many others write to it at the same time")
 
     async def delete_collection(self, request: Request) -> Answer:
-        """Delete all objects that a list with the same options returns. Objects that are already deleted are ignored."""
+        """Delete all objects that a list with the same options returns. Returns the objects, deleted or marked for
+        deletion.
+
+        Objects that are already deleted are ignored.
+        """
         _check(request.options)
         found = await list_objects(self._storage.cache, request)
         deleted = []
@@ -111,7 +115,10 @@ class Deletion:
         return answer.version or version
 
     async def _delete(self, request: Request, current: KeyVersion, is_admitted: bool) -> Answer:
-        """Make one attempt to delete or mark the object in state `current`. Raises RevisionConflict."""
+        """Make one attempt to delete or mark the object in state `current`.
+
+        Returns the Answer. Raises RevisionConflict.
+        """
         resource, old = request.resource, current.object
         admission = AdmissionRequest(
             request.user,

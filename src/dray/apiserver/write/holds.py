@@ -61,7 +61,7 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, value: bytes | None) -> Hold:
-        """Decode the value of a key; None gives a free device.
+        """Return the hold in the value of a key; None gives a free device.
 
         A hold with nothing but a claim is stored as the claim's UID.
         """
@@ -285,8 +285,9 @@ class _Tally:
         return tuple(drawn.counterSet for drawn in consumes)
 
     def _unlisted(self, device: DeviceId, counter_set: str) -> set[str]:
-        """Return allocated devices that consume a counter set, but were unpublished at allocation and so are not
-        listed.
+        """Return allocated devices that consume a counter set but are not listed for it.
+
+        They were not published when they were allocated.
         """
         found = set()
         for name in self._pools.drawing(device, counter_set):

@@ -107,16 +107,16 @@ Parts = tuple[bytes, str, str, tuple[OwnerReference, ...]]  # body without ident
 
 
 def _of_object(body: Any) -> Parts:
-    """Split a typed object into its encoded body without identity, and its identity."""
+    """Return the encoded body of a typed object without its identity, then name, generateName and owners."""
     meta = body.metadata
     bare = replace(body, metadata=replace(meta, name="", generateName="", ownerReferences=()))
     return encode(bare), meta.name, meta.generateName, meta.ownerReferences
 
 
 def _of_tree(body: Any) -> Parts | None:
-    """Split a tree into its encoded body without identity, and its identity.
+    """Return the encoded body of a tree without its identity, then name, generateName and owners.
 
-    Returns None if the identity is malformed.
+    None if they are malformed.
     """
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict):

@@ -100,7 +100,7 @@ class Registry:
     # Creation
 
     async def create(self, request: Request) -> Answer:
-        """Create an object. Raises AlreadyExists, Invalid or another ApiError."""
+        """Create an object. Returns its stored state. Raises AlreadyExists, Invalid or another ApiError."""
         kind = request.resource.custom
         if kind is not None and kind.definition.metadata.deletionTimestamp is not None:
             text = "create not allowed while custom resource definition is terminating"
@@ -124,14 +124,20 @@ class Registry:
         return answer
 
     async def _create_finished(self, request: Request, obj: Any, *, is_known: bool) -> Answer:
-        """Create an object that needs no more mutation. If `is_known`, only its metadata is validated."""
+        """Create an object that needs no more mutation. Returns its stored state.
+
+        If `is_known`, only its metadata is validated.
+        """
         admission = _asked(request, "CREATE", obj.metadata.name)
         await self._admission.admit(admission)
         validate = validation.validate_copy if is_known else validation.validate_create
         return await self._store(request, admission, obj, validate)
 
     async def _create_tree(self, request: Request) -> Answer:
-        """Create an object from a tree. If a generated name already exists, another name is generated."""
+        """Create an object from a tree. Returns its stored state.
+
+        If a generated name already exists, another name is generated.
+        """
         request.is_large = _is_large(request)
         tree, warnings, generates = await self._run(request, self._begun, request)
         metadata = tree["metadata"]
@@ -160,7 +166,7 @@ class Registry:
         return tree, warnings, generates
 
     async def _create(self, request: Request, tree: Tree, warnings: list[str]) -> Answer:
-        """Run admission on a new tree, finish it and store it."""
+        """Run admission on a new tree, finish it and store it. Returns its stored state."""
         metadata = tree["metadata"]
         uid, created = metadata["uid"], metadata["creationTimestamp"]
         admission = _asked(request, "CREATE", metadata.get("name") or "", tree=tree)
@@ -176,7 +182,10 @@ class Registry:
         return await self._store(request, admission, obj, validation.validate_create)
 
     async def _store(self, request: Request, admission: AdmissionRequest, obj: Wire, judge: ValidateObject) -> Answer:
-        """Validate and store a new object. Raises RevisionConflict if an object of this name exists."""
+        """Validate and store a new object.
+
+        Returns its stored state. Raises RevisionConflict if an object of this name exists.
+        """
         resource = admission.resource
         await self._check(request, admission.name, partial(judge, resource, obj))
         admission.object = obj
@@ -190,7 +199,10 @@ class Registry:
     # Changes
 
     async def update(self, request: Request) -> Answer:
-        """Replace an object. Without a resourceVersion in the body, the update is retried on conflicts."""
+        """Replace an object. Returns its stored state.
+
+        Without a resourceVersion in the body, the update is retried on conflicts.
+        """
         body, resource = request.body, request.resource
         if isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion")):
             try:
@@ -206,7 +218,10 @@ class Registry:
         return await self._insist(request, attempt)
 
     async def _update(self, request: Request, body: Any, *, is_forced: bool = False) -> Answer:
-        """Make one attempt at an update. Raises RevisionConflict if another write came first."""
+        """Make one attempt at an update.
+
+        Returns the stored state. Raises RevisionConflict if another write came first.
+        """
         resource = request.resource
         current = await self._current(request)
         if current is None and resource.is_created_by_update and not request.subresource:
@@ -221,10 +236,11 @@ class Registry:
         return await self._replace(request, current, tree, warnings)
 
     async def _insist(self, request: Request, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Retry a change while other writers cause conflicts. Raises Conflict after eight attempts.
+        """Retry a change while other writers cause conflicts.
 
-        From the second attempt on, writers of one object take turns. If other processes write to the store too, only
-        one of many concurrent attempts could succeed otherwise.
+        Returns its Answer. Raises Conflict after eight attempts. From the second attempt on, writers of one object
+        take turns. If other processes write to the store too, only one of many concurrent attempts could succeed
+        otherwise.
         """
         with suppress(RevisionConflict):
             return await attempt()
@@ -239,7 +255,7 @@ class Registry:
         raise conflict(request.resource, request.name, MODIFIED)
 
     async def patch(self, request: Request) -> Answer:
-        """Patch or apply an object."""
+        """Patch or apply an object. Returns its stored state."""
         if request.options.patch_type == APPLY_PATCH:
             return await self._apply(request)
         try:
@@ -250,7 +266,10 @@ class Registry:
                 return await self._patch(request)
 
     async def _patch(self, request: Request) -> Answer:
-        """Patch an object. Raises TakesLong, with nothing changed, if the patch must be applied in the worker thread."""
+        """Patch an object. Returns its stored state. Raises TakesLong, with nothing changed, for long work.
+
+        The patch must then be applied in the worker thread.
+        """
         original = b""
 
         async def attempt() -> Answer:
@@ -270,7 +289,7 @@ class Registry:
         return await self._insist(request, attempt)
 
     async def _patch_typed(self, request: Request, current: KeyVersion, body: Any) -> Answer:
-        """Write the status of an object for a component in this process.
+        """Write the status of an object for a component in this process. Returns the stored state.
 
         The body is the object as the component read it, with a new status. Raises Conflict if the object has changed
         since.
@@ -289,7 +308,7 @@ class Registry:
         return self._finish.read(request, stored, current)
 
     async def _apply(self, request: Request) -> Answer:
-        """Apply an object with server-side apply; creates it if it does not exist."""
+        """Apply an object with server-side apply; creates it if it does not exist. Returns its stored state."""
         original = encode(request.body)
 
         async def attempt() -> Answer:
@@ -312,7 +331,10 @@ class Registry:
     async def _replace(
         self, request: Request, current: KeyVersion, tree: Tree, warnings: list[str], entries: Entries | None = None
     ) -> Answer:
-        """Replace the current state by a tree, after admission. Raises RevisionConflict if another write came first."""
+        """Replace the current state by a tree, after admission. Returns the stored state.
+
+        Raises RevisionConflict if another write came first.
+        """
         metadata = identity.metadata_of(tree)
         identity.place(request, metadata)
         _keep_identity(request, metadata, current)
@@ -332,10 +354,10 @@ class Registry:
     async def _store_change(
         self, request: Request, admission: AdmissionRequest, current: KeyVersion, obj: Wire
     ) -> Answer:
-        """Validate and store the object that replaces the current state.
+        """Validate and store the object that replaces the current state. Returns the stored state.
 
-        Raises RevisionConflict if another write came first. If the change removes the last finalizer of a deleted
-        object, the object is deleted.
+        If the change removes the last finalizer of a deleted object, the object is deleted. Raises RevisionConflict
+        if another write came first.
         """
         resource, subresource, old = request.resource, request.subresource, current.object
         await self._check(request, request.name, partial(validation.validate_update, resource, obj, old, subresource))
@@ -462,7 +484,7 @@ def _check_mutated(request: Request, metadata: Tree, current: KeyVersion) -> Non
 
 
 def _applied(request: Request, current: KeyVersion | None, original: bytes) -> Applied:
-    """Apply the body, decoded anew from `original`, to the current object."""
+    """Apply the body, decoded anew from `original`, to the current object. Returns the result."""
     return managers.apply(msgspec.structs.replace(request, body=msgspec.json.decode(original)), current)
 
 

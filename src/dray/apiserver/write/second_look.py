@@ -22,7 +22,7 @@ _READS = frozenset({"get", "list"})
 
 
 async def with_second_look(cache: Cache, request: Request, attempt: Callable[[Request], Awaitable[Answer]]) -> Answer:
-    """Execute a request. If a write is refused while the cache lagged the store, execute it once more."""
+    """Execute a request. Returns its Answer. A write refused while the cache lagged the store is executed once more."""
     if request.verb in _READS:
         return await attempt(request)
     # attempts change the body

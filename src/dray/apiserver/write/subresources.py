@@ -72,7 +72,10 @@ class Subresources:
         }
 
     def handle(self, request: Request) -> Awaitable[Answer]:
-        """Execute a request for a subresource. Raises NotImplementedYet for an unknown subresource."""
+        """Execute a request for a subresource.
+
+        Returns its Answer. Raises NotImplementedYet for an unknown subresource.
+        """
         name = request.subresource
         if name in PLAIN:
             return self._part(request)
@@ -82,7 +85,7 @@ class Subresources:
         return handler(request)
 
     def _part(self, request: Request) -> Awaitable[Answer]:
-        """Read, update or patch a plain subresource. Raises WrongMethod for other verbs."""
+        """Read, update or patch a plain subresource. Returns the Answer. Raises WrongMethod for other verbs."""
         if request.verb == "get":
             return self._get(request)
         if request.verb == "update":
@@ -107,7 +110,7 @@ class Subresources:
     # pods/binding and bindings
 
     async def bind(self, request: Request) -> Answer:
-        """Assign a pod to a node. Raises Conflict if the pod is already assigned or being deleted."""
+        """Assign a pod to a node. Returns a Status. Raises Conflict if the pod is already assigned or being deleted."""
         body = request.body
         binding = body if isinstance(body, core.Binding) else _convert(body, core.Binding)
         name = request.name or binding.metadata.name
@@ -121,7 +124,7 @@ class Subresources:
         raise _cannot_bind(name, "too many others write to it at the same time")
 
     async def _bind(self, request: Request, current: KeyVersion, binding: core.Binding) -> Answer:
-        """Make one attempt to bind a pod. Raises RevisionConflict if another write came first."""
+        """Make one attempt to bind a pod. Returns a Status. Raises RevisionConflict if another write came first."""
         pod: core.Pod = current.object
         _check_binding(pod, binding)
         placed = _placed(binding, pod.metadata.namespace, pod.metadata.name)
@@ -134,9 +137,10 @@ class Subresources:
     # pods/eviction
 
     async def _evict(self, request: Request) -> Answer:
-        """Delete a pod if its PodDisruptionBudget allows an eviction (`evictions`).
+        """Delete a pod if its PodDisruptionBudget allows an eviction (`evictions`). Returns a Status.
 
-        Admission sees the eviction, not the resulting deletion.
+        Admission sees the eviction, not the resulting deletion. Raises TooManyRequests if the budget does not allow
+        it.
         """
         body = request.body if request.body is not None else {}
         eviction = _convert(body, policy.Eviction)
@@ -171,7 +175,10 @@ class Subresources:
     # deployments/scale, replicasets/scale and replicationcontrollers/scale
 
     async def _scale(self, request: Request) -> Answer:
-        """Read, update or patch the Scale of an object. A write patches the replicas of the object."""
+        """Read, update or patch the Scale of an object.
+
+        Returns the Scale. A write patches the replicas of the object.
+        """
         state = self._found(request)
         if request.resource.converts:
             state = await self._conversions.state(request.resource, state)
@@ -228,7 +235,10 @@ class Subresources:
     # serviceaccounts/token
 
     async def _token(self, request: Request) -> Answer:
-        """Issue a service account token. Raises NotImplementedYet without an issuer."""
+        """Return the answer to a TokenRequest with a new service account token.
+
+        Raises NotImplementedYet without an issuer.
+        """
         if self._issue_token is None:
             raise NotImplementedYet("this server issues no service account tokens")
         body = request.body if isinstance(request.body, dict) else {}

@@ -70,7 +70,7 @@ class Validators:
         return self._kept.get(asked)
 
     def check(self, expression: str, is_derived: bool) -> Checked:
-        """Check a short expression and cache the result."""
+        """Return the result of checking a short expression, and cache it."""
         from dray.cel import checking  # late: most servers start without a selector to check
 
         checked = self._kept[expression, is_derived] = checking.check(expression, is_derived, self.features)

@@ -86,7 +86,7 @@ class NodeAuthorizer:
         return check(node, attributes) if check else NO_OPINION
 
     def _own_node(self, node: str, attributes: Attributes) -> Decision:
-        """Allow reading and updating the node's own Node object."""
+        """Return whether the action is reading or updating the node's own Node object."""
         if attributes.verb in ("get", "update", "patch"):
             mine = attributes.name == node
         else:
@@ -97,7 +97,7 @@ class NodeAuthorizer:
         return Decision(False, f"node '{node}' cannot {verb} '{attributes.name}', only its own Node")
 
     def _own_pods(self, node: str, attributes: Attributes) -> Decision:
-        """Allow reading pods of the node."""
+        """Return whether the action is reading pods of the node. Other verbs get no opinion."""
         if attributes.verb in ("list", "watch"):
             mine = _selects(attributes, "spec.nodeName", node)
             return ALLOWED if mine else Decision(False, "can only list/watch pods with spec.nodeName field selector")
@@ -107,10 +107,10 @@ class NodeAuthorizer:
         return ALLOWED if pod and pod.spec.nodeName == node else _unrelated(node)
 
     def _own_pod_status(self, node: str, attributes: Attributes) -> Decision:
-        """Allow reading and updating the status of pods of the node.
+        """Return whether the action is reading or updating the status of a pod of the node.
 
-        A pod that does not exist is allowed and not found later. Decided here, before the write, because a patch can
-        probe an object's content with `test`.
+        Other verbs get no opinion. A pod that does not exist is allowed, and the request fails later with NotFound.
+        Decided before the write, because a patch can probe an object's content with `test`.
         """
         if attributes.verb not in ("get", "update", "patch"):
             return NO_OPINION
@@ -121,7 +121,7 @@ class NodeAuthorizer:
         return Decision(False, f'node "{node}" can only {verb} status for pods with spec.nodeName set to itself')
 
     def _own_slices(self, node: str, attributes: Attributes) -> Decision:
-        """Allow reading, updating and deleting ResourceSlices of the node."""
+        """Return whether the action is reading, updating or deleting ResourceSlices of the node."""
         if attributes.verb in ("list", "watch", "deletecollection"):
             mine = _selects(attributes, "spec.nodeName", node)
             reason = "can only list/watch/deletecollection resourceslices with nodeName field selector"
@@ -132,7 +132,7 @@ class NodeAuthorizer:
         return ALLOWED if attributes.verb in ("get", "update", "patch", "delete") else NO_OPINION
 
     def _own_lease(self, node: str, attributes: Attributes) -> Decision:
-        """Allow access to the node's own Lease."""
+        """Return whether the action is on the node's own Lease."""
         if attributes.namespace != LEASES_NAMESPACE:
             reason = f'can only access leases in the "{LEASES_NAMESPACE}" system namespace'
             return Decision(False, reason)
@@ -143,13 +143,13 @@ class NodeAuthorizer:
         return ALLOWED
 
     def _token(self, node: str, attributes: Attributes) -> Decision:
-        """Allow creating tokens for service accounts that pods of the node use."""
+        """Return whether the action is creating a token for a service account that a pod of the node uses."""
         if attributes.verb != "create" or not attributes.name:
             return Decision(False, "can only create tokens for individual service accounts")
         return self._related(node, "serviceaccounts", attributes.namespace, attributes.name)
 
     def _needed_by_pod(self, node: str, attributes: Attributes) -> Decision:
-        """Allow reading a named object that a pod of the node uses."""
+        """Return whether the action is reading a named object that a pod of the node uses."""
         readable = ("get", "list", "watch") if attributes.resource in ("secrets", "configmaps") else ("get",)
         named = attributes.name or _selected(attributes, "metadata.name")
         if attributes.verb not in readable or not named:
@@ -159,7 +159,7 @@ class NodeAuthorizer:
         return self._related(node, attributes.resource, attributes.namespace, named)
 
     def _needed_by_claim(self, node: str, attributes: Attributes) -> Decision:
-        """Allow reading a PersistentVolume if a pod of the node uses the claim that it is bound to."""
+        """Return whether the action is reading a PersistentVolume whose claim a pod of the node uses."""
         if attributes.verb != "get" or not attributes.name:
             return Decision(False, "can only read resources of this type that its pods use, each by its name")
         volume = one(self._reader, PersistentVolume, "", attributes.name)
